@@ -116,12 +116,12 @@ func (b *BackupSum) Check() error {
 
 // ReadBackup reads a backup into an empty machine, and returns what it says of itself. Nothing of the machine is of
 // use after an error.
-func ReadBackup(path string, heir Heir) (*BackupHead, error) {
+func ReadBackup(path string, heir ForkableMachine) (*BackupHead, error) {
 	head, _, err := loadBackup(path, heir)
 	return head, err
 }
 
-func loadBackup(path string, heir Heir) (*BackupHead, *offline, error) {
+func loadBackup(path string, heir ForkableMachine) (*BackupHead, *offline, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -181,7 +181,7 @@ func readBackupHead(r io.ReaderAt) (*BackupHead, int64, error) {
 }
 
 // Restore makes a new cluster of a backup: the data folder of its first node.
-func Restore(path string, r Refound) (*Refounded, *BackupHead, error) {
+func Restore(path string, r Fork) (*Refounded, *BackupHead, error) {
 	if err := r.complete(); err != nil {
 		return nil, nil, err
 	}

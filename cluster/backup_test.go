@@ -59,7 +59,7 @@ func (h *testHeir) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []r
 func (h *testHeir) LastFence() uint64 { return max(h.fence, h.index) }
 func (h *testHeir) WallMs() int64     { return h.wallMs }
 func (h *testHeir) Keys() int         { return len(h.vars) }
-func (h *testHeir) Refound(fence uint64, holdMs int64) {
+func (h *testHeir) Fork(fence uint64, holdMs int64) {
 	h.fence, h.holdMs = fence, holdMs
 }
 
@@ -228,7 +228,7 @@ func TestDamagedBackupIsRefused(t *testing.T) {
 		t.Error("a folder")
 	}
 	sure := func() (time.Duration, error) { return 0, nil }
-	if _, _, err := Restore(path, Refound{Dir: filepath.Join(t.TempDir(), "d"), ID: "n1", Machine: newTestHeir(), WallError: sure}); err == nil {
+	if _, _, err := Restore(path, Fork{Dir: filepath.Join(t.TempDir(), "d"), ID: "n1", Machine: newTestHeir(), WallError: sure}); err == nil {
 		t.Error("restored from what is no backup")
 	}
 }
@@ -339,7 +339,7 @@ func TestFoldersOfEachVersion(t *testing.T) {
 			heir.vars["a"].Value != "1" {
 			t.Errorf("version %d: %+v", version, in)
 		}
-		done, kept, err := Recover(Refound{Dir: dir, Machine: newTestHeir(), Hold: time.Minute, FenceAbove: &in.Index})
+		done, kept, err := Recover(Fork{Dir: dir, Machine: newTestHeir(), Hold: time.Minute, FenceAbove: &in.Index})
 		if err != nil {
 			t.Fatalf("version %d: %v", version, err)
 		}

@@ -32,7 +32,7 @@ type blocker struct {
 	last    uint64        // the last command number given in it
 	used    time.Duration // monotonic time of its last use
 	opening bool          // a goroutine is opening one
-	calls   map[resp.BlockID]*pendingCall
+	waiters map[resp.BlockID]*waiter
 	cancels []resp.BlockID
 	claims  []claimed
 	returns []resp.BlockID // what was given to clients that are not told
@@ -44,13 +44,13 @@ type blocker struct {
 	gifts     int                     // since the last step that settled
 }
 
-// pendingCall is a command whose end this node has not seen.
-type pendingCall struct {
+// waiter is a command whose end this node has not seen.
+type waiter struct {
 	id     resp.BlockID
 	cmd    resp.Cmd
 	began  time.Duration      // monotonic: when it was asked for
 	ended  chan resp.BlockEnd // capacity 1
-	waiter resp.Waiter
+	client resp.Waiter
 	asking context.Context // the client's; also ends when the command has ended
 	quiet  context.CancelFunc
 
@@ -59,7 +59,7 @@ type pendingCall struct {
 
 // claimed is the end of a command whose client is told once the leader has agreed.
 type claimed struct {
-	call *pendingCall
+	call *waiter
 	end  resp.BlockEnd
 }
 
@@ -106,7 +106,7 @@ const (
 func newBlocker(c *core, r *router, s *state, m *members) *blocker {
 	return &blocker{
 		core: c, router: r, state: s, members: m, due: make(chan struct{}, 1), claim: make(chan struct{}, 1),
-		calls: map[resp.BlockID]*pendingCall{}, untold: map[resp.BlockID]uint64{}, unsettled: map[uint64]uint64{},
+		waiters: map[resp.BlockID]*waiter{}, untold: map[resp.BlockID]uint64{}, unsettled: map[uint64]uint64{},
 	}
 }
 
@@ -172,7 +172,7 @@ func (w *blockWait) giveUpLock() {
 // begin registers the command under a new number, which needs an open session. It returns nil if no
 // session opens within LeaderWait, or if the client is unblocked; the command has not been asked
 // for then. Each client has the whole of LeaderWait, whatever others spent on it.
-func (w *blockWait) begin(ctx context.Context) *pendingCall {
+func (w *blockWait) begin(ctx context.Context) *waiter {
 	b := w.b
 	patience, leave := context.WithTimeout(ctx, b.cfg.LeaderWait)
 	defer leave()
@@ -197,9 +197,9 @@ func (w *blockWait) begin(ctx context.Context) *pendingCall {
 
 // await asks for the command and waits for its end. again means that nothing was done: the command
 // has to be asked for under another number.
-func (w *blockWait) await(ctx context.Context, call *pendingCall) (reply resp.Reply, again bool) {
+func (w *blockWait) await(ctx context.Context, call *waiter) (reply resp.Reply, again bool) {
 	defer call.quiet()
-	o, left := w.b.router.insist(call.asking, func() resp.Request { return w.request(call.id) })
+	o, left := w.b.router.retryUntilDone(call.asking, func() resp.Request { return w.request(call.id) })
 	select {
 	case end := <-call.ended:
 		return w.answer(end)
@@ -217,7 +217,7 @@ func (w *blockWait) await(ctx context.Context, call *pendingCall) (reply resp.Re
 }
 
 // abandon answers a client that does not know what becomes of its command, unless its end is about to be told.
-func (w *blockWait) abandon(call *pendingCall) (reply resp.Reply, again bool) {
+func (w *blockWait) abandon(call *waiter) (reply resp.Reply, again bool) {
 	if w.b.abandon(call) {
 		return resp.Err(resp.ErrUnknown), false
 	}
@@ -227,7 +227,7 @@ func (w *blockWait) abandon(call *pendingCall) (reply resp.Reply, again bool) {
 // sleep waits for the end of a command that the machine knows. leftMs is how long the command may
 // still wait, in milliseconds: -1 is for ever, and 0 means that it has ended but this node has not
 // applied that entry yet.
-func (w *blockWait) sleep(ctx context.Context, call *pendingCall, leftMs int64) (reply resp.Reply, again bool) {
+func (w *blockWait) sleep(ctx context.Context, call *waiter, leftMs int64) (reply resp.Reply, again bool) {
 	patience := time.NewTimer(time.Duration(min(max(leftMs, 0), waitMsMax))*time.Millisecond + w.b.cfg.Heartbeat)
 	defer patience.Stop()
 	if leftMs < 0 {
@@ -321,7 +321,7 @@ func (b *blocker) open(ctx context.Context) bool {
 
 // enter opens a session. If its number gets lost on the way, the session ends with its lease.
 func (b *blocker) enter(ctx context.Context) {
-	o, session := b.router.insist(ctx, func() resp.Request { return resp.BlockOpening(b.cfg.ID, b.members.starts) })
+	o, session := b.router.retryUntilDone(ctx, func() resp.Request { return resp.BlockOpening(b.cfg.ID, b.members.starts) })
 	b.mu.Lock()
 	b.opening = false
 	if o == outcomeDone && !b.closed {
@@ -333,11 +333,11 @@ func (b *blocker) enter(ctx context.Context) {
 
 // hasSession reports whether commands can be asked for in the present session. mu is held.
 func (b *blocker) hasSession() bool {
-	return b.session != 0 && (len(b.calls) > 0 || b.clock.Monotonic()-b.used <= blockIdleMax)
+	return b.session != 0 && (len(b.waiters) > 0 || b.clock.Monotonic()-b.used <= blockIdleMax)
 }
 
 // number registers a command in the present session, or returns nil if there is none.
-func (b *blocker) number(ctx context.Context, w *blockWait) *pendingCall {
+func (b *blocker) number(ctx context.Context, w *blockWait) *waiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.hasSession() {
@@ -345,15 +345,15 @@ func (b *blocker) number(ctx context.Context, w *blockWait) *pendingCall {
 	}
 	b.last++
 	b.used = b.clock.Monotonic()
-	call := &pendingCall{
+	call := &waiter{
 		id:     resp.BlockID{Session: b.session, Number: b.last},
 		cmd:    w.cmd,
 		began:  b.used,
 		ended:  make(chan resp.BlockEnd, 1),
-		waiter: w.waiter,
+		client: w.waiter,
 	}
 	call.asking, call.quiet = context.WithCancel(ctx)
-	b.calls[call.id] = call
+	b.waiters[call.id] = call
 	return call
 }
 
@@ -370,7 +370,7 @@ func (b *blocker) lapse(session uint64) {
 func (b *blocker) forget(id resp.BlockID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.calls, id)
+	delete(b.waiters, id)
 }
 
 // cancel queues a command to be cancelled. The blocker retries until that is done.
@@ -397,7 +397,7 @@ func (b *blocker) forgetGift(id resp.BlockID) {
 }
 
 // abandon has a client not be told of the end of its command. It returns false if the client is being told.
-func (b *blocker) abandon(call *pendingCall) bool {
+func (b *blocker) abandon(call *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if call.fate == fateOpen {
@@ -414,8 +414,8 @@ func (b *blocker) end(index uint64, e resp.BlockEnd) bool {
 		return true
 	}
 	b.mu.Lock()
-	call := b.calls[e.ID]
-	delete(b.calls, e.ID)
+	call := b.waiters[e.ID]
+	delete(b.waiters, e.ID)
 	if call != nil && e.Given {
 		b.untold[e.ID], b.unsettled[e.ID.Session] = index, index
 		if b.gifts++; b.gifts >= settleAfter {
@@ -429,7 +429,7 @@ func (b *blocker) end(index uint64, e resp.BlockEnd) bool {
 	case e.How != resp.BlockServed:
 		call.end(e)
 	case b.mustClaim(call, &e):
-		call.waiter.Hold()
+		call.client.Hold()
 		b.mu.Lock()
 		b.claims = append(b.claims, claimed{call, e})
 		b.mu.Unlock()
@@ -440,35 +440,35 @@ func (b *blocker) end(index uint64, e resp.BlockEnd) bool {
 	return true
 }
 
-func (c *pendingCall) end(e resp.BlockEnd) {
+func (c *waiter) end(e resp.BlockEnd) {
 	c.ended <- e
 	c.quiet()
 }
 
 // mustClaim reports whether the leader has to agree before the client is told. A command that was served when it was
 // asked for was granted no earlier than it was asked for; what it was given no leader takes back.
-func (b *blocker) mustClaim(call *pendingCall, e *resp.BlockEnd) bool {
+func (b *blocker) mustClaim(call *waiter, e *resp.BlockEnd) bool {
 	late := !e.Waited && b.clock.Monotonic()-call.began > answerAgeMax
 	return e.Waited && e.Given || call.grantsLock(e) && (e.Waited || late)
 }
 
 // grantsLock reports whether an end is that of a LOCK that was granted.
-func (c *pendingCall) grantsLock(e *resp.BlockEnd) bool {
+func (c *waiter) grantsLock(e *resp.BlockEnd) bool {
 	return e.Reply.Kind == resp.KindInt && c.cmd.Spec != nil && c.cmd.Spec.Name == resp.LockCommand
 }
 
 // lock is what a LOCK was granted.
-func (c *pendingCall) lock(e *resp.BlockEnd) resp.HeldLock {
+func (c *waiter) lock(e *resp.BlockEnd) resp.HeldLock {
 	return resp.HeldLock{DB: c.cmd.DB, Key: c.cmd.Args[1], Token: c.cmd.Args[2], Fence: uint64(e.Reply.Int)}
 }
 
 // tell tells a client what its command was answered. What it was given goes back if it does not hear of it.
-func (b *blocker) tell(call *pendingCall, e resp.BlockEnd) {
+func (b *blocker) tell(call *waiter, e resp.BlockEnd) {
 	b.mu.Lock()
 	abandoned := call.fate == fateAbandoned
 	call.fate = fateTold
 	b.mu.Unlock()
-	told := !abandoned && call.waiter.Served(e.Reply)
+	told := !abandoned && call.client.Served(e.Reply)
 	b.mu.Lock()
 	if told || !e.Given {
 		delete(b.untold, e.ID)
@@ -560,7 +560,7 @@ func (b *blocker) settleClaim(c claimed, how resp.Ending) {
 		b.tell(c.call, c.end)
 		return
 	}
-	c.call.waiter.Release()
+	c.call.client.Release()
 	c.call.end(resp.BlockEnd{ID: c.end.ID, How: how})
 }
 
@@ -581,7 +581,7 @@ func (b *blocker) askClaims(ctx context.Context, req resp.Request) []resp.Reply 
 // longer knows have ended, and how they ended is lost. What they were given goes back: nobody was told.
 func (b *blocker) reconcile() {
 	b.mu.Lock()
-	ids := slices.Collect(maps.Keys(b.calls))
+	ids := slices.Collect(maps.Keys(b.waiters))
 	b.mu.Unlock()
 	for _, id := range ids {
 		if b.state.blocked(id) != resp.BlockOver {
@@ -629,7 +629,7 @@ func (b *blocker) tend(ctx context.Context, prolong bool) {
 	if step == nil {
 		return
 	}
-	o, _ := b.router.insist(ctx, func() resp.Request { return resp.Request{Block: step} })
+	o, _ := b.router.retryUntilDone(ctx, func() resp.Request { return resp.Request{Block: step} })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o == outcomeDone {
@@ -713,7 +713,7 @@ func (b *blocker) inUse() []uint64 {
 			sessions = append(sessions, session)
 		}
 	}
-	for id := range b.calls {
+	for id := range b.waiters {
 		note(id.Session)
 	}
 	for session := range b.unsettled {
@@ -734,7 +734,7 @@ func (b *blocker) leave(ctx context.Context) {
 	b.mu.Unlock()
 	b.tried.notify() // wakes clients that wait for a session
 	if len(step.Sessions) > 0 {
-		b.router.insist(ctx, func() resp.Request { return resp.Request{Block: step} })
+		b.router.retryUntilDone(ctx, func() resp.Request { return resp.Request{Block: step} })
 	}
 	poll(ctx, func() bool { return !b.waits() }) // until this node has applied it as well
 }
@@ -743,5 +743,5 @@ func (b *blocker) leave(ctx context.Context) {
 func (b *blocker) waits() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.calls)+len(b.claims)+len(b.returns) > 0
+	return len(b.waiters)+len(b.claims)+len(b.returns) > 0
 }

@@ -45,10 +45,10 @@ type leadership struct {
 	alone  bool       // this node was the only voter when the term began
 }
 
-// office is this node's leadership; nil while it does not lead, or not yet.
-type office struct{ atomic.Pointer[leadership] }
+// currentTerm is this node's leadership; nil while it does not lead, or not yet.
+type currentTerm struct{ atomic.Pointer[leadership] }
 
-func (o *office) held() bool { return o.Load() != nil }
+func (t *currentTerm) held() bool { return t.Load() != nil }
 
 // takes reports whether what is bound to a term, 0 for none, may be logged in this one.
 func (l *leadership) takes(term uint64) bool {

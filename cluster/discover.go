@@ -112,7 +112,7 @@ func (n *Node) findMoved() {
 	defer cancel()
 	f := n.finder(ctx)
 	f.Addrs = n.cfg.Discover.Addrs
-	n.members.noteMoved(f.Look(ctx))
+	n.members.recordMoved(f.Look(ctx))
 }
 
 // found founds the cluster that all of its members have promised.
@@ -120,7 +120,7 @@ func (n *Node) found(ctx context.Context, p peer.Promise) error {
 	name := founding.ClusterOf(p)
 	if n.dir != nil {
 		n.state.mu.Lock()
-		err := n.members.noteCluster(name)
+		err := n.members.saveCluster(name)
 		n.state.mu.Unlock()
 		if err != nil {
 			return err

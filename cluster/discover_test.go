@@ -154,7 +154,7 @@ func TestPromiseIsKept(t *testing.T) {
 		t.Errorf("after a restart: %+v", got)
 	}
 	// It dies when it has noted that the promise is kept, and before Raft has the members.
-	if err := n.members.noteCluster(founding.ClusterOf(p)); err != nil {
+	if err := n.members.saveCluster(founding.ClusterOf(p)); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(t.Context()); err != nil {
@@ -197,7 +197,7 @@ func TestPromiseOfDamagedFolder(t *testing.T) {
 	if err := n.members.search.Keep(peer.Promise{Round: 1, Members: []peer.Founder{{ID: "n1"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.members.noteCluster("another"); err != nil {
+	if err := n.members.saveCluster("another"); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(t.Context()); err != nil {

@@ -146,7 +146,7 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 		res := out.result
 		switch {
 		case out.outcome == outcomeDone && res.Left(req) == 0:
-			return behind(done, res)
+			return prepend(done, res)
 		case out.outcome == outcomeDone && len(res.Replies) > 0:
 			if req.Partly {
 				return res
@@ -158,20 +158,20 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 			start, pause = r.clock.Monotonic(), retryPauseMin
 			r.writes.note(start, outcomeDone, res.Index)
 		case out.outcome == outcomeUnknown && write:
-			return behind(done, fail(req, resp.ErrUnknown))
+			return prepend(done, fail(req, resp.ErrUnknown))
 		}
 		left := r.cfg.LeaderWait - (r.clock.Monotonic() - start)
 		if left <= 0 || ctx.Err() != nil {
-			return behind(done, fail(req, r.commands.notDone))
+			return prepend(done, fail(req, r.commands.notDone))
 		}
 		sleep(ctx, changed, min(pause, left))
 		pause = min(2*pause, retryPauseMax)
 	}
 }
 
-// insist repeats an idempotent request until it is done, or for LeaderWait. It builds the request
+// retryUntilDone repeats an idempotent request until it is done, or for LeaderWait. It builds the request
 // anew for each attempt.
-func (r *router) insist(ctx context.Context, request func() resp.Request) (outcome, resp.Reply) {
+func (r *router) retryUntilDone(ctx context.Context, request func() resp.Request) (outcome, resp.Reply) {
 	r.serving.Add(1)
 	defer r.serving.Add(-1)
 	start, pause, doubt := r.clock.Monotonic(), retryPauseMin, outcomeNotDone
@@ -198,8 +198,8 @@ func (r *router) insist(ctx context.Context, request func() resp.Request) (outco
 	}
 }
 
-// behind puts the result of the first commands of a request before that of the rest.
-func behind(first, rest resp.Result) resp.Result {
+// prepend puts the result of the first commands of a request before that of the rest.
+func prepend(first, rest resp.Result) resp.Result {
 	if len(first.Replies) > 0 {
 		rest.Replies, rest.Trace = append(first.Replies, rest.Replies...), nil // a Trace would cover only a part
 		rest.TookNs += first.TookNs

@@ -16,7 +16,7 @@ const (
 	fenceMax = 1 << 53
 )
 
-// FenceAboveMax is the highest fence that Refound.FenceAbove may name.
+// FenceAboveMax is the highest fence that Fork.FenceAbove may name.
 const FenceAboveMax = fenceMax - fenceLeap - 1
 
 // fenceEpoch is when fences that follow from the time begin, in milliseconds since 1970: 2026-01-01.
@@ -28,7 +28,7 @@ const wallErrorMax = 4 * time.Second
 // fenceByTime is what a cluster has not reached at a wall time in milliseconds, if its own fences began so.
 func fenceByTime(ms int64) uint64 { return uint64(max(ms-fenceEpoch, 0)) * fencesPerMs }
 
-// ErrFenceAbove is what the errors of Restore and Recover are that another Refound.FenceAbove, or one at all, cures.
+// ErrFenceAbove is what the errors of Restore and Recover are that another Fork.FenceAbove, or one at all, cures.
 var ErrFenceAbove = errors.New("--fence-above is missing or wrong")
 
 // fenceError is such an error.

@@ -72,7 +72,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	}
 	f.applies.add(work)
 	f.mark.Note(l.Index)
-	f.noteDigest()
+	f.recordDigest()
 	f.dropEarlySubscribers(l.Index)
 	served := f.deliver(l.Index, msgs)
 	f.attempts.applied(l.Term, &e, a)
@@ -218,7 +218,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	if err == nil {
 		f.state.deliveredNow.Store(f.state.appliedNow.Load())
 		f.attempts.restored()
-		f.noteDigest()
+		f.recordDigest()
 	}
 	return err
 }
@@ -231,8 +231,8 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 // that is stamped and the last one its leader had applied then.
 const digestsKept = 1024
 
-// noteDigest remembers the state's digest as of the last entry.
-func (f *fsm) noteDigest() {
+// recordDigest remembers the state's digest as of the last entry.
+func (f *fsm) recordDigest() {
 	d := f.state.digestNow()
 	f.digests[d.index%digestsKept] = d
 	f.state.digest.Store(&d)

@@ -177,7 +177,7 @@ func (r *router) attemptWrite(ctx context.Context, req resp.Request) (out answer
 		}
 		defer r.attempts.end(a)
 		out = r.forward(term, addr, req, a)
-		r.hold(ctx, a, out)
+		r.awaitDelivery(ctx, a, out)
 	}
 	if out.outcome != outcomeUnknown {
 		return out, false
@@ -230,11 +230,11 @@ func (r *router) attemptRecall(ctx context.Context, a *attempt) outcome {
 	return r.forward(term, addr, resp.Request{}, a).outcome
 }
 
-// hold keeps back a leader's answer that has arrived before this node's clients have received the
+// awaitDelivery keeps back a leader's answer that has arrived before this node's clients have received the
 // entry's messages, until they have, or for LeaderWait. A client that is told of a change before it
 // has the reply of its own write would take the change for somebody else's. If nobody subscribes
 // here, nothing is held.
-func (r *router) hold(ctx context.Context, a *attempt, out answer) {
+func (r *router) awaitDelivery(ctx context.Context, a *attempt, out answer) {
 	early := func() bool { return out.result.Index > r.state.deliveredNow.Load() }
 	if out.outcome != outcomeDone || !early() || !r.cfg.Publisher.Listening() {
 		return

@@ -106,9 +106,9 @@ func (e *elections) stopLeading() {
 	e.stoppedLeading()
 }
 
-// noteLoss gives up a leadership that Raft has lost but not reported. If Raft hears a new leader
+// recordLoss gives up a leadership that Raft has lost but not reported. If Raft hears a new leader
 // first, it stores that leader's entries before it reports the loss, and the disk may hang.
-func (e *elections) noteLoss() {
+func (e *elections) recordLoss() {
 	lead := e.lead.Load()
 	if lead != nil && e.raft.State() != raft.Leader && e.lead.CompareAndSwap(lead, nil) {
 		e.stoppedLeading()
@@ -132,7 +132,7 @@ func (e *elections) handOver(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, handOverMax)
 	defer cancel()
 	defer e.proposer.release()
-	if !e.proposer.hold(ctx) {
+	if !e.proposer.pause(ctx) {
 		return errors.New("requests on their way have not been settled in time")
 	}
 	if !e.awaitLog(ctx, to.ID) {

@@ -55,7 +55,7 @@ func (m *members) behind(level int) string {
 func (m *members) levelsOf(id string) (who peer.Identity, common int) {
 	m.metMu.Lock()
 	defer m.metMu.Unlock()
-	return m.met[id], m.alike[id]
+	return m.met[id], m.compatibleLevel[id]
 }
 
 // mayRaise reports why a level cannot be in force yet: every member must say now that it can. One that is away may come

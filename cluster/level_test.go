@@ -404,7 +404,7 @@ func TestRecoverKeepsTheLevel(t *testing.T) {
 		if recovered {
 			heir := newTestHeir()
 			heir.can = 2
-			r := Refound{Dir: dir, Machine: heir, PeerAddr: "n1:1", Hold: time.Minute, FenceAbove: new(uint64(1000))}
+			r := Fork{Dir: dir, Machine: heir, PeerAddr: "n1:1", Hold: time.Minute, FenceAbove: new(uint64(1000))}
 			if _, _, err := Recover(r); err != nil {
 				t.Fatal(err)
 			}

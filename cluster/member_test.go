@@ -661,7 +661,7 @@ func TestTransferWatch(t *testing.T) {
 		refuse(1, time.Hour) // the process is paused
 		refuse(10*transferRefusalsMax, transferRefusalEvery/20)
 		for range 4 {
-			p.hold(t.Context())
+			p.pause(t.Context())
 			refuse(transferRefusalsMax/2, transferRefusalEvery)
 			p.release()
 		}
@@ -678,8 +678,8 @@ func TestTransferWatch(t *testing.T) {
 // Two hand-overs at a time hold the proposer until both are over.
 func TestHoldsAddUp(t *testing.T) {
 	p := newProposer(newCore(Config{Clock: NewSystemClock()}), nil, nil)
-	p.hold(t.Context())
-	p.hold(t.Context())
+	p.pause(t.Context())
+	p.pause(t.Context())
 	p.release()
 	p.submit(&op{size: 1})
 	if ops, _ := p.take(&leadership{}); len(ops) > 0 {
@@ -697,12 +697,12 @@ func TestHoldEnds(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
 		leader := c.settle()
-		if !leader.proposer.hold(t.Context()) {
+		if !leader.proposer.pause(t.Context()) {
 			t.Fatal("something is under way")
 		}
 		began := time.Now()
 		c.expect(leader, "SET k v", "+OK")
-		if took := time.Since(began); took < handOverMax || took > holdMax+time.Second {
+		if took := time.Since(began); took < handOverMax || took > pauseMax+time.Second {
 			t.Errorf("the write took %v", took)
 		}
 		leader.proposer.release()

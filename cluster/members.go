@@ -35,11 +35,11 @@ type members struct {
 	roster atomic.Pointer[membership.Roster] // replaced under state.mu
 	hints  atomic.Pointer[membership.Roster] // roster as of the whole log at the start, committed or not
 
-	metMu sync.Mutex
-	met   map[string]peer.Identity // peers that introduced themselves, by id
-	alike map[string]int           // of each of them the level up to which its rules are those of this node
-	due   chan struct{}            // capacity 1: there is something for the keeper to do
-	book  *membership.Book
+	metMu           sync.Mutex
+	met             map[string]peer.Identity // peers that introduced themselves, by id
+	compatibleLevel map[string]int           // of each of them the level up to which its rules are those of this node
+	due             chan struct{}            // capacity 1: there is something for the keeper to do
+	book            *membership.Book
 
 	moved atomic.Pointer[map[raft.Server]string] // where members were found that Raft's configuration has elsewhere
 
@@ -62,7 +62,7 @@ type members struct {
 
 func newMembers(c *core) *members {
 	m := &members{
-		core: c, met: map[string]peer.Identity{}, alike: map[string]int{}, due: make(chan struct{}, 1),
+		core: c, met: map[string]peer.Identity{}, compatibleLevel: map[string]int{}, due: make(chan struct{}, 1),
 		rules: membership.Rules(c.cfg.Machine, formatsSince), openedAt: c.clock.Monotonic(), search: founding.NewSearch(),
 	}
 	for m.process == 0 {
@@ -86,8 +86,8 @@ func (m *members) where(addr string) string {
 	return moved[raft.Server{ID: raft.ServerID(m.raft.idAt(addr)), Address: raft.ServerAddress(addr)}]
 }
 
-// noteMoved takes what nodes that were found say of themselves: members among them may have come back elsewhere.
-func (m *members) noteMoved(found []peer.Identity) {
+// recordMoved takes what nodes that were found say of themselves: members among them may have come back elsewhere.
+func (m *members) recordMoved(found []peer.Identity) {
 	moved, mine := map[raft.Server]string{}, m.identity().Cluster
 	for _, s := range m.raft.servers() {
 		for _, who := range found {
@@ -173,7 +173,7 @@ func (m *members) admit(who peer.Identity, kind peer.Kind) error {
 	who.Rules, who.Tokens = "", "" // checked, and no longer needed
 	m.metMu.Lock()
 	if _, known := m.met[who.ID]; known || len(m.met) < metMax {
-		m.met[who.ID], m.alike[who.ID] = who, common
+		m.met[who.ID], m.compatibleLevel[who.ID] = who, common
 	}
 	m.metMu.Unlock()
 	signal(m.due)
@@ -350,7 +350,7 @@ func (m *members) set(next *membership.Roster) {
 		m.number.Store(int64(number))
 	}
 	if m.dir != nil && next.Cluster != "" {
-		if err := m.noteCluster(next.Cluster); err != nil {
+		if err := m.saveCluster(next.Cluster); err != nil {
 			m.fatal(err)
 		}
 	}
@@ -360,7 +360,7 @@ func (m *members) set(next *membership.Roster) {
 	m.changed.notify()
 }
 
-func (m *members) noteCluster(cluster string) error {
+func (m *members) saveCluster(cluster string) error {
 	if known := m.dir.Meta().Cluster; known != "" && known != cluster {
 		return fmt.Errorf("the data folder belongs to cluster %s, the log to cluster %s", known, cluster)
 	}
@@ -372,9 +372,9 @@ func (m *members) disconnectRefused() {
 	m.metMu.Lock()
 	defer m.metMu.Unlock()
 	for id, who := range m.met {
-		if m.checkPeer(who) != nil || m.alike[id] < m.level() {
+		if m.checkPeer(who) != nil || m.compatibleLevel[id] < m.level() {
 			delete(m.met, id)
-			delete(m.alike, id)
+			delete(m.compatibleLevel, id)
 			if m.roster.Load().Removed[id] {
 				// It may have asked for its own removal, and wait for the answer.
 				time.AfterFunc(removedGrace, func() { m.peers.Disconnect(id) })

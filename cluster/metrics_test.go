@@ -166,7 +166,7 @@ func TestNotReadyWhileWritesAreStuck(t *testing.T) {
 		c.expect(lead, "SET k 1", "+OK")
 		time.Sleep(time.Minute) // nobody writes
 		says("ready:1 ", append(others, lead)...)
-		lead.proposer.hold(t.Context())
+		lead.proposer.pause(t.Context())
 		ctx, hangUp := context.WithCancel(t.Context())
 		go others[0].doCtx(ctx, "SET k 2")
 		time.Sleep(lead.cfg.LeaderWait - time.Millisecond)

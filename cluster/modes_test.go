@@ -99,11 +99,11 @@ func (c *testCluster) moveTo(id string) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	c.await(func(s *standing) bool { return !s.vacant && s.ledBy(id) })
+	c.await(func(s *view) bool { return !s.vacant && s.ledBy(id) })
 }
 
 // await waits until a condition holds for what every running node tells.
-func (c *testCluster) await(cond func(*standing) bool) {
+func (c *testCluster) await(cond func(*view) bool) {
 	c.t.Helper()
 	for range 1000 {
 		all := true
@@ -177,13 +177,13 @@ func (c *testCluster) playMode(line string) (answer []string, ok bool) {
 func (c *testCluster) awaitElected(id string) bool {
 	c.t.Helper()
 	if id == "none" {
-		c.await(func(s *standing) bool { return s.vacant })
+		c.await(func(s *view) bool { return s.vacant })
 		return true
 	}
-	c.await(func(s *standing) bool { return !s.vacant })
+	c.await(func(s *view) bool { return !s.vacant })
 	for _, n := range c.others(nil) {
 		s := n.topology.current.Load()
-		if !s.ledBy(id) || slices.ContainsFunc(s.seats, func(p seat) bool { return p.down }) {
+		if !s.ledBy(id) || slices.ContainsFunc(s.nodes, func(p advertisedNode) bool { return p.down }) {
 			return false
 		}
 	}
@@ -444,7 +444,7 @@ func TestClusterNodesWithoutMajority(t *testing.T) {
 			t.Errorf("CLUSTER NODES beside a leader: %s", got)
 		}
 		c.net.Heal()
-		c.await(func(s *standing) bool { return !s.vacant && s.ledBy(next.id) })
+		c.await(func(s *view) bool { return !s.vacant && s.ledBy(next.id) })
 		lines(n1, " myself,slave ")
 	})
 }
@@ -457,10 +457,10 @@ func TestTheLastLeaderStays(t *testing.T) {
 		defer c.close()
 		n3 := c.nodes["n3"]
 		c.cut(n3)
-		c.await(func(s *standing) bool { return s.vacant || s.ledBy("n1") })
+		c.await(func(s *view) bool { return s.vacant || s.ledBy("n1") })
 		time.Sleep(downAfter)
 		gone := *n3.topology.current.Load()
-		gone.master = &seat{id: "n0", host: "10.0.0.9", port: "7000", runID: "gone"}
+		gone.master = &advertisedNode{id: "n0", host: "10.0.0.9", port: "7000", runID: "gone"}
 		n3.topology.current.Store(&gone)
 		c.events("s3")
 		time.Sleep(2 * surveyEvery)
@@ -471,7 +471,7 @@ func TestTheLastLeaderStays(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		c.net.Heal()
-		c.await(func(s *standing) bool { return !s.vacant && s.ledBy("n1") })
+		c.await(func(s *view) bool { return !s.vacant && s.ledBy("n1") })
 		if got := fmt.Sprint(c.events("s3")); !strings.Contains(got, "+switch-master=mymaster 10.0.0.9 7000 10.0.0.1 7000") {
 			t.Errorf("events: %s", got)
 		}
@@ -484,7 +484,7 @@ func TestALeaderIsAskedWhetherItServes(t *testing.T) {
 		c := startModes(t)
 		defer c.close()
 		n1, n2 := c.nodes["n1"], c.nodes["n2"]
-		ask := func() bool { return n2.topology.serves(&standing{}, "n1", "n1:1", n1.raft.CurrentTerm()) }
+		ask := func() bool { return n2.topology.serves(&view{}, "n1", "n1:1", n1.raft.CurrentTerm()) }
 		if !ask() {
 			t.Error("n1 leads, but does not say so")
 		}

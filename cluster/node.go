@@ -96,7 +96,7 @@ func assemble(cfg Config) *Node {
 	n.reader = newReader(c, n.state, n.members.clocks, n.proposer)
 	n.replicas = newReplicas()
 	n.deaths = newDeaths(c, n.members, n.contacts, n.replicas)
-	n.members.gone, n.reader.prompt.gone = n.contacts.gone, n.contacts.gone
+	n.members.gone, n.reader.responders.gone = n.contacts.gone, n.contacts.gone
 	n.announcer = newAnnouncer(c, n.proposer.busy, n.replicas)
 	n.leaderWatch = newLeaderWatch(c, n.contacts)
 	n.router = &router{
@@ -295,13 +295,13 @@ func (n *Node) startRaft() (err error) {
 	if err := n.scanLog(); err != nil {
 		return err
 	}
-	n.snapshots.noteSize()
+	n.snapshots.recordSize()
 	r, err := raft.NewRaft(conf, n.fsm, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans)
 	if err != nil {
 		return err
 	}
 	n.raft.Raft, n.trans = r, trans
-	n.snapshots.noteBase()
+	n.snapshots.recordBase()
 	return nil
 }
 
@@ -397,7 +397,7 @@ func (n *Node) start() {
 	if n.snapshots.lacksSpare() {
 		n.snapshots.expose()
 	}
-	n.leaderWatch.start(n.elections.noteLoss, n.stores.Slow)
+	n.leaderWatch.start(n.elections.recordLoss, n.stores.Slow)
 	n.topology.start(n.peers)
 	n.goroutines.Go(n.topology.watch)
 	n.goroutines.Go(n.topology.listen)

@@ -20,8 +20,8 @@ import (
 
 // A state goes on in a new cluster, from a backup or from a data folder: DESIGN.md, "A new cluster from an old one".
 
-// Heir is a machine whose state can go on in a new cluster.
-type Heir interface {
+// ForkableMachine is a machine whose state can go on in a new cluster.
+type ForkableMachine interface {
 	Machine
 	// LastFence is the highest fence that was given.
 	LastFence() uint64
@@ -29,13 +29,13 @@ type Heir interface {
 	WallMs() int64
 	// Keys is how many keys there are.
 	Keys() int
-	// Refound makes fences rise above fence, forgets who waits, and grants no lock that it does not know for holdMs
+	// Fork makes fences rise above fence, forgets who waits, and grants no lock that it does not know for holdMs
 	// of the log clock.
-	Refound(fence uint64, holdMs int64)
+	Fork(fence uint64, holdMs int64)
 }
 
-// Refound is how a new cluster is made of an old state.
-type Refound struct {
+// Fork is how a new cluster is made of an old state.
+type Fork struct {
 	Dir      string // of its first node
 	ID       string // of that node
 	PeerAddr string // how other nodes will reach it; it may be another one later
@@ -44,7 +44,7 @@ type Refound struct {
 	// FenceAbove is above all fences that other clusters of this past have begun with, as they have told: the new one
 	// begins higher. nil: it follows from the clock, which the system must know to be right.
 	FenceAbove *uint64
-	Machine    Heir                          // empty
+	Machine    ForkableMachine               // empty
 	Clock      Clock                         // default SystemClock
 	WallError  func() (time.Duration, error) // by how much Clock's wall time may be off; default SystemWallError
 }
@@ -59,7 +59,7 @@ type Refounded struct {
 	Hold    time.Duration
 }
 
-func (r *Refound) complete() error {
+func (r *Fork) complete() error {
 	if r.Clock == nil {
 		r.Clock = NewSystemClock()
 	}
@@ -78,13 +78,13 @@ func (r *Refound) complete() error {
 // offline is a state that no node has.
 type offline struct {
 	*state
-	heir    Heir
+	heir    ForkableMachine
 	servers []raft.Server
 	kinds   map[string]int // of entries of the log
 	wallMs  int64          // of the newest entry
 }
 
-func newOffline(id string, heir Heir) *offline {
+func newOffline(id string, heir ForkableMachine) *offline {
 	cfg := Config{ID: id, Machine: heir, Clock: NewSystemClock()}
 	c := newCore(cfg)
 	return &offline{state: newState(c, heir, newMembers(c)), heir: heir, kinds: map[string]int{}}
@@ -151,7 +151,7 @@ func (o *offline) count(e *entry, l *raft.Log) {
 }
 
 // found makes the data folder of a new cluster. pastMs is the wall time of the newest that is known of the old one.
-func (o *offline) found(r *Refound, pastMs int64) (*Refounded, error) {
+func (o *offline) found(r *Fork, pastMs int64) (*Refounded, error) {
 	now := readWall(r.Clock, r.WallError)
 	fence, err := fenceAbove(past{last: max(o.heir.LastFence(), o.applied), ms: pastMs}, now, r.FenceAbove)
 	if err != nil {
@@ -159,7 +159,7 @@ func (o *offline) found(r *Refound, pastMs int64) (*Refounded, error) {
 	}
 	time.Sleep(2 * time.Duration(now.errMs) * time.Millisecond) // until every sure clock says more than this one did
 	old := o.members.roster.Load()
-	o.heir.Refound(fence, r.Hold.Milliseconds())
+	o.heir.Fork(fence, r.Hold.Milliseconds())
 	next := membership.Empty.With(membership.Change{Cluster: rand.Text(), Level: old.Level})
 	i := &image{applied: max(o.applied, 1), roster: next, write: o.machine.Snapshot()}
 	err = store.Found(r.Dir, store.First{
@@ -194,7 +194,7 @@ type Inspection struct {
 
 // Inspect looks at the data folder of a node that is stopped, and changes nothing in it. The machine is empty, and is
 // of no use afterwards. What is damaged is in Inspection.Damage; an error says that the folder could not be looked at.
-func Inspect(dir string, machine Heir) (*Inspection, error) {
+func Inspect(dir string, machine ForkableMachine) (*Inspection, error) {
 	in, _, err := inspect(dir, machine)
 	if in != nil {
 		in.Close()
@@ -203,7 +203,7 @@ func Inspect(dir string, machine Heir) (*Inspection, error) {
 }
 
 // inspect returns the state as well. The folder stays locked.
-func inspect(dir string, machine Heir) (*Inspection, *offline, error) {
+func inspect(dir string, machine ForkableMachine) (*Inspection, *offline, error) {
 	x, err := store.Examine(dir)
 	if err != nil {
 		return nil, nil, err
@@ -229,7 +229,7 @@ func inspect(dir string, machine Heir) (*Inspection, *offline, error) {
 
 // Recover makes a cluster of one of the data folder of a node that is stopped: r.Dir, which is kept under another
 // name, kept. r.ID may be "": the node keeps its id.
-func Recover(r Refound) (done *Refounded, kept string, err error) {
+func Recover(r Fork) (done *Refounded, kept string, err error) {
 	in, o, err := inspect(r.Dir, r.Machine)
 	if _, half := os.Stat(beside(r.Dir)); err != nil && half == nil {
 		err = fmt.Errorf("%w; an earlier recovery was cut short: if %s is not there, rename %s to it", err, r.Dir,

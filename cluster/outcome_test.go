@@ -348,7 +348,7 @@ func TestDesertedForwardIsNotBegun(t *testing.T) {
 			req := command(strings.Fields(line)...)
 			leader.router.serveForward(peer.Forwarded{Req: req, Until: after(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
 		}
-		leader.proposer.hold(t.Context())
+		leader.proposer.pause(t.Context())
 		forward("SET late 1")
 		time.Sleep(2 * time.Second)
 		leader.proposer.release()

@@ -34,9 +34,9 @@ type op struct {
 	done func(outcome, resp.Result)
 }
 
-// deserted reports whether nobody waits for the answer any more. Such an op is not proposed: it
+// abandoned reports whether nobody waits for the answer any more. Such an op is not proposed: it
 // could take a lock for a client that is gone.
-func (o *op) deserted() bool {
+func (o *op) abandoned() bool {
 	return o.ctx != nil && o.ctx.Err() != nil || !o.until.IsZero() && since(o.until) >= 0
 }
 
@@ -52,14 +52,14 @@ type proposer struct {
 	opQueue
 
 	// Under the queue's lock:
-	inFlight int           // entries
-	flying   int           // ops in them
-	storing  bool          // the newest of them is not on this node's disk yet
-	held     int           // hand-overs of leadership in progress: no entry is proposed
-	heldTill time.Duration // monotonic time at which held ends, whatever has become of them
-	refused  time.Duration // monotonic time at which Raft refused an entry without ops
-	opened   uint64        // newest term of which this leader has an applied entry
-	delay    batchDelay
+	inFlight    int           // entries
+	opsInFlight int           // ops in them
+	storing     bool          // the newest of them is not on this node's disk yet
+	paused      int           // hand-overs of leadership in progress: no entry is proposed
+	pausedTill  time.Duration // monotonic time at which paused ends, whatever has become of them
+	refused     time.Duration // monotonic time at which Raft refused an entry without ops
+	opened      uint64        // newest term of which this leader has an applied entry
+	delay       batchDelay
 
 	commits durations // of entries, from raft.Apply to the machine's answer
 	recalls recalls   // of the goroutine that proposes
@@ -226,8 +226,8 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Monotonic()
-	if p.isHeld(now) {
-		return nil, p.heldTill - now
+	if p.isPaused(now) {
+		return nil, p.pausedTill - now
 	}
 	if p.inFlight > 0 && !p.mayFollow() {
 		return nil, idleMax
@@ -265,7 +265,7 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 	}
 	ops = p.remove(count, size)
 	p.inFlight++
-	p.flying += len(ops)
+	p.opsInFlight += len(ops)
 	p.storing = true
 	return ops, 0
 }
@@ -274,7 +274,7 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 // so that ops which arrive meanwhile still join the entry. And it waits for about as many ops as
 // are in flight, since each entry costs the same. mu is held.
 func (p *proposer) mayFollow() bool {
-	return p.inFlight < entriesInFlightMax && !p.storing && 2*(len(p.waiting)-p.joining) >= p.flying
+	return p.inFlight < entriesInFlightMax && !p.storing && 2*(len(p.waiting)-p.joining) >= p.opsInFlight
 }
 
 // stored is called when Raft has written to this node's log. The write may have been another one,
@@ -299,7 +299,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 	size := entryHeaderMax
 	for _, o := range ops {
 		switch {
-		case o.deserted(), !lead.takes(o.term), p.recalls.refuses(lead.term, o):
+		case o.abandoned(), !lead.takes(o.term), p.recalls.refuses(lead.term, o):
 			// It may have been queued in an earlier term, or its node's connection may have ended since.
 			o.done(outcomeNotDone, resp.Result{})
 			continue
@@ -426,7 +426,7 @@ func (fl *flight) complete(o outcome, results []resp.Result) {
 	p, now := fl.p, fl.p.clock.Monotonic()
 	p.mu.Lock()
 	p.inFlight--
-	p.flying -= fl.took
+	p.opsInFlight -= fl.took
 	if o == outcomeDone {
 		p.opened = max(p.opened, fl.term)
 	}
@@ -458,7 +458,7 @@ func (p *proposer) findsTaken(o *op) bool {
 	if lead == nil {
 		return false
 	}
-	res, ok := p.state.tryOut(lead, 0, resp.Request{Cmds: o.req.Cmds, User: o.req.User})
+	res, ok := p.state.dryRun(lead, 0, resp.Request{Cmds: o.req.Cmds, User: o.req.User})
 	return ok && res.Replies[0].Kind == resp.KindNil
 }
 
@@ -480,33 +480,33 @@ func (p *proposer) busy() bool {
 	return p.inFlight > 0
 }
 
-// hold stops proposing and waits until no entry is in flight, so that leadership can move without
+// pause stops proposing and waits until no entry is in flight, so that leadership can move without
 // leaving a request in doubt. It reports whether that worked. In either case the caller must call
 // release.
-func (p *proposer) hold(ctx context.Context) bool {
+func (p *proposer) pause(ctx context.Context) bool {
 	p.mu.Lock()
-	p.held++
-	p.heldTill = p.clock.Monotonic() + holdMax
+	p.paused++
+	p.pausedTill = p.clock.Monotonic() + pauseMax
 	p.mu.Unlock()
 	return poll(ctx, func() bool { return !p.busy() })
 }
 
-// holdMax bounds a hold. A hand-over ends before (handOverMax); one that hangs must not stop all writes.
-const holdMax = 2 * handOverMax
+// pauseMax bounds a pause. A hand-over ends before (handOverMax); one that hangs must not stop all writes.
+const pauseMax = 2 * handOverMax
 
-// isHeld reports whether nothing may be proposed at a monotonic time. mu is held.
-func (p *proposer) isHeld(now time.Duration) bool { return p.held > 0 && now < p.heldTill }
+// isPaused reports whether nothing may be proposed at a monotonic time. mu is held.
+func (p *proposer) isPaused(now time.Duration) bool { return p.paused > 0 && now < p.pausedTill }
 
 // holding reports whether leadership is being handed over.
 func (p *proposer) holding() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.isHeld(p.clock.Monotonic())
+	return p.isPaused(p.clock.Monotonic())
 }
 
 func (p *proposer) release() {
 	p.mu.Lock()
-	p.held--
+	p.paused--
 	p.mu.Unlock()
 	signal(p.wake)
 }

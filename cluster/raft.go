@@ -24,7 +24,7 @@ type core struct {
 	log   *slog.Logger
 	clock Clock
 	raft  *group
-	lead  office
+	lead  currentTerm
 
 	changed      broadcast     // who leads, or who the members are, has changed
 	wakeProposer chan struct{} // capacity 1

@@ -17,12 +17,12 @@ import (
 // began. No disk is touched.
 type reader struct {
 	*core
-	state    *state
-	clocks   *clocks
-	proposer *proposer
-	claims   claims
-	rivals   rivals
-	prompt   prompt // whom it asks first
+	state      *state
+	clocks     *clocks
+	proposer   *proposer
+	claims     claims
+	gate       keyGate
+	responders responders // whom it asks first
 	opQueue
 
 	delay batchDelay // under the queue's lock
@@ -101,11 +101,11 @@ func (r *reader) show(lead *leadership) int64 {
 // answer answers a request of a confirmed round. A write that would change something by now is
 // logged after all.
 func (r *reader) answer(lead *leadership, wall int64, o *op) {
-	if o.deserted() {
+	if o.abandoned() {
 		o.done(outcomeNotDone, resp.Result{})
 	} else if !o.try {
 		o.done(outcomeDone, r.view(lead, wall, o.req))
-	} else if res, ok := r.state.tryOut(lead, wall, o.req); ok {
+	} else if res, ok := r.state.dryRun(lead, wall, o.req); ok {
 		o.done(outcomeDone, res)
 	} else {
 		r.claim(o)
@@ -167,7 +167,7 @@ func (r *reader) ask(term uint64, others []raft.Server, enough int) bool {
 			}()
 		}
 	}
-	others = r.prompt.order(others)
+	others = r.responders.order(others)
 	question(others[:enough])
 	rest := others[enough:]
 	hedge := time.NewTimer(hedgeAfter)
@@ -177,7 +177,7 @@ func (r *reader) ask(term uint64, others []raft.Server, enough int) bool {
 		select {
 		case v := <-votes:
 			left--
-			r.prompt.record(v.by, v.yes)
+			r.responders.record(v.by, v.yes)
 			if v.yes {
 				enough--
 			}
@@ -196,8 +196,8 @@ func (r *reader) ask(term uint64, others []raft.Server, enough int) bool {
 	return false
 }
 
-// prompt remembers which members answered the last questions.
-type prompt struct {
+// responders remembers which members answered the last questions.
+type responders struct {
 	gone func(id string) bool // the process of a member has ended
 
 	mu  sync.Mutex
@@ -205,7 +205,7 @@ type prompt struct {
 }
 
 // record moves a member to the front, or removes it.
-func (p *prompt) record(id raft.ServerID, yes bool) {
+func (p *responders) record(id raft.ServerID, yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if yes && len(p.ids) > 0 && p.ids[0] == id {
@@ -218,7 +218,7 @@ func (p *prompt) record(id raft.ServerID, yes bool) {
 }
 
 // order sorts servers by how lately they have answered, those last whose processes have ended.
-func (p *prompt) order(servers []raft.Server) []raft.Server {
+func (p *responders) order(servers []raft.Server) []raft.Server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	rank := func(s raft.Server) int {
@@ -237,15 +237,15 @@ func (p *prompt) order(servers []raft.Server) []raft.Server {
 
 // Limits of the requests that wait for a rival. Requests beyond them are logged at once.
 const (
-	rivalsMax      = 4096     // requests that wait for one key
-	rivalsBytesMax = 16 << 20 // bytes of all that wait
+	gateMax      = 4096     // requests that wait for one key
+	gateBytesMax = 16 << 20 // bytes of all that wait
 )
 
-// rivals lets one request at a time try in the log for a key that is free. When a lock is freed,
-// all its waiters find it free until one of them has taken it. Without rivals each of them would be
+// keyGate lets one request at a time try in the log for a key that is free. When a lock is freed,
+// all its waiters find it free until one of them has taken it. Without it each of them would be
 // logged, sent and applied on every node only to be refused. Instead one is logged, and the others
 // check again when it is done. All methods may be called concurrently.
-type rivals struct {
+type keyGate struct {
 	mu      sync.Mutex
 	waiting map[claim][]*op // for each claim that is being logged, the requests that wait for it
 	bytes   int             // of the waiting requests
@@ -257,7 +257,7 @@ type claim struct {
 	key string
 }
 
-// claimOf is the claim of a request for which router.mayTry holds: its only key.
+// claimOf is the claim of a request for which router.mayRefuse holds: its only key.
 func claimOf(req resp.Request) claim {
 	c := req.Cmds[0]
 	return claim{db: c.DB, key: c.Args[1]}
@@ -265,7 +265,7 @@ func claimOf(req resp.Request) claim {
 
 // begin reports whether o is to be logged now (first), or waits until end returns it (waits). If
 // both are false there are too many waiters, and o is logged without a claim.
-func (r *rivals) begin(c claim, o *op) (first, waits bool) {
+func (r *keyGate) begin(c claim, o *op) (first, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	others, taken := r.waiting[c]
@@ -276,7 +276,7 @@ func (r *rivals) begin(c claim, o *op) (first, waits bool) {
 		}
 		r.waiting[c] = nil
 		return true, false
-	case len(others) >= rivalsMax, r.bytes+o.size > rivalsBytesMax:
+	case len(others) >= gateMax, r.bytes+o.size > gateBytesMax:
 		return false, false
 	}
 	r.waiting[c] = append(others, o)
@@ -285,7 +285,7 @@ func (r *rivals) begin(c claim, o *op) (first, waits bool) {
 }
 
 // end returns the requests that have waited since begin.
-func (r *rivals) end(c claim) []*op {
+func (r *keyGate) end(c claim) []*op {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	others := r.waiting[c]
@@ -300,13 +300,13 @@ func (r *rivals) end(c claim) []*op {
 // and is tried again when the rival is done.
 func (r *reader) claim(o *op) {
 	c := claimOf(o.req)
-	first, waits := r.rivals.begin(c, o)
+	first, waits := r.gate.begin(c, o)
 	if waits {
 		return
 	}
 	if done := o.done; first {
 		o.done = func(out outcome, res resp.Result) {
-			others := r.rivals.end(c)
+			others := r.gate.end(c)
 			done(out, res)
 			for _, other := range others {
 				other.try = true

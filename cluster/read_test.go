@@ -42,7 +42,7 @@ func TestReadAsksTheRest(t *testing.T) {
 // Who answered last is asked first, who did not answer last.
 func TestPrompt(t *testing.T) {
 	gone := ""
-	p := prompt{gone: func(id string) bool { return id == gone }}
+	p := responders{gone: func(id string) bool { return id == gone }}
 	ask := func() (ids []raft.ServerID) {
 		for _, s := range p.order([]raft.Server{{ID: "a"}, {ID: "b"}, {ID: "c"}}) {
 			ids = append(ids, s.ID)

@@ -97,7 +97,7 @@ func TestConnectionBreaksBehindTheRequest(t *testing.T) {
 		term := lead.lead.Load().term
 		n := c.others(lead)[0]
 		c.expect(n, "SET count 0", "+OK")
-		if !lead.proposer.hold(t.Context()) {
+		if !lead.proposer.pause(t.Context()) {
 			t.Fatal("the leader does not hold")
 		}
 		reply := n.ask("INCR count")

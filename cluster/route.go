@@ -99,7 +99,7 @@ func (r *router) submit(o *op, write bool) {
 	case r.asksForLock(o) && r.proposer.findsTaken(o):
 		o.joins = r.clock.Monotonic() + joinMax
 		r.proposer.submit(o)
-	case !r.mayTry(o):
+	case !r.mayRefuse(o):
 		r.proposer.submit(o)
 	case r.isRefused(o.req):
 		o.try = true
@@ -116,14 +116,14 @@ const tryBytesMax = 64 << 10
 // asksForLock reports whether a request asks for a lock and would wait for it.
 func (r *router) asksForLock(o *op) bool {
 	b := o.req.Block
-	return b != nil && b.Kind == resp.BlockAsk && r.triable(o)
+	return b != nil && b.Kind == resp.BlockAsk && r.mayDryRun(o)
 }
 
-// mayTry reports whether a request is of a kind that often changes nothing.
-func (r *router) mayTry(o *op) bool { return o.req.Block == nil && r.triable(o) }
+// mayRefuse reports whether a request is of a kind that often changes nothing.
+func (r *router) mayRefuse(o *op) bool { return o.req.Block == nil && r.mayDryRun(o) }
 
-// triable reports the same of a blocking request, too.
-func (r *router) triable(o *op) bool {
+// mayDryRun reports the same of a blocking request, too.
+func (r *router) mayDryRun(o *op) bool {
 	if len(o.req.Cmds) != 1 || o.size > tryBytesMax {
 		return false
 	}
@@ -138,7 +138,7 @@ func (r *router) isRefused(req resp.Request) bool {
 	if lead == nil {
 		return false
 	}
-	_, ok := r.state.tryOut(lead, 0, req)
+	_, ok := r.state.dryRun(lead, 0, req)
 	return ok
 }
 
@@ -199,7 +199,7 @@ func (r *router) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 	if write {
 		r.follow(o)
 	}
-	if r.triable(o) {
+	if r.mayDryRun(o) {
 		go r.submit(o, write) // it locks the machine, and the connection must not wait for that
 		return
 	}

@@ -150,15 +150,15 @@ var (
 
 // watched is what the sentinel knows of the cluster; nil while it has not heard of any
 // leader. Then clients ask another sentinel, or again.
-func (s *Sentinel) watched() *standing {
+func (s *Sentinel) watched() *view {
 	if st := s.topology.current.Load(); st.master != nil {
 		return s.forClients(st)
 	}
 	return nil
 }
 
-// forClients is a standing with the addresses for the sentinel's clients.
-func (s *Sentinel) forClients(st *standing) *standing {
+// forClients is a view with the addresses for the sentinel's clients.
+func (s *Sentinel) forClients(st *view) *view {
 	if s.cfg.TLS {
 		return st.overTLS()
 	}
@@ -166,20 +166,20 @@ func (s *Sentinel) forClients(st *standing) *standing {
 }
 
 // replicas are the nodes that do not lead.
-func (s *standing) replicas() []seat {
-	return slices.DeleteFunc(slices.Clone(s.seats), func(p seat) bool { return s.ledBy(p.id) })
+func (s *view) replicas() []advertisedNode {
+	return slices.DeleteFunc(slices.Clone(s.nodes), func(p advertisedNode) bool { return s.ledBy(p.id) })
 }
 
 // sentinels are the nodes other than self that have a sentinel.
-func (s *standing) sentinels(self string) []seat {
-	return slices.DeleteFunc(slices.Clone(s.seats), func(p seat) bool { return p.id == self || p.sentinel == "" })
+func (s *view) sentinels(self string) []advertisedNode {
+	return slices.DeleteFunc(slices.Clone(s.nodes), func(p advertisedNode) bool { return p.id == self || p.sentinel == "" })
 }
 
 // quorum is how many nodes elect a leader.
-func (s *standing) quorum() int { return len(s.seats)/2 + 1 }
+func (s *view) quorum() int { return len(s.nodes)/2 + 1 }
 
 // aboutMaster runs a command whose third argument is the name of the master.
-func aboutMaster(run func(*Sentinel, *standing) resp.Reply) sentinelCommand {
+func aboutMaster(run func(*Sentinel, *view) resp.Reply) sentinelCommand {
 	return func(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
 		w := s.watched()
 		if w == nil || args[2] != s.cfg.Master {
@@ -234,14 +234,14 @@ func instance(name, host, port, runID string, c condition) []string {
 }
 
 // reported are the fields about the role that a node plays.
-func (s *Sentinel) reported(w *standing, role string, silence time.Duration) []string {
+func (s *Sentinel) reported(w *view, role string, silence time.Duration) []string {
 	return []string{
 		"info-refresh", i64(silence.Milliseconds()),
 		"role-reported", role, "role-reported-time", i64(s.topology.age(w).Milliseconds()),
 	}
 }
 
-func sentinelMaster(s *Sentinel, w *standing) resp.Reply {
+func sentinelMaster(s *Sentinel, w *view) resp.Reply {
 	c := s.condition(w.master, "master", false)
 	if w.vacant {
 		since := i64(s.topology.age(w).Milliseconds())
@@ -261,7 +261,7 @@ func sentinelMaster(s *Sentinel, w *standing) resp.Reply {
 
 // condition is that of a node; it counts as down by its own silence only if it may:
 // the master does when there is no leader.
-func (s *Sentinel) condition(p *seat, kind string, mayBeDown bool) condition {
+func (s *Sentinel) condition(p *advertisedNode, kind string, mayBeDown bool) condition {
 	c := condition{flags: kind, silence: s.topology.silence(p), cut: s.topology.cut(p)}
 	if c.cut {
 		c.flags += ",disconnected"
@@ -272,7 +272,7 @@ func (s *Sentinel) condition(p *seat, kind string, mayBeDown bool) condition {
 	return c
 }
 
-func sentinelReplicas(s *Sentinel, w *standing) resp.Reply {
+func sentinelReplicas(s *Sentinel, w *view) resp.Reply {
 	var list []resp.Reply
 	for _, p := range w.replicas() {
 		c := s.condition(&p, "slave", true)
@@ -292,7 +292,7 @@ func sentinelReplicas(s *Sentinel, w *standing) resp.Reply {
 	return resp.Array(list...)
 }
 
-func sentinelSentinels(s *Sentinel, w *standing) resp.Reply {
+func sentinelSentinels(s *Sentinel, w *view) resp.Reply {
 	var list []resp.Reply
 	for _, p := range w.sentinels(s.self) {
 		c := s.condition(&p, "sentinel", true)
@@ -308,9 +308,9 @@ func sentinelSentinels(s *Sentinel, w *standing) resp.Reply {
 }
 
 // sentinelCkquorum counts nodes: with lockd it is they who elect.
-func sentinelCkquorum(_ *Sentinel, w *standing) resp.Reply {
+func sentinelCkquorum(_ *Sentinel, w *view) resp.Reply {
 	up := 0
-	for _, p := range w.seats {
+	for _, p := range w.nodes {
 		if !p.down {
 			up++
 		}
@@ -413,7 +413,7 @@ func (s *Sentinel) infoSentinel() resp.Section {
 
 // announce publishes what has changed to the sentinel's subscribers, in the words and
 // the order of Redis. Only the topology's goroutine calls it.
-func (s *Sentinel) announce(was, now *standing) {
+func (s *Sentinel) announce(was, now *view) {
 	e := &events{name: s.cfg.Master}
 	was, now = s.forClients(was), s.forClients(now)
 	before, after := was.master, now.master
@@ -447,53 +447,53 @@ func (e *events) add(channel, payload string) {
 
 // The ways in which a sentinel names nodes in its messages.
 
-func (e *events) master(p *seat) string {
+func (e *events) master(p *advertisedNode) string {
 	return fmt.Sprintf("master %s %s %s", e.name, p.host, p.port)
 }
 
-func (e *events) slave(p, master *seat) string {
+func (e *events) slave(p, master *advertisedNode) string {
 	return fmt.Sprintf("slave %s:%s %s %s @ %s %s %s", p.host, p.port, p.host, p.port, e.name, master.host, master.port)
 }
 
-func (e *events) sentinel(p, master *seat) string {
+func (e *events) sentinel(p, master *advertisedNode) string {
 	host, port, _ := net.SplitHostPort(p.sentinel)
 	return fmt.Sprintf("sentinel %s %s %s @ %s %s %s", p.sentinelID, host, port, e.name, master.host, master.port)
 }
 
 // lost: there is no leader any more.
-func (e *events) lost(master *seat, quorum int) {
+func (e *events) lost(master *advertisedNode, quorum int) {
 	e.add("+sdown", e.master(master))
 	e.add("+odown", fmt.Sprintf("%s #quorum %d/%d", e.master(master), quorum, quorum))
 }
 
 // switched: another node leads, and serves. Clients move on +switch-master, or on
 // one of the messages around it.
-func (e *events) switched(old, leader *seat, now *standing) {
+func (e *events) switched(old, leader *advertisedNode, now *view) {
 	e.add("+new-epoch", u64(now.term))
 	e.add("+try-failover", e.master(old))
 	e.add("+vote-for-leader", fmt.Sprintf("%s %d", leader.sentinelID, now.term))
 	e.add("+elected-leader", e.master(old))
 	e.add("+selected-slave", e.slave(leader, old))
 	e.add("+promoted-slave", e.slave(leader, old))
-	for i := range now.seats {
-		if p := &now.seats[i]; p.id != leader.id && p.addr() != old.addr() {
+	for i := range now.nodes {
+		if p := &now.nodes[i]; p.id != leader.id && p.addr() != old.addr() {
 			e.add("+slave-reconf-done", e.slave(p, old))
 		}
 	}
 	e.add("+failover-end", e.master(old))
 	e.add("+switch-master", fmt.Sprintf("%s %s %s %s %s", e.name, old.host, old.port, leader.host, leader.port))
-	for i := range now.seats {
-		if p := &now.seats[i]; p.id != leader.id {
+	for i := range now.nodes {
+		if p := &now.nodes[i]; p.id != leader.id {
 			e.add("+slave", e.slave(p, leader))
 		}
 	}
 }
 
 // members: nodes have come, or do not answer any more, or again.
-func (e *events) members(was, now *standing) {
+func (e *events) members(was, now *view) {
 	master := now.master
-	for i := range now.seats {
-		p, old := &now.seats[i], was.seat(now.seats[i].id)
+	for i := range now.nodes {
+		p, old := &now.nodes[i], was.node(now.nodes[i].id)
 		wasDown := old != nil && old.down
 		if p.id != master.id {
 			if old == nil || old.addr() != p.addr() {

@@ -353,7 +353,7 @@ func (s *snapshots) take() error {
 		return errHalted
 	}
 	err := s.raft.Snapshot().Error()
-	s.noteBase()
+	s.recordBase()
 	<-s.busy
 	cost := int64(s.clock.Monotonic()-began) - s.rests.Swap(0)
 	counted := s.counted.Swap(nil)
@@ -371,7 +371,7 @@ func (s *snapshots) take() error {
 	s.taken.Add(1)
 	s.cost.Store(cost)
 	s.lastSave.Store(s.clock.Wall() / 1e6)
-	s.noteSize()
+	s.recordSize()
 	if !s.lacksSpare() {
 		s.spared.Store(exposed)
 	}
@@ -393,8 +393,8 @@ func (s *snapshots) giveWay(closed <-chan struct{}) (end func(), ok bool) {
 	return nil, false
 }
 
-// noteSize records the size of the newest snapshot.
-func (s *snapshots) noteSize() {
+// recordSize records the size of the newest snapshot.
+func (s *snapshots) recordSize() {
 	if snaps, err := s.stores.Snaps.List(); err == nil && len(snaps) > 0 {
 		s.size.Store(uint64(max(snaps[0].Size, 0)))
 	}
@@ -457,9 +457,9 @@ func (s *snapshots) base() (index, term uint64) {
 	return 0, 0
 }
 
-// noteBase records that Raft goes by another snapshot. A snapshot that only lies in the folder may
+// recordBase records that Raft goes by another snapshot. A snapshot that only lies in the folder may
 // be damaged; Raft reports its own only in its figures.
-func (s *snapshots) noteBase() {
+func (s *snapshots) recordBase() {
 	stats := s.raft.Stats()
 	index, _ := strconv.ParseUint(stats["last_snapshot_index"], 10, 64)
 	term, _ := strconv.ParseUint(stats["last_snapshot_term"], 10, 64)

@@ -53,8 +53,8 @@ func newState(c *core, machine Machine, m *members) *state {
 // fullNow are the nodes whose disks keep the state from growing, and how what would let it grow is answered.
 type fullNow struct{ nodes, refusal string }
 
-// noteFull has the requests be judged by the setting as it is now. mu is held.
-func (s *state) noteFull() {
+// refreshFullDisks has the requests be judged by the setting as it is now. mu is held.
+func (s *state) refreshFullDisks() {
 	if nodes, refusal := s.machine.FullDisks(); nodes != s.full.Load().nodes {
 		s.full.Store(&fullNow{nodes, refusal})
 	}
@@ -92,10 +92,10 @@ func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 		results[i].Index = l.Index
 	}
 	s.appliedAt = s.clock.Monotonic()
-	s.noteDeadline()
-	s.noteFull()
+	s.refreshDeadline()
+	s.refreshFullDisks()
 	if s.machine.BlockRevision() != s.sessionsRevision {
-		s.noteSessions()
+		s.refreshSessions()
 	}
 	return &applied{results: results}, msgs
 }
@@ -106,10 +106,10 @@ func (s *state) setRoster(next *membership.Roster) {
 	s.members.set(next)
 }
 
-// noteDeadline tells the proposer the tick past which the leader must propose an entry if nothing
+// refreshDeadline tells the proposer the tick past which the leader must propose an entry if nothing
 // else is written: the machine's next deadline, or clockLagMax from now if that is sooner. mu
 // is held.
-func (s *state) noteDeadline() {
+func (s *state) refreshDeadline() {
 	deadline, ok := s.machine.NextDeadline()
 	if ok {
 		deadline = min(deadline, s.machine.Tick()+clockLagMax.Milliseconds())
@@ -190,9 +190,9 @@ func (s *state) executed(reqs []resp.Request, results []resp.Result, took time.D
 // shareOf is what a request counts for in the time of its entry: something even where it did nothing.
 func shareOf(r *resp.Result) float64 { return float64(max(r.Work, 1)) }
 
-// tryOut asks the machine whether a request that may write would change nothing, and what
+// dryRun asks the machine whether a request that may write would change nothing, and what
 // it is answered then. wall is as for view; 0: that of the last entry will do, as the answer is not for a client yet.
-func (s *state) tryOut(lead *leadership, wall int64, req resp.Request) (resp.Result, bool) {
+func (s *state) dryRun(lead *leadership, wall int64, req resp.Request) (resp.Result, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine.Try(readStamp(lead, s.clock.Monotonic(), wall), req)
@@ -209,8 +209,8 @@ func (s *state) blocked(id resp.BlockID) resp.BlockState {
 	return s.machine.Blocked(id)
 }
 
-// noteSessions has the sessions of blocking commands be known without the lock. mu is held.
-func (s *state) noteSessions() {
+// refreshSessions has the sessions of blocking commands be known without the lock. mu is held.
+func (s *state) refreshSessions() {
 	all := s.machine.BlockSessions()
 	s.sessionsRevision = s.machine.BlockRevision()
 	s.sessionsNow.Store(&all)
@@ -293,9 +293,9 @@ func (s *state) restore(r io.Reader) error {
 	s.applied, s.appliedAt = applied, s.clock.Monotonic()
 	s.appliedNow.Store(applied)
 	s.setRoster(ros)
-	s.noteDeadline()
-	s.noteFull()
-	s.noteSessions()
+	s.refreshDeadline()
+	s.refreshFullDisks()
+	s.refreshSessions()
 	return nil
 }
 

@@ -70,7 +70,7 @@ func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
 
 // shard is the cluster as one shard of Redis Cluster.
 type shard struct {
-	*standing
+	*view
 	masterID string // run id
 	failed   bool   // no leader serves, for longer than a request waits for one
 }
@@ -93,26 +93,26 @@ func (n *Node) Redirect(tls bool) string {
 // slots without one, and every node serves every key.
 // The addresses are those for the client of ctx.
 func (t *topology) shard(ctx context.Context) shard {
-	s := shard{standing: t.current.Load()}
+	s := shard{view: t.current.Load()}
 	if resp.OverTLS(ctx) {
-		s.standing = s.overTLS()
+		s.view = s.overTLS()
 	}
-	s.failed = s.vacant && t.age(s.standing) > t.cfg.LeaderWait
-	if s.master != nil && s.seat(s.master.id) != nil {
+	s.failed = s.vacant && t.age(s.view) > t.cfg.LeaderWait
+	if s.master != nil && s.node(s.master.id) != nil {
 		s.masterID = s.master.runID
-	} else if len(s.seats) > 0 {
-		s.masterID = s.seats[0].runID
+	} else if len(s.nodes) > 0 {
+		s.masterID = s.nodes[0].runID
 	}
 	return s
 }
 
 // inOrder lists the nodes, the master first. A replica that is down is left out
 // where clients are told where to connect.
-func (s shard) inOrder(withDown bool) []seat {
-	var list []seat
-	for _, p := range s.seats {
+func (s shard) inOrder(withDown bool) []advertisedNode {
+	var list []advertisedNode
+	for _, p := range s.nodes {
 		if p.runID == s.masterID {
-			list = append([]seat{p}, list...)
+			list = append([]advertisedNode{p}, list...)
 		} else if withDown || !p.down {
 			list = append(list, p)
 		}
@@ -121,10 +121,10 @@ func (s shard) inOrder(withDown bool) []seat {
 }
 
 // find is the node with a run id; nil if there is none.
-func (s shard) find(runID string) *seat {
-	for i := range s.seats {
-		if s.seats[i].runID == runID {
-			return &s.seats[i]
+func (s shard) find(runID string) *advertisedNode {
+	for i := range s.nodes {
+		if s.nodes[i].runID == runID {
+			return &s.nodes[i]
 		}
 	}
 	return nil
@@ -184,7 +184,7 @@ func cmdClusterShards(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 // nodeLine is a node's line of CLUSTER NODES, without its end. The last leader keeps its slots
 // when it is lost, as clients throw where a slot has no node, but not its good name: of the
 // views that nodes give, clients prefer those with more nodes that are well.
-func (t *topology) nodeLine(s shard, p seat) string {
+func (t *topology) nodeLine(s shard, p advertisedNode) string {
 	flags, master, link, slots := "slave", s.masterID, "connected", ""
 	switch {
 	case p.runID == s.masterID:
@@ -248,7 +248,7 @@ func cmdClusterInfo(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 		"cluster_slots_ok", strconv.Itoa(resp.Slots),
 		"cluster_slots_pfail", "0",
 		"cluster_slots_fail", "0",
-		"cluster_known_nodes", strconv.Itoa(len(s.seats)),
+		"cluster_known_nodes", strconv.Itoa(len(s.nodes)),
 		"cluster_size", "1",
 		"cluster_current_epoch", u64(s.term),
 		"cluster_my_epoch", u64(s.term),
@@ -276,7 +276,7 @@ func cmdKeySlot(_ context.Context, _ *Node, args resp.Args) resp.Reply {
 // cmdClusterLinks lists the two connections with each node that answers.
 func cmdClusterLinks(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	var links []resp.Reply
-	for _, p := range n.topology.current.Load().seats {
+	for _, p := range n.topology.current.Load().nodes {
 		if p.id == n.cfg.ID || p.down {
 			continue
 		}

@@ -24,10 +24,10 @@ type topology struct {
 	*core
 	members *members
 	state   *state
-	peers   *peer.Port               // nil before start
-	tell    func(was, now *standing) // tells the sentinel's subscribers; nil if there is none
+	peers   *peer.Port           // nil before start
+	tell    func(was, now *view) // tells the sentinel's subscribers; nil if there is none
 
-	current atomic.Pointer[standing]
+	current atomic.Pointer[view]
 	missing time.Duration // monotonic time since which no leader serves; only watch uses it
 	misses  bool
 
@@ -43,17 +43,17 @@ type lastSeen struct {
 	applied uint64
 }
 
-// standing is the cluster as clients are told of it. It is immutable.
-type standing struct {
-	master *seat         // the last leader that served; nil before the first
-	term   uint64        // its term
-	since  time.Duration // monotonic time since which it leads, or is lost
-	vacant bool          // no leader serves now
-	seats  []seat        // the voters and this node, by id; without those whose client address is unknown
+// view is the cluster as clients are told of it. It is immutable.
+type view struct {
+	master *advertisedNode  // the last leader that served; nil before the first
+	term   uint64           // its term
+	since  time.Duration    // monotonic time since which it leads, or is lost
+	vacant bool             // no leader serves now
+	nodes  []advertisedNode // the voters and this node, by id; without those whose client address is unknown
 }
 
-// seat is one node as clients are told of it.
-type seat struct {
+// advertisedNode is one node as clients are told of it.
+type advertisedNode struct {
 	id         string
 	runID      string // 40 hex digits: Redis's name for a node
 	host, port string // for clients
@@ -85,7 +85,7 @@ func newTopology(c *core, m *members, s *state) *topology {
 // start takes the first look, once the peers can be asked.
 func (t *topology) start(peers *peer.Port) {
 	t.peers = peers
-	t.current.Store(&standing{vacant: true, since: t.clock.Monotonic()})
+	t.current.Store(&view{vacant: true, since: t.clock.Monotonic()})
 	t.refresh()
 }
 
@@ -105,22 +105,22 @@ func (t *topology) watch() {
 	}
 }
 
-// refresh brings the standing up to date, and returns when to do so again.
+// refresh brings the view up to date, and returns when to do so again.
 func (t *topology) refresh() time.Duration {
 	was, mono := t.current.Load(), t.clock.Monotonic()
-	now := &standing{master: was.master, term: was.term, since: was.since, vacant: was.vacant, seats: t.seats(mono)}
-	if was.master != nil && now.seat(was.master.id) != nil {
-		now.master = now.seat(was.master.id) // its address may have changed
+	now := &view{master: was.master, term: was.term, since: was.since, vacant: was.vacant, nodes: t.nodes(mono)}
+	if was.master != nil && now.node(was.master.id) != nil {
+		now.master = now.node(was.master.id) // its address may have changed
 	}
 	addr, id := t.raft.LeaderWithID()
 	term, again := t.raft.CurrentTerm(), surveyEvery
 	switch {
-	case id != "" && now.seat(string(id)) != nil && t.serves(was, string(id), addr, term):
+	case id != "" && now.node(string(id)) != nil && t.serves(was, string(id), addr, term):
 		t.misses = false
 		if was.vacant || !was.ledBy(string(id)) {
 			now.since = mono
 		}
-		now.master, now.term, now.vacant = now.seat(string(id)), term, false
+		now.master, now.term, now.vacant = now.node(string(id)), term, false
 	case !t.misses:
 		t.misses, t.missing, again = true, mono, servesPause
 	default:
@@ -136,9 +136,9 @@ func (t *topology) refresh() time.Duration {
 	return again
 }
 
-// serves reports whether a leader says that it serves. The leader of the present standing is not
+// serves reports whether a leader says that it serves. The leader of the present view is not
 // asked again.
-func (t *topology) serves(was *standing, id string, addr raft.ServerAddress, term uint64) bool {
+func (t *topology) serves(was *view, id string, addr raft.ServerAddress, term uint64) bool {
 	if id == t.cfg.ID {
 		return t.lead.held()
 	}
@@ -192,29 +192,29 @@ func (t *topology) lastSeen(id string) lastSeen {
 }
 
 // silence is for how long a node has not answered.
-func (t *topology) silence(p *seat) time.Duration {
+func (t *topology) silence(p *advertisedNode) time.Duration {
 	return max(t.clock.Monotonic()-t.lastSeen(p.id).at, 0)
 }
 
 // cut reports whether this node has no connection to another one. It says so before
 // anybody can know that the other is down, as Redis does: node-redis 5 asks another
 // sentinel then, and would try to reach a master without that word for ever.
-func (t *topology) cut(p *seat) bool {
+func (t *topology) cut(p *advertisedNode) bool {
 	return p.down || p.id != t.cfg.ID && t.peers.Broken(p.peer)
 }
 
-// age is for how long the leader of a standing has led, or has been lost.
-func (t *topology) age(s *standing) time.Duration { return t.clock.Monotonic() - s.since }
+// age is for how long the leader of a view has led, or has been lost.
+func (t *topology) age(s *view) time.Duration { return t.clock.Monotonic() - s.since }
 
-// seats lists the nodes. A member that this node has never heard gets downAfter to answer, like any
+// nodes lists the nodes. A member that this node has never heard gets downAfter to answer, like any
 // other.
-func (t *topology) seats(mono time.Duration) []seat {
+func (t *topology) nodes(mono time.Duration) []advertisedNode {
 	voters := t.raft.voters()
 	self := func(s raft.Server) bool { return string(s.ID) == t.cfg.ID }
 	if !slices.ContainsFunc(voters, self) {
 		voters = append(voters, raft.Server{ID: raft.ServerID(t.cfg.ID)})
 	}
-	var seats []seat
+	var nodes []advertisedNode
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range voters {
@@ -233,15 +233,15 @@ func (t *topology) seats(mono time.Duration) []seat {
 			last.at = mono
 			t.heard[known.ID] = last
 		}
-		seats = append(seats, seat{
+		nodes = append(nodes, advertisedNode{
 			id: known.ID, host: host, port: port, bus: bus, peer: string(m.Address), sentinel: known.SentinelAddr(),
 			plain: plain, tls: known.TLSAddr(),
 			runID: runID("node", known), sentinelID: runID("sentinel", known),
 			down: !self(m) && mono-last.at > downAfter,
 		})
 	}
-	slices.SortFunc(seats, func(a, b seat) int { return strings.Compare(a.id, b.id) })
-	return seats
+	slices.SortFunc(nodes, func(a, b advertisedNode) int { return strings.Compare(a.id, b.id) })
+	return nodes
 }
 
 // runID names a node as long as its data folder lives. Every node computes the same name.
@@ -250,12 +250,12 @@ func runID(kind string, m membership.Member) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// overTLS is the standing as clients are told it that speak TLS.
-func (s *standing) overTLS() *standing {
+// overTLS is the view as clients are told it that speak TLS.
+func (s *view) overTLS() *view {
 	told := *s
-	told.seats = slices.Clone(s.seats)
-	for i := range told.seats {
-		told.seats[i] = *told.seats[i].overTLS()
+	told.nodes = slices.Clone(s.nodes)
+	for i := range told.nodes {
+		told.nodes[i] = *told.nodes[i].overTLS()
 	}
 	if s.master != nil {
 		told.master = s.master.overTLS()
@@ -263,8 +263,8 @@ func (s *standing) overTLS() *standing {
 	return &told
 }
 
-// overTLS is the seat with the address for such clients, if the node has one.
-func (p *seat) overTLS() *seat {
+// overTLS is the advertisedNode with the address for such clients, if the node has one.
+func (p *advertisedNode) overTLS() *advertisedNode {
 	told := *p
 	if host, port, err := net.SplitHostPort(p.tls); err == nil {
 		told.host, told.port = host, port
@@ -272,20 +272,20 @@ func (p *seat) overTLS() *seat {
 	return &told
 }
 
-func (s *standing) ledBy(id string) bool { return s.master != nil && s.master.id == id }
+func (s *view) ledBy(id string) bool { return s.master != nil && s.master.id == id }
 
-// seat returns the seat of a node; nil if it has none.
-func (s *standing) seat(id string) *seat {
-	for i := range s.seats {
-		if s.seats[i].id == id {
-			return &s.seats[i]
+// node returns a node by its id; nil if it has none.
+func (s *view) node(id string) *advertisedNode {
+	for i := range s.nodes {
+		if s.nodes[i].id == id {
+			return &s.nodes[i]
 		}
 	}
 	return nil
 }
 
 // addr is a node's client address as Redis writes it: without brackets around an IPv6 address.
-func (p *seat) addr() string { return p.host + ":" + p.port }
+func (p *advertisedNode) addr() string { return p.host + ":" + p.port }
 
 func (t *topology) leaderHostPort() (host, port, link string) {
 	addr, id := t.raft.LeaderWithID()

@@ -276,7 +276,7 @@ func (t *transport) install(rpc raft.RPC) {
 		return
 	}
 	if t.raft.started.Load() {
-		t.snapshots.noteBase()
+		t.snapshots.recordBase()
 	}
 	rpc.Respond(a.Response, a.Error)
 }

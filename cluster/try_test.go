@@ -123,7 +123,7 @@ func TestOneRivalAtATime(t *testing.T) {
 		go func() { other <- leader.do("SET another mine NX") }()
 		time.Sleep(time.Second) // all have come as far as they can
 		leader.proposer.mu.Lock()
-		logged := leader.proposer.flying + len(leader.proposer.waiting)
+		logged := leader.proposer.opsInFlight + len(leader.proposer.waiting)
 		leader.proposer.mu.Unlock()
 		if logged != 2 {
 			t.Errorf("%d requests are in the log or wait for it, want one for each lock", logged)
@@ -138,7 +138,7 @@ func TestOneRivalAtATime(t *testing.T) {
 		if got["+OK"] != 1 || got["_"] != rivals-1 || <-other != "+OK" {
 			t.Errorf("%v", got)
 		}
-		if n := len(leader.reader.rivals.waiting); n != 0 {
+		if n := len(leader.reader.gate.waiting); n != 0 {
 			t.Errorf("%d claims are left", n)
 		}
 	})
@@ -147,7 +147,7 @@ func TestOneRivalAtATime(t *testing.T) {
 // A rival that is not logged after all leaves its place to the next, and too many are
 // logged as they come.
 func TestRivals(t *testing.T) {
-	var r rivals
+	var r keyGate
 	lock := claim{key: "lock"}
 	want := func(when string, c claim, first, waits bool) {
 		t.Helper()
@@ -158,15 +158,15 @@ func TestRivals(t *testing.T) {
 	want("nobody is there", lock, true, false)
 	want("another key", claim{key: "other"}, true, false)
 	want("another database", claim{db: 1, key: "lock"}, true, false)
-	for range rivalsMax {
+	for range gateMax {
 		want("one is there", lock, false, true)
 	}
 	want("too many are there", lock, false, false)
-	if n := len(r.end(lock)); n != rivalsMax {
+	if n := len(r.end(lock)); n != gateMax {
 		t.Errorf("%d have waited", n)
 	}
 	want("it has its answer", lock, true, false)
-	large := &op{size: rivalsBytesMax}
+	large := &op{size: gateBytesMax}
 	if _, waits := r.begin(lock, large); !waits {
 		t.Error("a large one does not wait")
 	}

@@ -20,14 +20,14 @@ type clocks struct {
 	logged loglimit.Limiter
 
 	mu    sync.Mutex
-	of    map[raft.ServerID]sighting
+	of    map[raft.ServerID]observation
 	shown int64 // the latest time of the cluster that clients may have been shown, in microseconds since 1970
 	off   bool  // this node's clock was off at the last check
 }
 
-// sighting says how far a member's wall clock is ahead of this node's monotonic time: between low and high
+// observation says how far a member's wall clock is ahead of this node's monotonic time: between low and high
 // microseconds. How far the two are apart depends on how long the answer took.
-type sighting struct {
+type observation struct {
 	low, high int64
 	at        time.Duration // monotonic: when it was true
 }
@@ -42,15 +42,15 @@ const (
 	offsetMax = time.Second
 )
 
-// later is what a sighting is good for at a later monotonic time.
-func (s sighting) later(now time.Duration) sighting {
+// later is what an observation is good for at a later monotonic time.
+func (s observation) later(now time.Duration) observation {
 	drift := max(0, (now-s.at)/driftPart).Microseconds()
-	return sighting{low: s.low - drift, high: s.high + drift, at: now}
+	return observation{low: s.low - drift, high: s.high + drift, at: now}
 }
 
-// sight is the sighting of a clock that was read between two monotonic times.
-func sight(wall int64, before, after time.Duration) sighting {
-	return sighting{low: wall - after.Microseconds(), high: wall - before.Microseconds(), at: after}
+// observe is the observation of a clock that was read between two monotonic times.
+func observe(wall int64, before, after time.Duration) observation {
+	return observation{low: wall - after.Microseconds(), high: wall - before.Microseconds(), at: after}
 }
 
 // ask asks a member for its status, notes its clock, and tells it which time clients may have been shown.
@@ -58,23 +58,23 @@ func (c *clocks) ask(ctx context.Context, m raft.Server) (peer.Status, error) {
 	before := c.clock.Monotonic()
 	st, err := c.peers.Status(ctx, string(m.Address), c.show(0))
 	if err == nil && st.Wall > 0 {
-		c.saw(m.ID, sight(st.Wall, before, c.clock.Monotonic()))
+		c.saw(m.ID, observe(st.Wall, before, c.clock.Monotonic()))
 	}
 	c.show(st.Shown)
 	return st, err
 }
 
-// saw notes a sighting. It is joined with the one before, which may have been of an answer that took less time, unless
+// saw notes an observation. It is joined with the one before, which may have been of an answer that took less time, unless
 // the two exclude each other: then the clock was set.
-func (c *clocks) saw(id raft.ServerID, s sighting) {
+func (c *clocks) saw(id raft.ServerID, s observation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
-		c.of = map[raft.ServerID]sighting{}
+		c.of = map[raft.ServerID]observation{}
 	}
 	if last, ok := c.of[id]; ok {
 		last = last.later(s.at)
-		if joined := (sighting{max(last.low, s.low), min(last.high, s.high), s.at}); joined.low <= joined.high {
+		if joined := (observation{max(last.low, s.low), min(last.high, s.high), s.at}); joined.low <= joined.high {
 			s = joined
 		}
 	}
@@ -92,15 +92,15 @@ func (c *clocks) show(us int64) int64 {
 // wall is this node's own clock, within what nodes can tell each other.
 func (c *clocks) wall() int64 { return min(max(c.clock.Wall(), 1), peer.WallMax) }
 
-// own is the sighting of this node's clock.
-func (c *clocks) own() sighting {
+// own is the observation of this node's clock.
+func (c *clocks) own() observation {
 	before := c.clock.Monotonic()
-	return sight(c.wall(), before, c.clock.Monotonic())
+	return observe(c.wall(), before, c.clock.Monotonic())
 }
 
 // median is the median of the voters' clocks that were heard lately, the lower one of an even number; known: they are a
-// majority. The true median is within the sighting, as each clock is within its own.
-func (c *clocks) median() (m sighting, known bool) {
+// majority. The true median is within the observation, as each clock is within its own.
+func (c *clocks) median() (m observation, known bool) {
 	voters, own := c.raft.voters(), c.own()
 	lows, highs := make([]int64, 0, len(voters)), make([]int64, 0, len(voters))
 	c.mu.Lock()
@@ -116,12 +116,12 @@ func (c *clocks) median() (m sighting, known bool) {
 	}
 	c.mu.Unlock()
 	if len(lows) <= len(voters)/2 {
-		return sighting{}, false
+		return observation{}, false
 	}
 	slices.Sort(lows)
 	slices.Sort(highs)
 	middle := (len(lows) - 1) / 2
-	return sighting{lows[middle], highs[middle], own.at}, true
+	return observation{lows[middle], highs[middle], own.at}, true
 }
 
 // now is the least that the median of the clocks can be, in microseconds since 1970: a time at which a lease ends is

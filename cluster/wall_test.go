@@ -155,7 +155,7 @@ func TestSightings(t *testing.T) {
 	const s = int64(time.Second / time.Microsecond)
 	sees := func(wall int64, before, after time.Duration, low, high int64) {
 		t.Helper()
-		c.saw("n2", sight(wall, before, after))
+		c.saw("n2", observe(wall, before, after))
 		if got := c.of["n2"]; got.low != low || got.high != high {
 			t.Errorf("the clock is between %d and %d, want %d and %d", got.low, got.high, low, high)
 		}

@@ -321,7 +321,7 @@ func (m *Machine) suspend(id uint64) {
 	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: resp.BlockID{Session: id}, How: resp.BlockSuspended}})
 	for _, w := range m.waitersOf(id) { // those behind may have what they were in the way of
 		if w.lock != nil {
-			m.noteLeft(w.line())
+			m.markLeft(w.line())
 		}
 	}
 }
@@ -339,7 +339,7 @@ func (m *Machine) resume(id, suspensions uint64) {
 	for _, w := range m.waitersOf(id) {
 		m.spend(m.queueWork(w))
 		m.blocked.queue(w)
-		m.noteThere(w)
+		m.markPresent(w)
 	}
 }
 
@@ -348,17 +348,17 @@ func (m *Machine) queueWork(w *waiter) int64 {
 	return (value.TreeWork(m.blocked.places.Len()+m.blocked.line.Len()) + value.CompareWork) * int64(len(w.keys))
 }
 
-// noteThere marks the keys of a waiter that hold what it waits for.
-func (m *Machine) noteThere(w *waiter) {
+// markPresent marks the keys of a waiter that hold what it waits for.
+func (m *Machine) markPresent(w *waiter) {
 	if w.lock != nil {
-		m.noteFreed(w.line())
+		m.markFreed(w.line())
 		return
 	}
 	d := m.dbs[w.db]
 	for _, key := range w.keys {
 		m.spend(d.findWork(key))
 		if e, ok := d.keys.get(key); ok {
-			m.noteReady(w.db, e)
+			m.markArrived(w.db, e)
 		}
 	}
 }
@@ -407,7 +407,7 @@ func (m *Machine) BlockGiven(id resp.BlockID) bool { return m.blocked.gifts.get(
 func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
 	m.dropWaiter(w, how, reply)
 	if w.lock != nil {
-		m.noteLeft(w.line())
+		m.markLeft(w.line())
 	}
 }
 
@@ -415,7 +415,7 @@ func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
 func (m *Machine) dropWaiter(w *waiter, how resp.Ending, reply resp.Reply) {
 	m.spend(m.blocked.placesWork(w))
 	m.blocked.remove(w)
-	m.noteWaitEnd(w, how, reply)
+	m.recordWaitEnd(w, how, reply)
 	end := &resp.BlockEnd{ID: w.id, How: how, Reply: reply}
 	if how == resp.BlockDropped || how == resp.BlockLapsed {
 		end.Args = w.args
@@ -451,14 +451,14 @@ type readyKey struct {
 	kind *value.Kind
 }
 
-// noteReady marks a key that holds a value for which others may wait. They are served at the end of
+// markArrived marks a key that holds a value for which others may wait. They are served at the end of
 // the command or transaction.
-func (m *Machine) noteReady(db int, e *entry) {
+func (m *Machine) markArrived(db int, e *entry) {
 	if e.agg() == nil || m.blocked.waiters.Len() == 0 {
 		return
 	}
 	if e.lock() == nil {
-		m.noteFreed(lock.Name{Space: db, Key: e.key()}) // it is no lock
+		m.markFreed(lock.Name{Space: db, Key: e.key()}) // it is no lock
 	}
 	if k := (readyKey{db, e.key(), e.agg().Kind()}); m.blocked.next(k, 0) != nil {
 		m.markReady(k)
@@ -487,14 +487,14 @@ func (m *Machine) forgetReady(from int) {
 	m.ready = m.ready[:from]
 }
 
-// noteSwapped marks all keys of a database that somebody waits for, because its content was
+// markSwapped marks all keys of a database that somebody waits for, because its content was
 // replaced. It visits the waiters or the keys, whichever are fewer.
-func (m *Machine) noteSwapped(db int) {
-	m.noteAllFreed(db)
+func (m *Machine) markSwapped(db int) {
+	m.markAllFreed(db)
 	d, waiting := m.dbs[db], m.blocked.places.Len()
 	if d.keys.len() < waiting {
 		m.spend((value.VisitWork + value.TreeWork(waiting)) * int64(d.keys.len()))
-		m.noteReadyKeys(db)
+		m.markReadyKeys(db)
 		return
 	}
 	m.spend((value.VisitWork + value.TreeWork(d.keys.len())) * int64(waiting))
@@ -507,13 +507,13 @@ func (m *Machine) noteSwapped(db int) {
 	})
 	for _, key := range keys {
 		if e, ok := d.keys.get(key); ok {
-			m.noteReady(db, e)
+			m.markArrived(db, e)
 		}
 	}
 }
 
-// noteReadyKeys marks the keys of a database that somebody waits for, in the order of the keys.
-func (m *Machine) noteReadyKeys(db int) {
+// markReadyKeys marks the keys of a database that somebody waits for, in the order of the keys.
+func (m *Machine) markReadyKeys(db int) {
 	var found []*entry
 	for e := range m.dbs[db].keys.each {
 		if e.agg() != nil && m.blocked.next(readyKey{db, e.key(), e.agg().Kind()}, 0) != nil {
@@ -522,7 +522,7 @@ func (m *Machine) noteReadyKeys(db int) {
 	}
 	slices.SortFunc(found, func(a, b *entry) int { return strings.Compare(a.key(), b.key()) })
 	for _, e := range found {
-		m.noteReady(db, e)
+		m.markArrived(db, e)
 	}
 }
 
@@ -554,7 +554,7 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 		if e := c.lookup(k.key); e == nil || e.agg() == nil || e.agg().Kind() != k.kind {
 			return
 		}
-		if m.servedBytes > replyBytesMax || m.tired() {
+		if m.servedBytes > replyBytesMax || m.overBudget() {
 			m.endWait(w, resp.BlockDropped, resp.Reply{}) // its node asks again, in another entry
 			continue
 		}

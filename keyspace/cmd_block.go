@@ -369,7 +369,7 @@ func (m *Machine) enter(w *waiter) {
 		if before := m.blocked.line.Waiter(w.line(), w.lock.Token); before != nil {
 			w.seq = before.Seq
 			m.dropWaiter(m.inLine(before), resp.BlockServed, resp.Err(errTokenElsewhere))
-			defer m.noteLeft(w.line()) // it may ask for less than the one before
+			defer m.markLeft(w.line()) // it may ask for less than the one before
 		}
 	}
 	m.spend(m.blocked.placesWork(w))

@@ -104,7 +104,7 @@ func init() {
 		if err != nil || opts.onlyNew {
 			return false
 		}
-		for i := 0; i < len(pairs) && !c.m.tired(); i += 2 {
+		for i := 0; i < len(pairs) && !c.m.overBudget(); i += 2 {
 			if !c.keeps(pairs[i], pairs[i+1]) {
 				return false
 			}

@@ -194,7 +194,7 @@ func cmdDel(c *ctx, args resp.Args) resp.Reply {
 func cmdExists(c *ctx, args resp.Args) resp.Reply {
 	var n int64
 	for _, key := range args[1:] {
-		if c.m.tired() {
+		if c.m.overBudget() {
 			return resp.Err(errWorkMeter)
 		}
 		if c.lookup(key) != nil {
@@ -333,13 +333,13 @@ func cmdRandomKey(c *ctx, _ resp.Args) resp.Reply {
 		}
 		return found == nil && c.m.affords(keyWork/2)
 	}
-	if keys.from(keys.at(c.randN(n)), stays); found == nil && !c.m.tired() {
+	if keys.from(keys.at(c.randN(n)), stays); found == nil && !c.m.overBudget() {
 		keys.each(stays)
 	}
 	switch {
 	case found != nil:
 		return resp.Bulk(found.key())
-	case c.m.tired():
+	case c.m.overBudget():
 		return resp.Err(errWorkMeter)
 	}
 	return resp.Nil()
@@ -354,12 +354,12 @@ func cmdKeys(c *ctx, args resp.Args) resp.Reply {
 		if c.m.matches(g, e.key()) && !c.m.expired(e) {
 			found = append(found, e.key())
 		}
-		return !g.Exceeded() && !c.m.tired()
+		return !g.Exceeded() && !c.m.overBudget()
 	})
 	switch {
 	case g.Exceeded():
 		return resp.Err(arg.ErrGlob)
-	case c.m.tired():
+	case c.m.overBudget():
 		return resp.Err(errWorkMeter)
 	}
 	return resp.Bulks(found...)
@@ -416,9 +416,9 @@ func (m *Machine) flush(why *cause, from, to int) {
 		if m.journal != nil {
 			m.journal.release(m.dbs[db])
 		}
-		m.noteLocksOf(why, history.Flushed, db, 0)
+		m.recordLocksOf(why, history.Flushed, db, 0)
 		m.dbs[db] = newDatabase()
-		m.noteAllFreed(db)
+		m.markAllFreed(db)
 	}
 }
 
@@ -452,16 +452,16 @@ func swapIndex(number, text string) (n int64, err error) {
 // key now, so each gets a new fence.
 func (m *Machine) swap(why *cause, a, b int) {
 	m.replaceDatabases()
-	m.noteLocksOf(why, history.Swapped, a, b)
-	m.noteLocksOf(why, history.Swapped, b, a)
+	m.recordLocksOf(why, history.Swapped, a, b)
+	m.recordLocksOf(why, history.Swapped, b, a)
 	m.sequence++
 	m.nextFence()
 	m.dbs[a], m.dbs[b] = m.dbs[b], m.dbs[a]
 	for _, db := range []int{a, b} {
 		m.dbs[db].swapped, m.dbs[db].floor = m.sequence, m.lastFence
 	}
-	m.noteSwapped(a)
-	m.noteSwapped(b)
+	m.markSwapped(a)
+	m.markSwapped(b)
 }
 
 func cmdExpire(c *ctx, args resp.Args) resp.Reply    { return c.expireKey(args, expiryEX) }

@@ -314,7 +314,7 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 		return false
 	})
 	switch {
-	case c.m.tired():
+	case c.m.overBudget():
 		return resp.Err(errWorkMeter)
 	case at < 0:
 		return resp.Int(insertNoPivot)
@@ -448,7 +448,7 @@ func cmdLPos(c *ctx, args resp.Args) resp.Reply {
 	switch {
 	case !fits:
 		return resp.Err(errReplyTooLarge)
-	case c.m.tired():
+	case c.m.overBudget():
 		return resp.Err(errWorkMeter)
 	case o.counted:
 		return resp.Array(found...)
@@ -573,7 +573,7 @@ func cmdLMPop(c *ctx, args resp.Args) resp.Reply {
 			return resp.Fail(err)
 		}
 		switch {
-		case c.m.tired():
+		case c.m.overBudget():
 			return resp.Err(errWorkMeter)
 		case l == nil:
 			continue

@@ -230,8 +230,8 @@ func cmdLock(c *ctx, args resp.Args) resp.Reply {
 		return c.served(l.take(c, l.key))
 	case l.waitMs == 0:
 		return p.absent()
-	case c.m.holds():
-		return c.m.holdError() // it might be served before that is over
+	case c.m.embargoed():
+		return c.m.embargoError() // it might be served before that is over
 	}
 	return c.wait(p)
 }
@@ -303,7 +303,7 @@ func (l *lockRequest) holder(was *entry) lock.Holder {
 // putHolder stores a holder with a lease, and answers its fence. was may be nil.
 func (c *ctx) putHolder(key string, was *entry, mode lock.Mode, h lock.Holder, until deadline) resp.Reply {
 	m := c.m
-	if m.trial.stops() {
+	if m.dryRun.stops() {
 		return resp.Reply{}
 	}
 	event := "expire"
@@ -312,7 +312,7 @@ func (c *ctx) putHolder(key string, was *entry, mode lock.Mode, h lock.Holder, u
 	}
 	m.sequence++
 	h.Version, h.Tick, h.WallMs = m.sequence, until.tick, until.wallMs
-	m.noteLease(&c.why, key, &h)
+	m.stampLease(&c.why, key, &h)
 	if was == nil {
 		m.storeLock(&c.why, c.db, key, nil, lock.NewMany(mode, &h))
 	} else {
@@ -324,7 +324,7 @@ func (c *ctx) putHolder(key string, was *entry, mode lock.Mode, h lock.Holder, u
 	return resp.Int(int64(max(h.Fence, e.fence, m.dbs[c.db].floor)))
 }
 
-// fence answers the fence of a key. In a trial one that was to be stored is not there.
+// fence answers the fence of a key. In a dry run one that was to be stored is not there.
 func (c *ctx) fence(key string) resp.Reply {
 	e := c.lookup(key)
 	if e == nil {

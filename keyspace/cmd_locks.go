@@ -161,7 +161,7 @@ func cmdLocksList(c *ctx, args resp.Args) resp.Reply {
 			found = append(found, l)
 			bytes += int64(len(e.key()))
 		}
-		return !c.m.tired() && !o.match.Exceeded()
+		return !c.m.overBudget() && !o.match.Exceeded()
 	})
 	if err := c.m.pay(value.SortWork(len(found), bytes)); err != nil {
 		return resp.Fail(err)

@@ -193,13 +193,13 @@ func (c *ctx) openCase(match *arg.Glob) (*doctor.Case, error) {
 		if skip--; skip < 0 && (e.Key == "" || c.m.matches(match, e.Key)) {
 			d.Add(forDoctor(e))
 		}
-		return !c.m.tired()
+		return !c.m.overBudget()
 	})
 	switch {
 	case err != nil:
 	case match.Exceeded():
 		err = resp.Error(arg.ErrGlob)
-	case c.m.tired():
+	case c.m.overBudget():
 		err = resp.Error(errWorkMeter) // the rest was not looked at
 	}
 	return d, err

@@ -366,7 +366,7 @@ func (c *ctx) lookupSets(keys []string) (sets []*value.Set, err error) {
 		if sets[i], err = c.lookupSet(key); err != nil {
 			return nil, err
 		}
-		if c.m.tired() {
+		if c.m.overBudget() {
 			return nil, resp.Error(errWorkMeter)
 		}
 	}

@@ -491,9 +491,9 @@ func (c *ctx) itemsReply(s *value.Stream, from, to value.StreamID, count int64, 
 		c.m.spend(itemWork + value.VisitWork*int64(len(it.Fields)))
 		r := itemReply(it)
 		elems, size = append(elems, r), size+r.Size()
-		return size <= replyBytesMax && int64(len(elems)) != count && !c.m.tired()
+		return size <= replyBytesMax && int64(len(elems)) != count && !c.m.overBudget()
 	})
-	if c.m.tired() {
+	if c.m.overBudget() {
 		return resp.Err(errWorkMeter)
 	}
 	if size > replyBytesMax {

@@ -386,7 +386,7 @@ func cmdGetEX(c *ctx, args resp.Args) resp.Reply {
 func cmdMGet(c *ctx, args resp.Args) resp.Reply {
 	replies := make([]resp.Reply, len(args)-1)
 	for i, key := range args[1:] {
-		if c.m.tired() {
+		if c.m.overBudget() {
 			return resp.Err(errWorkMeter)
 		}
 		e, _ := c.lookupString(key)

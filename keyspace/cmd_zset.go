@@ -448,7 +448,7 @@ func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
 		switch {
 		case err != nil:
 			return resp.Fail(err)
-		case c.m.tired():
+		case c.m.overBudget():
 			return resp.Err(errWorkMeter)
 		case z == nil:
 			continue

@@ -185,7 +185,7 @@ func (c *ctx) parseZsetOp(args resp.Args, a *zsetOpArgs) (op *algebra.Zsets, err
 			return nil, err
 		}
 		op.Sources[i] = algebra.Weighted{Scores: s, Weight: 1}
-		if c.m.tired() {
+		if c.m.overBudget() {
 			return nil, resp.Error(errWorkMeter)
 		}
 	}

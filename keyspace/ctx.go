@@ -46,7 +46,7 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	switch {
 	case c.db < 0 || c.db >= databases:
 		return resp.Err(resp.ErrDBIndex)
-	case row.Flags&resp.Changes != 0 && !c.m.applying && !c.m.trial.running:
+	case row.Flags&resp.Changes != 0 && !c.m.applying && !c.m.dryRun.running:
 		// Routing has failed. Running the command would fork the replicas.
 		return resp.Err(errNotLogged)
 	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory() && !c.renews(row, args):
@@ -88,21 +88,21 @@ func (c *ctx) keeps(key, s string) bool {
 // guard runs a command. While no lock may be granted, one that would grant one is taken back, and refused.
 func (c *ctx) guard(row *resp.Row[command], args resp.Args) resp.Reply {
 	m := c.m
-	if !m.applying || row.Flags&resp.Changes == 0 || !m.holds() {
+	if !m.applying || row.Flags&resp.Changes == 0 || !m.embargoed() {
 		return row.Run(c, args)
 	}
 	m.begin()
-	m.hold.guards, m.hold.met = true, false
+	m.embargo.guards, m.embargo.met = true, false
 	reply := row.Run(c, args)
 	switch {
 	case m.journal == nil: // of a script, which has ended it
-	case m.hold.met:
+	case m.embargo.met:
 		m.rollback()
-		reply = m.holdError()
+		reply = m.embargoError()
 	default:
 		m.commit()
 	}
-	m.hold.guards = false
+	m.embargo.guards = false
 	return reply
 }
 
@@ -178,7 +178,7 @@ func (c *ctx) lookupIn(db int, key string) *entry {
 		c.m.seen.count(ok)
 	}
 	if ok {
-		c.m.trial.found(c.now(), e)
+		c.m.dryRun.found(c.now(), e)
 	}
 	return e
 }
@@ -228,7 +228,7 @@ func (c *ctx) handsOver(was *entry, v value.Value) bool {
 	case c.run != nil && !c.why.compared:
 		return c.run.given(c.m, was.str()) && c.run.given(c.m, v.Str())
 	}
-	return c.why.compared || c.m.hold.watched
+	return c.why.compared || c.m.embargo.watched
 }
 
 // delete removes a key and reports whether it was there.

@@ -38,7 +38,7 @@ func newDatabase() *database {
 // change for clients that track the key, what becomes of a lock, and that its waiters may be
 // served, or woken. why is read only.
 func (m *Machine) store(why *cause, db int, key string, was, next *entry) {
-	if m.trial.stops() {
+	if m.dryRun.stops() {
 		return
 	}
 	m.journalEntry(db, key, was)
@@ -46,27 +46,27 @@ func (m *Machine) store(why *cause, db int, key string, was, next *entry) {
 		m.stamp(db, key, was, next)
 		m.spend(value.CopyWork * int64(len(next.str()))) // a string is copied when it is changed
 	}
-	next = m.noteLock(why, db, key, was, next)
-	m.noteHeld(why, key, was, next)
+	next = m.recordLock(why, db, key, was, next)
+	m.checkEmbargo(why, key, was, next)
 	m.spend(m.dbs[db].findWork(key))
 	if was != nil && was.leased() || next != nil && next.leased() {
 		m.spend(value.TreeWork(m.dbs[db].leases.count))
 	}
 	m.digest.stored(db, key, next)
 	m.dbs[db].replace(was, next)
-	m.noteChange(was, next)
+	m.trackChange(was, next)
 	if was == nil && next != nil {
 		m.notify(db, notifyNew, "new", key)
 	}
 	if next != nil {
-		m.noteReady(db, next)
-		m.noteTaken(lock.Name{Space: db, Key: key})
+		m.markArrived(db, next)
+		m.markTaken(lock.Name{Space: db, Key: key})
 	}
 	if next == nil || m.expired(next) || givesWay(was, next) {
-		m.noteFreed(lock.Name{Space: db, Key: key})
+		m.markFreed(lock.Name{Space: db, Key: key})
 	}
 	if next == nil && was != nil {
-		m.noteGone(db, was)
+		m.queueWakeup(db, was)
 	}
 }
 
@@ -149,7 +149,7 @@ func (m *Machine) expired(e *entry) bool {
 // expire ends a lease.
 func (m *Machine) expire(db int, e *entry) {
 	m.store(&leaseIsOver, db, e.key(), e, nil)
-	m.noteExpiry()
+	m.trackExpiry()
 	m.stats.expiredKeys++
 	m.notify(db, notifyExpired, "expired", e.key())
 }
@@ -331,21 +331,21 @@ func (m *Machine) rollback() {
 	m.sequence, m.lastFence, m.stats = j.sequence, j.lastFence, j.stats
 }
 
-// trial is a command that runs to see whether it would change anything.
-type trial struct {
+// dryRun is a command that runs to see whether it would change anything.
+type dryRun struct {
 	running bool
 	changes bool // it would: its reply means nothing
 }
 
 // stops reports whether a change is only tried, and notes that there would be one.
-func (t *trial) stops() bool {
+func (t *dryRun) stops() bool {
 	t.changes = t.changes || t.running
 	return t.running
 }
 
-// found notes an entry that a trial reads. Whether its lease has ended when the request takes
+// found notes an entry that a dry run reads. Whether its lease has ended when the request takes
 // effect, only the log can say.
-func (t *trial) found(now int64, e *entry) {
+func (t *dryRun) found(now int64, e *entry) {
 	if t.running && now > e.ends() {
 		t.changes = true
 	}
@@ -363,14 +363,14 @@ func endOf(l *lock.Many) deadline { return deadline{tick: l.Last().Tick, wallMs:
 // until is the entry of a key with another deadline: that of all holders, if it is a lock of many.
 func (m *Machine) until(why *cause, was *entry, d deadline) *entry {
 	l := was.lock()
-	if l == nil || m.trial.stops() {
+	if l == nil || m.dryRun.stops() {
 		return newTagged(was.key(), was, was.value(), d, was.tag())
 	}
 	m.spend(value.LockWork(l))
 	m.sequence++
 	all := l.Until(func(h *lock.Holder) {
 		h.Tick, h.WallMs, h.Version = d.tick, d.wallMs, m.sequence
-		m.noteLease(why, was.key(), h)
+		m.stampLease(why, was.key(), h)
 	})
 	return newEntry(was.key(), was, value.OfAggregate((*value.Lock)(all)), d)
 }
@@ -379,7 +379,7 @@ func (m *Machine) until(why *cause, was *entry, d deadline) *entry {
 func (m *Machine) endHolders(db int, e *entry) *entry {
 	left := e.lock().Without(func(h *lock.Holder) bool { return m.tick > h.Tick })
 	m.storeLock(&leaseIsOver, db, e.key(), e, left)
-	m.noteExpiry()
+	m.trackExpiry()
 	m.notify(db, notifyGeneric, "unlock", e.key())
 	next, _ := m.dbs[db].keys.get(e.key())
 	return next

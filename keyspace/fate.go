@@ -47,8 +47,8 @@ func (w *waiter) waitedMs(now int64) int64 {
 	return max(0, now-(w.end-w.timeoutMs))
 }
 
-// notes reports whether a key may be a lock, by its name.
-func (m *Machine) notes(key string) bool {
+// namesLock reports whether a key may be a lock, by its name.
+func (m *Machine) namesLock(key string) bool {
 	pattern := m.settings.lockPattern
 	switch {
 	case !m.applying || len(key) > lockKeyBytesMax:
@@ -62,20 +62,20 @@ func (m *Machine) notes(key string) bool {
 
 // markOf is the mark of a key that comes into being under a condition.
 func (m *Machine) markOf(why *cause, key string, v value.Value) lockMark {
-	if v.Aggregate() != nil || v.Str() == "" || len(v.Str()) > lockTokenBytesMax || !m.notes(key) ||
+	if v.Aggregate() != nil || v.Str() == "" || len(v.Str()) > lockTokenBytesMax || !m.namesLock(key) ||
 		why.script && helpsRedisson(key) {
 		return noLock
 	}
 	return mayBeLock
 }
 
-// noteLease notes that the lease of a holder begins, or begins anew; its key may be new.
-func (m *Machine) noteLease(why *cause, key string, h *lock.Holder) {
+// stampLease notes that the lease of a holder begins, or begins anew; its key may be new.
+func (m *Machine) stampLease(why *cause, key string, h *lock.Holder) {
 	switch {
 	case !m.applying:
 	case h.LeaseMs != 0:
 		h.Renew(h.Tick, m.now)
-	case m.notes(key) && h.Tick != lock.NoLease:
+	case m.namesLock(key) && h.Tick != lock.NoLease:
 		h.Facts = m.newFacts(why, h.Tick)
 	}
 }
@@ -88,8 +88,8 @@ type lockName struct {
 	permits int64 // see history.Event
 }
 
-// noteLock notes what the change of a key from was to next does to a lock. It returns next, complete with its facts.
-func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) *entry {
+// recordLock notes what the change of a key from was to next does to a lock. It returns next, complete with its facts.
+func (m *Machine) recordLock(why *cause, db int, key string, was, next *entry) *entry {
 	had, has := was.isLockedString(), next.isLockedString()
 	var facts lock.Facts
 	if has && was != nil && was.mark() == isLock {
@@ -107,28 +107,28 @@ func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) *en
 		next = next.withFacts(facts)
 	}
 	if m.applying {
-		m.noteFate(lockName{why: why, db: db, key: key}, was, next)
+		m.recordTransition(lockName{why: why, db: db, key: key}, was, next)
 	}
 	return next
 }
 
-// noteFate notes who has lost a lock, and to whom it was granted.
-func (m *Machine) noteFate(of lockName, was, next *entry) {
+// recordTransition notes who has lost a lock, and to whom it was granted.
+func (m *Machine) recordTransition(of lockName, was, next *entry) {
 	if was.hashLock() != nil || next.hashLock() != nil {
-		m.noteHash(of, was, next)
+		m.recordHash(of, was, next)
 	}
 	had, has := was.isLockedString(), next.isLockedString()
 	kept := had && has && was.str() == next.str()
 	if had && !kept {
 		h := heldBy(was)
-		m.noteLoss(of, &h, next != nil)
+		m.recordLoss(of, &h, next != nil)
 	}
 	if has && !kept {
 		h := heldBy(next)
-		m.noteGrant(of, &h)
+		m.recordGrant(of, &h)
 	}
 	if before, after := was.lock(), next.lock(); before != nil || after != nil {
-		m.noteHolders(of, before, after, next != nil)
+		m.recordHolders(of, before, after, next != nil)
 	}
 }
 
@@ -155,19 +155,19 @@ func heldBy(e *entry) lock.Holder {
 	return h
 }
 
-// noteHolders compares who held a lock of many with who does now.
-func (m *Machine) noteHolders(of lockName, before, after *lock.Many, there bool) {
+// recordHolders compares who held a lock of many with who does now.
+func (m *Machine) recordHolders(of lockName, before, after *lock.Many, there bool) {
 	m.spend(value.VisitWork * int64(before.Len()+after.Len()))
 	of.permits = permitsOf(before)
 	before.Missing(after, func(h *lock.Holder) {
 		if h.LeaseMs != 0 {
-			m.noteLoss(of, h, there && after == nil)
+			m.recordLoss(of, h, there && after == nil)
 		}
 	})
 	of.permits = permitsOf(after)
 	after.Missing(before, func(h *lock.Holder) {
 		if h.LeaseMs != 0 {
-			m.noteGrant(of, h)
+			m.recordGrant(of, h)
 		}
 	})
 }
@@ -179,19 +179,19 @@ func permitsOf(l *lock.Many) int64 {
 	return int64(l.Mode())
 }
 
-func (m *Machine) noteGrant(of lockName, h *lock.Holder) {
+func (m *Machine) recordGrant(of lockName, h *lock.Holder) {
 	if len(of.key) > lockKeyBytesMax {
 		return
 	}
-	m.note(of.why, &history.Event{
+	m.recordEvent(of.why, &history.Event{
 		Kind: history.Granted, DB: of.db, Tick: m.now, Key: of.key, Token: h.Token, Owner: h.Owner, Note: h.Note,
 		Fence: h.Fence, Permits: of.permits, WaitedMs: of.why.waitedMs, LeaseMs: h.LeaseMs,
 	})
 }
 
-// noteLoss notes that a holder has lost a lock, perhaps to something else at its key. What the client deletes that was
+// recordLoss notes that a holder has lost a lock, perhaps to something else at its key. What the client deletes that was
 // granted the lock is released.
-func (m *Machine) noteLoss(of lockName, h *lock.Holder, overwritten bool) {
+func (m *Machine) recordLoss(of lockName, h *lock.Holder, overwritten bool) {
 	if len(of.key) > lockKeyBytesMax {
 		return
 	}
@@ -207,7 +207,7 @@ func (m *Machine) noteLoss(of lockName, h *lock.Holder, overwritten bool) {
 	default:
 		kind = history.Deleted
 	}
-	m.note(of.why, &history.Event{
+	m.recordEvent(of.why, &history.Event{
 		Kind: kind, DB: of.db, Tick: tick, Key: of.key, Token: h.Token, Owner: h.Owner, Fence: h.Fence,
 		Permits: of.permits, Reason: of.why.reason,
 		HeldMs: max(0, tick-h.SinceTick), LeaseMs: h.LeaseMs, Renewals: uint64(h.Renewals), RenewedMs: renewedMs(h),
@@ -222,9 +222,9 @@ func renewedMs(h *lock.Holder) int64 {
 	return h.WallMs - h.LeaseMs
 }
 
-// noteWaitEnd notes how a wait in line has ended, other than by the lock.
-func (m *Machine) noteWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
-	if w.lock == nil || !m.notes(w.keys[0]) {
+// recordWaitEnd notes how a wait in line has ended, other than by the lock.
+func (m *Machine) recordWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
+	if w.lock == nil || !m.namesLock(w.keys[0]) {
 		return
 	}
 	e := &history.Event{
@@ -243,18 +243,18 @@ func (m *Machine) noteWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 		e.Kind = history.Left
 	}
 	e.WaitedMs = w.waitedMs(e.Tick)
-	m.note(&cause{client: w.client}, e)
+	m.recordEvent(&cause{client: w.client}, e)
 }
 
-// noteLocksOf notes what becomes of all locks of a database.
-func (m *Machine) noteLocksOf(why *cause, kind history.Kind, db, other int) {
+// recordLocksOf notes what becomes of all locks of a database.
+func (m *Machine) recordLocksOf(why *cause, kind history.Kind, db, other int) {
 	if m.applying && m.dbs[db].keys.len() > 0 {
-		m.note(why, &history.Event{Kind: kind, DB: db, OtherDB: other, Tick: m.now})
+		m.recordEvent(why, &history.Event{Kind: kind, DB: db, OtherDB: other, Tick: m.now})
 	}
 }
 
-// note adds an event to the history, and emits it.
-func (m *Machine) note(why *cause, e *history.Event) {
+// recordEvent adds an event to the history, and emits it.
+func (m *Machine) recordEvent(why *cause, e *history.Event) {
 	m.complete(why, e)
 	record := m.events.Add(e)
 	if m.journal == nil {
@@ -285,24 +285,24 @@ func (m *Machine) emitLock(kind resp.MessageKind, record []byte) {
 const errHoldFmt = "LOADING this cluster was restored from a backup: for %d ms it grants no lock that the backup does " +
 	"not know"
 
-// hold is the part of a running command that is about this.
-type hold struct {
+// embargo is the part of a running command that is about this.
+type embargo struct {
 	guards  bool // what the command does can be taken back
 	watched bool // its request is a transaction that has watched keys
 	met     bool // it would have granted a lock
 }
 
-// holds reports whether no lock is granted yet.
-func (m *Machine) holds() bool { return m.tick <= m.settings.holdUntil }
+// embargoed reports whether no lock is granted yet.
+func (m *Machine) embargoed() bool { return m.tick <= m.settings.holdUntil }
 
-func (m *Machine) holdError() resp.Reply {
+func (m *Machine) embargoError() resp.Reply {
 	return resp.Errf(errHoldFmt, m.settings.holdUntil-m.tick+1)
 }
 
-// noteHeld notes that the running command grants somebody a lock: store has made next of was.
-func (m *Machine) noteHeld(why *cause, key string, was, next *entry) {
-	if m.hold.guards && next != nil && (m.grantsNew(why, key, was, next) || handedOver(was, next) || grantsMore(was, next)) {
-		m.hold.met = true
+// checkEmbargo notes that the running command grants somebody a lock: store has made next of was.
+func (m *Machine) checkEmbargo(why *cause, key string, was, next *entry) {
+	if m.embargo.guards && next != nil && (m.grantsNew(why, key, was, next) || handedOver(was, next) || grantsMore(was, next)) {
+		m.embargo.met = true
 	}
 }
 
@@ -326,7 +326,7 @@ func (m *Machine) grantsNew(why *cause, key string, was, next *entry) bool {
 		plain := next.agg() == nil || next.agg().Kind() == value.HashKind
 		return plain && !helpsRedisson(key)
 	}
-	return why.condition || m.hold.watched || createsIf[why.by]
+	return why.condition || m.embargo.watched || createsIf[why.by]
 }
 
 // grantsMore reports whether somebody holds a lock of many who did not before.

@@ -66,7 +66,7 @@ func helpsRedisson(key string) bool {
 // hashMark is the mark of a hash that comes into being: what a script makes may be a lock, if it counts one
 // holder, or says how it will be held.
 func (c *ctx) hashMark(key string, h *value.Hash) lockMark {
-	if c.run == nil || h.Len() > 2 || !c.m.notes(key) {
+	if c.run == nil || h.Len() > 2 || !c.m.namesLock(key) {
 		return noLock
 	}
 	for i := range h.Len() {
@@ -107,8 +107,8 @@ func (l *hashLock) holder(h *hashHolder) lock.Holder {
 	}
 }
 
-// noteHash is noteLock for a lock that is a hash.
-func (m *Machine) noteHash(of lockName, was, next *entry) {
+// recordHash is recordLock for a lock that is a hash.
+func (m *Machine) recordHash(of lockName, was, next *entry) {
 	before, after := was.hashLock(), next.hashLock()
 	var held, holds, left []hashHolder
 	if before != nil {
@@ -130,12 +130,12 @@ func (m *Machine) noteHash(of lockName, was, next *entry) {
 	}
 	for i := range left {
 		h := before.holder(&left[i])
-		m.noteLoss(of.held(&left[i]), &h, next != nil && after == nil)
+		m.recordLoss(of.held(&left[i]), &h, next != nil && after == nil)
 	}
 	for i := kept; i < len(holds); i++ {
 		h := after.holder(&holds[i])
 		h.Fence = after.fence
-		m.noteGrant(of.held(&holds[i]), &h)
+		m.recordGrant(of.held(&holds[i]), &h)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestRefound(t *testing.T) {
 		t.Fatal("nobody waits")
 	}
 	const fence = 1 << 41
-	m.Refound(fence, 5000)
+	m.Fork(fence, 5000)
 	if m.blocked.waiters.Len() != 0 || m.blocked.sessions.Len() != 0 || m.openSession(&resp.BlockStep{}) <= id {
 		t.Error("who waited in the old cluster is still there, or his session's number is given again")
 	}
@@ -67,7 +67,7 @@ func TestRefound(t *testing.T) {
 		t.Error("a machine that was restored went another way")
 	}
 	// The next cluster may be told less than was given, and no hold.
-	m.Refound(5, 0)
+	m.Fork(5, 0)
 	if got := apply(m, 6004, 9, "LOCK third carol PX 1000"); got != string(resp.Int(fence+3).AppendTo(nil, 3)) {
 		t.Errorf("without a hold: %q", got)
 	}
@@ -109,8 +109,8 @@ func TestHoldAndRedisson(t *testing.T) {
 	eval(take, "l", alice)
 	eval(take, "l", alice)
 	eval(read, "rw", alice)
-	m.Refound(0, 5000)
-	refused := m.holdError()
+	m.Fork(0, 5000)
+	refused := m.embargoError()
 	expect("taken once more by its holder", eval(take, "l", alice), resp.Nil())
 	expect("held by another", eval(take, "l", bob), resp.Int(30000))
 	expect("a free lock", eval(take, "free", bob), refused)

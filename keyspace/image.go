@@ -154,7 +154,7 @@ func (e *entry) write(w *value.Writer) {
 // value.ErrDamaged where the image itself causes it, the state stays as it was.
 func (m *Machine) Restore(src io.Reader) error {
 	next := New(m.scripts)
-	next.level, next.language, next.users = m.level, m.language, acl.NewUsers(m.known)
+	next.level, next.commandSet, next.users = m.level, m.commandSet, acl.NewUsers(m.known)
 	next.generation = m.generation + 1
 	r, buf := value.NewReader(src), new(entryBuffer)
 	readHeader(r)
@@ -178,9 +178,9 @@ func (m *Machine) Restore(src io.Reader) error {
 	return nil
 }
 
-// Refound makes the state that of a new cluster, which goes on with it. Fences are above fence from now on. Those who
+// Fork makes the state that of a new cluster, which goes on with it. Fences are above fence from now on. Those who
 // wait are gone with their nodes. A lock that is not known is granted after holdMs of the log clock; 0: at once.
-func (m *Machine) Refound(fence uint64, holdMs int64) {
+func (m *Machine) Fork(fence uint64, holdMs int64) {
 	m.lastFence = max(m.lastFence, fence)
 	seq, session := m.blocked.lastSeq, m.blocked.lastSession
 	m.blocked = newBlocked()

@@ -11,7 +11,7 @@ import (
 )
 
 // nextLanguages are those of this level, and of one that has the command NEW, and a subcommand more.
-func nextLanguages() (now, next *language) {
+func nextLanguages() (now, next *commandSet) {
 	row := func(name string, level int) resp.Row[command] {
 		return resp.Row[command]{
 			Spec: resp.Spec{Name: name, Arity: 2, Flags: resp.Write, Keys: resp.FirstKey, Group: "string", Level: level}, Run: cmdIncr,
@@ -24,8 +24,8 @@ func nextLanguages() (now, next *language) {
 	eval := *table.Row(table.Lookup("eval"))
 	config := *table.Row(table.Lookup("config"))
 	rows := resp.NewTable([]resp.Row[command]{row("new", Level+1), object, set, setUser, eval, config})
-	at := func(level int) *language {
-		l := &language{table: rows.At(level), elsewhere: elsewhere}
+	at := func(level int) *commandSet {
+		l := &commandSet{table: rows.At(level), elsewhere: elsewhere}
 		l.known = acl.NewCommands(l.table.Specs(), elsewhere.Specs())
 		return l
 	}
@@ -37,7 +37,7 @@ func nextLanguages() (now, next *language) {
 func TestLanguageOfALevel(t *testing.T) {
 	now, next := nextLanguages()
 	m := New(luavm.New())
-	m.speak(Level, now)
+	m.useCommands(Level, now)
 	mustApply(t, m, at(1), 0, "ACL SETUSER alice ~* +@string +@scripting")
 	alice := func(line string) string {
 		words, _ := resp.SplitWords(line)
@@ -58,7 +58,7 @@ func TestLanguageOfALevel(t *testing.T) {
 			"ACL SETUSER bob +new":                           "Unknown command or category name in ACL",
 			"ACL SETUSER bob +object|new":                    "Unknown command or category name in ACL",
 		}},
-		{func() { m.speak(Level+1, next) }, map[string]string{
+		{func() { m.useCommands(Level+1, next) }, map[string]string{
 			`EVAL "return redis.call('new','k')" 0`:          "1",
 			`EVAL "return redis.call('new')" 0`:              "Wrong number of args",
 			`EVAL "return redis.acl_check_cmd('new','k')" 0`: "1",
@@ -82,7 +82,7 @@ func TestLanguageOfALevel(t *testing.T) {
 			t.Fatal(err)
 		}
 		copied := New(luavm.New())
-		copied.speak(m.level, m.language)
+		copied.useCommands(m.level, m.commandSet)
 		if err := copied.Restore(bytes.NewReader(b.Bytes())); err != nil {
 			t.Fatalf("level %d: %v", m.level, err)
 		}

@@ -74,7 +74,7 @@ func (m *Machine) Moving(name lock.Name) bool {
 	return moving
 }
 
-// askFor asks for a lock for a client. A trial does not know whether one in line whose time is over by its own clock
+// askFor asks for a lock for a client. A dry run does not know whether one in line whose time is over by its own clock
 // still stands there.
 func (c *ctx) askFor(l *lockRequest) (lock.Answer, error) {
 	var held lock.Holding
@@ -83,9 +83,9 @@ func (c *ctx) askFor(l *lockRequest) (lock.Answer, error) {
 		c.m.spend(value.LockWork(held.Many))
 	}
 	line := &c.m.blocked.line
-	if c.m.trial.running && held.Many != nil {
+	if c.m.dryRun.running && held.Many != nil {
 		if first := line.First(c.lockName(l.key)); first != nil && c.now() > first.End {
-			c.m.trial.changes = true
+			c.m.dryRun.changes = true
 		}
 	}
 	answer, err := line.Ask(c.lockName(l.key), &l.Want, &held)
@@ -105,9 +105,9 @@ func lockError(err error) error {
 	return err
 }
 
-// noteFreed marks a lock that somebody waits for, because its key has gone, has fewer holders, or
+// markFreed marks a lock that somebody waits for, because its key has gone, has fewer holders, or
 // holds what is no lock.
-func (m *Machine) noteFreed(name lock.Name) {
+func (m *Machine) markFreed(name lock.Name) {
 	if m.blocked.line.Len() == 0 {
 		return
 	}
@@ -117,9 +117,9 @@ func (m *Machine) noteFreed(name lock.Name) {
 	}
 }
 
-// noteTaken marks a lock that somebody waits for, because a token that waits has come to hold it in another way than by
+// markTaken marks a lock that somebody waits for, because a token that waits has come to hold it in another way than by
 // its LOCK: by SET, or by a script.
-func (m *Machine) noteTaken(name lock.Name) {
+func (m *Machine) markTaken(name lock.Name) {
 	if m.blocked.line.Len() == 0 {
 		return
 	}
@@ -131,11 +131,11 @@ func (m *Machine) noteTaken(name lock.Name) {
 	m.payFor(&t)
 }
 
-// noteLeft marks a lock whose line somebody has left, or asks otherwise in: those behind may share it
+// markLeft marks a lock whose line somebody has left, or asks otherwise in: those behind may share it
 // with its holders.
-func (m *Machine) noteLeft(name lock.Name) {
+func (m *Machine) markLeft(name lock.Name) {
 	if e, _ := m.dbs[name.Space].keys.get(name.Key); e.lock() != nil {
-		m.noteFreed(name)
+		m.markFreed(name)
 	}
 }
 
@@ -145,11 +145,11 @@ func givesWay(was, next *entry) bool {
 	return before != nil && after != nil && after.Len() < before.Len()
 }
 
-// noteAllFreed marks the locks of a database whose content was replaced.
-func (m *Machine) noteAllFreed(db int) {
+// markAllFreed marks the locks of a database whose content was replaced.
+func (m *Machine) markAllFreed(db int) {
 	for _, name := range m.linesOf(db) {
 		if e, ok := m.dbs[db].keys.get(name.Key); !ok || e.agg() != nil {
-			m.noteFreed(name)
+			m.markFreed(name)
 		}
 	}
 }
@@ -306,7 +306,7 @@ func (m *Machine) mayWait(now int64, w *waiter) bool {
 	}
 	for circle := m.findCircle(now, w.line()); circle != nil; circle = m.findCircle(now, w.line()) {
 		m.endDeadlock(circle)
-		m.noteLeft(w.line())
+		m.markLeft(w.line())
 	}
 	return m.blocked.waiter(w.id) == w
 }

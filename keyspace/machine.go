@@ -37,7 +37,7 @@ type Machine struct {
 
 	// What the cluster's level in force says; it is in no image of this package.
 	level int
-	*language
+	*commandSet
 
 	// What belongs to the call that is running, or is derived.
 	index      uint64        // of the entry being applied
@@ -54,8 +54,8 @@ type Machine struct {
 	emitted    outputMark    // the changes before it are in messages
 	reads      *readLog      // of the running request, if its session tracks
 	journal    *journal
-	trial      trial
-	hold       hold
+	dryRun      dryRun
+	embargo       embargo
 	generation uint64 // the owner of aggregates that may be changed in place
 	seen       seen
 
@@ -76,7 +76,7 @@ type stats struct{ expiredKeys int64 }
 func New(scripts Scripts) *Machine {
 	m := &Machine{
 		scripts: scripts, settings: defaultSettings(), blocked: newBlocked(),
-		level: LevelLowest, language: languages[LevelLowest], digest: digestBegin,
+		level: LevelLowest, commandSet: commandSets[LevelLowest], digest: digestBegin,
 	}
 	m.users = acl.NewUsers(m.known)
 	for i := range m.dbs {
@@ -147,11 +147,11 @@ func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool
 	at.Tick, at.Wall = max(m.tick, at.Tick), max(m.wallUs, at.Wall)
 	m.meterEntry()
 	m.draws, m.request, m.reads = 0, m.newMeter(), nil
-	m.trial = trial{running: true}
+	m.dryRun = dryRun{running: true}
 	c := ctx{m: m, at: at, db: cmd.DB}
 	reply := c.execute(cmd)
-	changes := m.trial.changes
-	m.trial, m.messages = trial{}, nil
+	changes := m.dryRun.changes
+	m.dryRun, m.messages = dryRun{}, nil
 	if changes {
 		return resp.Result{}, false
 	}
@@ -167,7 +167,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		return res
 	}
 	m.request = m.newMeter()
-	m.hold.watched = req.Watch != nil && len(req.Watch.Check) > 0
+	m.embargo.watched = req.Watch != nil && len(req.Watch.Check) > 0
 	m.user, m.sightings, m.denied = req.User, req.Sightings, nil
 	m.reads = m.newReadLog(req)
 	defer m.chargeEntry()

@@ -98,7 +98,7 @@ func (m *Machine) spend(work int64) { m.request.work += work }
 // affords counts work that a command is about to do, and reports whether it is allowed.
 func (m *Machine) affords(work int64) bool {
 	m.spend(work)
-	return !m.tired()
+	return !m.overBudget()
 }
 
 // pay is affords as an error; see algebra.Payer.
@@ -237,16 +237,16 @@ func (m *Machine) keyBytes() (n int64) {
 	return n
 }
 
-// tired reports whether the running request has done as much work as it may. A long command that
+// overBudget reports whether the running request has done as much work as it may. A long command that
 // has changed nothing yet checks it repeatedly, and gives up.
-func (m *Machine) tired() bool { return m.request.work > workMax }
+func (m *Machine) overBudget() bool { return m.request.work > workMax }
 
 // exhausted says why the running request may not run another command, or "".
 func (m *Machine) exhausted(row *resp.Row[command]) string {
 	switch {
 	case m.request.replyBytes > replyBytesMax:
 		return errRepliesMeter
-	case m.tired():
+	case m.overBudget():
 		return errWorkMeter
 	case row.Flags&resp.DenyOOM != 0 && m.usedBytes()-m.request.baseBytes > growthBytesMax:
 		return errGrowthMeter

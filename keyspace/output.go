@@ -34,9 +34,9 @@ func (m *Machine) notify(db int, class notifyClass, event, key string) {
 // tracks has a Trace: the position of each of its commands in that order, and the keys that scripts
 // read. The session compares the two, on whichever node it is.
 
-// noteChange records that a key was stored or deleted. The name is the entry's own, not the
+// trackChange records that a key was stored or deleted. The name is the entry's own, not the
 // argument, which may be part of a much larger buffer.
-func (m *Machine) noteChange(was, next *entry) {
+func (m *Machine) trackChange(was, next *entry) {
 	e := next
 	if e == nil {
 		e = was
@@ -48,8 +48,8 @@ func (m *Machine) noteChange(was, next *entry) {
 	m.changed = append(m.changed, c)
 }
 
-// noteExpiry marks the last change as an expiry, which no command made.
-func (m *Machine) noteExpiry() { m.changed[len(m.changed)-1].Kind = resp.ChangeExpired }
+// trackExpiry marks the last change as an expiry, which no command made.
+func (m *Machine) trackExpiry() { m.changed[len(m.changed)-1].Kind = resp.ChangeExpired }
 
 // outputMark is a position in the entry's output: the number of messages and of changes before it.
 type outputMark struct{ messages, changes int }

@@ -128,10 +128,10 @@ func (c *ctx) call(run *scriptRun, args resp.Args, left int64) (reply resp.Reply
 	m.request.work = max(before, m.request.work-calledSteps*m.settings.stepWork)
 	switch {
 	case run.exhausted != "":
-	case m.tired():
+	case m.overBudget():
 		run.exhausted = errWorkMeter
-	case m.hold.guards && m.hold.met:
-		run.exhausted = m.holdError().Str
+	case m.embargo.guards && m.embargo.met:
+		run.exhausted = m.embargoError().Str
 	}
 	if run.exhausted != "" {
 		run.left = 0
@@ -159,7 +159,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 		return resp.Err(errScriptNotHere)
 	case c.m.user != "":
 		if why, object := c.m.mayCall(c.m.known.Of(&row.Spec), args); why != acl.Allowed {
-			c.m.noteDenied(why, object)
+			c.m.recordDenied(why, object)
 			return resp.Err(errScriptUser[why])
 		}
 	}
@@ -194,7 +194,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 
 // scriptError translates a wrong name or arity into Redis's words for scripts. fail is the
 // machine's error for the same call.
-func (l *language) scriptError(args resp.Args, fail resp.Reply) resp.Reply {
+func (l *commandSet) scriptError(args resp.Args, fail resp.Reply) resp.Reply {
 	spec := l.table.Lookup(args[0])
 	if spec == nil {
 		if spec = l.elsewhere.Lookup(args[0]); spec == nil {
@@ -233,8 +233,8 @@ func (m *Machine) mayCall(cmd *acl.Command, args resp.Args) (why acl.Reason, obj
 	return why, object
 }
 
-// noteDenied has the result say what a script was denied.
-func (m *Machine) noteDenied(why acl.Reason, object string) {
+// recordDenied has the result say what a script was denied.
+func (m *Machine) recordDenied(why acl.Reason, object string) {
 	d := resp.Denial{Reason: why.String(), Object: strings.Clone(object[:min(len(object), resp.DenialBytesMax)])}
 	if len(m.denied) < resp.DenialsMax {
 		m.denied = append(m.denied, d)

@@ -118,14 +118,14 @@ func TestParameterOfALevel(t *testing.T) {
 			t.Fatal(err)
 		}
 		copied := New(nil)
-		copied.speak(m.level, m.language)
+		copied.useCommands(m.level, m.commandSet)
 		if err := copied.Restore(bytes.NewReader(b.Bytes())); err != nil {
 			t.Errorf("level %d: %v", m.level, err)
 		}
 		return copied, b.Bytes()
 	}
 	m := New(nil)
-	m.speak(Level, now)
+	m.useCommands(Level, now)
 	_, empty := image(New(nil))
 	play(t, m, []turn{
 		{1, "CONFIG SET timeout 5 later yes", "ERR Unknown option or number of arguments for CONFIG SET - 'later'"},
@@ -134,14 +134,14 @@ func TestParameterOfALevel(t *testing.T) {
 	if _, got := image(m); len(got) != len(empty) || bytes.Contains(got, []byte("later")) {
 		t.Errorf("the image of before: %q, of an empty machine %q", got, empty)
 	}
-	m.speak(Level+1, next)
+	m.useCommands(Level+1, next)
 	play(t, m, []turn{{1, "CONFIG GET lat*r", "later no"}, {1, "CONFIG SET later yes", "OK"}})
 	copied, of := image(m)
 	if got := do(copied, 1, "CONFIG GET later"); got != "later yes" {
 		t.Error(got)
 	}
 	old := New(nil)
-	old.speak(Level, now)
+	old.useCommands(Level, now)
 	if err := old.Restore(bytes.NewReader(of)); err == nil {
 		t.Error("a setting of the next level is read at this one")
 	}

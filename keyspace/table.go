@@ -19,7 +19,7 @@ func init() {
 		stringRows, compareRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows, zsetOpRows,
 		streamRows, streamReadRows, keyRows, blockRows, lockRows, locksRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows, aclRows)
 	for level := LevelLowest; level <= Level; level++ {
-		languages[level] = languageOf(level)
+		commandSets[level] = commandSetOf(level)
 	}
 }
 
@@ -121,24 +121,24 @@ var rulesSince = []resp.Rule{
 	{Level: 1, Name: "work", Version: 1},             // what requests are charged (meter.go)
 }
 
-// language is what commands there are at a level, for scripts and for the rules of users.
-type language struct {
+// commandSet is what commands there are at a level, for scripts and for the rules of users.
+type commandSet struct {
 	table     *resp.Table[command]
 	elsewhere *resp.Table[struct{}]
 	known     *acl.Commands
 }
 
-// languages are those of all levels, by level; init makes them. The last one is that of connections.
-var languages [Level + 1]*language
+// commandSets are those of all levels, by level; init makes them. The last one is that of connections.
+var commandSets [Level + 1]*commandSet
 
-func languageOf(level int) *language {
-	l := &language{table: table.At(level), elsewhere: elsewhere.At(level)}
+func commandSetOf(level int) *commandSet {
+	l := &commandSet{table: table.At(level), elsewhere: elsewhere.At(level)}
 	l.known = acl.NewCommands(l.table.Specs(), l.elsewhere.Specs())
 	return l
 }
 
 // namesForScripts sums up the names of commands that are elsewhere.
-func (l *language) namesForScripts() uint64 {
+func (l *commandSet) namesForScripts() uint64 {
 	var b strings.Builder
 	for _, spec := range l.elsewhere.Specs() {
 		b.WriteString(spec.Name + ":" + itoa(int64(spec.Arity)) + " ")
@@ -156,7 +156,7 @@ func (m *Machine) Levels() (lowest, highest int) { return LevelLowest, Level }
 // cluster.Machine.
 func (m *Machine) Formats(level int) map[string]uint64 {
 	formats := resp.RulesAt(rulesSince, level)
-	formats["names-for-scripts"] = languages[level].namesForScripts()
+	formats["names-for-scripts"] = commandSets[level].namesForScripts()
 	formats["settings"] = sumOfParameters(level)
 	return formats
 }
@@ -164,13 +164,13 @@ func (m *Machine) Formats(level int) map[string]uint64 {
 // SetLevel has a level in force; see cluster.Machine.
 func (m *Machine) SetLevel(level int) {
 	if level != m.level {
-		m.speak(level, languages[level])
+		m.useCommands(level, commandSets[level])
 	}
 }
 
-// speak has a level in force, with its language. Users may have rights to commands that are new.
-func (m *Machine) speak(level int, l *language) {
-	m.level, m.language = level, l
+// useCommands has a level in force, with its commands. Users may have rights to commands that are new.
+func (m *Machine) useCommands(level int, l *commandSet) {
+	m.level, m.commandSet = level, l
 	users := acl.NewUsers(l.known)
 	for _, was := range m.users.All() {
 		user, err := acl.Read(l.known, was.Name, was.Text())

@@ -35,8 +35,8 @@ const (
 // fairLooksMax bounds how many of a fair lock's queue are looked at.
 const fairLooksMax = 64
 
-// noteGone notes that a key has gone for which programs may wait.
-func (m *Machine) noteGone(db int, was *entry) {
+// queueWakeup notes that a key has gone for which programs may wait.
+func (m *Machine) queueWakeup(db int, was *entry) {
 	if !m.applying || !m.settings.wakeLibraries {
 		return
 	}

@@ -144,7 +144,7 @@ func (c *recoverCmd) run(_ context.Context, stdout, _ io.Writer) error {
 		return fmt.Errorf("%s knows more than %s: recover that one, as what is only in it would be lost; nothing was changed",
 			better, c.Dir)
 	}
-	done, kept, err := cluster.Recover(cluster.Refound{
+	done, kept, err := cluster.Recover(cluster.Fork{
 		Dir: c.Dir, PeerAddr: c.PeerAdvertise, Hold: c.Hold, FenceAbove: c.above, Machine: newHeir(),
 	})
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"lockd/resp"
 )
 
-var _ cluster.Heir = (*keyspace.Machine)(nil)
+var _ cluster.ForkableMachine = (*keyspace.Machine)(nil)
 
-func newHeir() cluster.Heir { return keyspace.New(luavm.New()) }
+func newHeir() cluster.ForkableMachine { return keyspace.New(luavm.New()) }
 
 // backupCmd reads a backup from a node.
 type backupCmd struct {
@@ -179,7 +179,7 @@ func (c *restoreCmd) check() error {
 }
 
 func (c *restoreCmd) run(_ context.Context, stdout, _ io.Writer) error {
-	done, head, err := cluster.Restore(c.In, cluster.Refound{
+	done, head, err := cluster.Restore(c.In, cluster.Fork{
 		Dir: c.Dir, ID: c.ID, PeerAddr: c.PeerAdvertise, LogStore: c.LogStore, Hold: c.Hold, FenceAbove: c.above,
 		Machine: newHeir(),
 	})
