@@ -170,10 +170,10 @@ func (c *plantedCmd) run(out io.Writer) (passed bool, err error) {
 			continue
 		}
 		ok, err := c.try(out, p)
-		if err != nil {
-			return false, err
+		if err != nil { // the others can still be run
+			fmt.Fprintf(out, "%-18s DID NOT RUN: %v\n", p.bug, err)
 		}
-		if !ok {
+		if !ok || err != nil {
 			missed++
 		}
 	}
