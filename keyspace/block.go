@@ -570,7 +570,7 @@ func (m *Machine) serve(c *ctx, w *waiter, key string) {
 	m.spend(m.blocked.placesWork(w))
 	m.blocked.remove(w)
 	began, lastFence := m.outputMark(), m.lastFence
-	c.why = w.cause(m.now)
+	c.why = w.cause(m.tick)
 	reply, u := w.take(c, key)
 	if w.lock != nil {
 		u = m.undoLock(w.db, &w.pending, reply, lastFence)

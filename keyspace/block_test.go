@@ -70,10 +70,10 @@ func checkBlocked(t testing.TB, m *Machine) {
 
 // isTaken reports whether a waiter must wait for its lock, even if nobody stands before it.
 func isTaken(m *Machine, w *waiter) bool {
-	if e, ok := m.dbs[w.db].keys.get(w.keys[0]); !ok || m.due(e) {
+	if e, ok := m.dbs[w.db].keys.get(w.keys[0]); !ok || e.due(m.tick) {
 		return false
 	}
-	held := m.Holding(w.line())
+	held := (&ctx{m: m}).Holding(w.line())
 	answer, err := held.Admit(&w.lock.Want)
 	return err == nil && answer == lock.Taken
 }

@@ -19,7 +19,11 @@ type ctx struct {
 	at  resp.Stamp // of the entry, or of the read
 	db  int
 	why cause
-	run *scriptRun // the script that runs this command, or nil
+
+	// moment is a tick that was passed already, while what ended by itself then is dealt with: what has ended since is
+	// still there. 0: what the clock has ended has ended.
+	moment int64
+	run    *scriptRun // the script that runs this command, or nil
 
 	reads bool       // the command's row says that it only reads: its look-ups count
 	block *blockCall // the command may wait; or nil
@@ -110,6 +114,14 @@ func (c *ctx) guard(row *resp.Row[command], args resp.Args) resp.Reply {
 // estimate (for PTTL); whether a key has expired is never judged by it.
 func (c *ctx) now() int64 { return c.at.Tick }
 
+// asOf is the tick by which leases are judged.
+func (c *ctx) asOf() int64 {
+	if c.moment != 0 {
+		return c.moment
+	}
+	return c.m.tick
+}
+
 // wallMs is the wall clock of the stamp in milliseconds since 1970.
 func (c *ctx) wallMs() int64 { return c.at.Wall / 1000 }
 
@@ -166,9 +178,9 @@ func (c *ctx) lookup(key string) *entry { return c.lookupIn(c.db, key) }
 func (c *ctx) lookupIn(db int, key string) *entry {
 	c.m.spend(c.m.dbs[db].findWork(key))
 	e, ok := c.m.dbs[db].keys.get(key)
-	if ok && c.m.due(e) {
+	if ok && e.due(c.asOf()) {
 		if c.m.applying {
-			e = c.m.endLeases(db, e)
+			e = c.m.endLeases(db, e, c.asOf())
 		} else if c.m.expired(e) {
 			e = nil
 		}

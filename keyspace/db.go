@@ -154,21 +154,16 @@ func (m *Machine) expire(db int, e *entry) {
 	m.notify(db, notifyExpired, "expired", e.key())
 }
 
-// due reports whether a lease of e has ended: of a lock, that of a holder.
-func (m *Machine) due(e *entry) bool {
-	if l := e.lock(); l != nil {
-		return m.tick > l.First().Tick
-	}
-	return m.expired(e)
-}
+// due reports whether a lease of e is over at a tick: of a lock, that of a holder.
+func (e *entry) due(tick int64) bool { return tick > e.ends() }
 
-// endLeases ends the leases of e that are over, and returns what is left of it, or nil.
-func (m *Machine) endLeases(db int, e *entry) *entry {
-	if e.lock() == nil || m.expired(e) {
+// endLeases ends the leases of e that are over at a tick, and returns what is left of it, or nil.
+func (m *Machine) endLeases(db int, e *entry, tick int64) *entry {
+	if e.lock() == nil || tick > e.tick {
 		m.expire(db, e)
 		return nil
 	}
-	return m.endHolders(db, e)
+	return m.endHolders(db, e, tick)
 }
 
 // bucket is the place of a key in Machine.createdAt.
@@ -375,9 +370,9 @@ func (m *Machine) until(why *cause, was *entry, d deadline) *entry {
 	return newEntry(was.key(), was, value.OfAggregate((*value.Lock)(all)), d)
 }
 
-// endHolders ends the leases of holders that are over, of a lock that has others.
-func (m *Machine) endHolders(db int, e *entry) *entry {
-	left := e.lock().Without(func(h *lock.Holder) bool { return m.tick > h.Tick })
+// endHolders ends the leases of holders that are over at a tick, of a lock that has others.
+func (m *Machine) endHolders(db int, e *entry, tick int64) *entry {
+	left := e.lock().Without(func(h *lock.Holder) bool { return tick > h.Tick })
 	m.storeLock(&leaseIsOver, db, e.key(), e, left)
 	m.trackExpiry()
 	m.notify(db, notifyGeneric, "unlock", e.key())

@@ -74,7 +74,7 @@ func (m *Machine) stampLease(why *cause, key string, h *lock.Holder) {
 	switch {
 	case !m.applying:
 	case h.LeaseMs != 0:
-		h.Renew(h.Tick, m.now)
+		h.Renew(h.Tick, m.tick)
 	case m.namesLock(key) && h.Tick != lock.NoLease:
 		h.Facts = m.newFacts(why, h.Tick)
 	}
@@ -100,7 +100,7 @@ func (m *Machine) recordLock(why *cause, db int, key string, was, next *entry) *
 		case !had, was.str() != next.str():
 			facts = m.newFacts(why, next.tick)
 		case was.deadline() != next.deadline():
-			facts.Renew(next.tick, m.now)
+			facts.Renew(next.tick, m.tick)
 		}
 	}
 	if has {
@@ -137,9 +137,9 @@ func (e *entry) isLockedString() bool { return e != nil && e.mark() == isLock &&
 
 // newFacts are those of a lock that is granted now, until a tick.
 func (m *Machine) newFacts(why *cause, until int64) lock.Facts {
-	f := lock.Facts{SinceTick: m.now, SinceMs: m.wallUs / 1000, LeaseMs: -1, Client: clientHash(why.client)}
+	f := lock.Facts{SinceTick: m.tick, SinceMs: m.wallUs / 1000, LeaseMs: -1, Client: clientHash(why.client)}
 	if until != lock.NoLease {
-		f.LeaseMs = until - m.now
+		f.LeaseMs = until - m.tick
 	}
 	return f
 }
@@ -184,7 +184,7 @@ func (m *Machine) recordGrant(of lockName, h *lock.Holder) {
 		return
 	}
 	m.recordEvent(of.why, &history.Event{
-		Kind: history.Granted, DB: of.db, Tick: m.now, Key: of.key, Token: h.Token, Owner: h.Owner, Note: h.Note,
+		Kind: history.Granted, DB: of.db, Tick: m.tick, Key: of.key, Token: h.Token, Owner: h.Owner, Note: h.Note,
 		Fence: h.Fence, Permits: of.permits, WaitedMs: of.why.waitedMs, LeaseMs: h.LeaseMs,
 	})
 }
@@ -195,7 +195,7 @@ func (m *Machine) recordLoss(of lockName, h *lock.Holder, overwritten bool) {
 	if len(of.key) > lockKeyBytesMax {
 		return
 	}
-	kind, tick := of.why.how, m.now
+	kind, tick := of.why.how, m.tick
 	switch {
 	case kind == history.Expired:
 		tick = min(tick, h.Tick)
@@ -228,12 +228,12 @@ func (m *Machine) recordWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 		return
 	}
 	e := &history.Event{
-		Kind: history.Gone, DB: w.db, Tick: m.now, Key: w.keys[0], Token: w.lock.Token, Owner: w.lock.Owner,
+		Kind: history.Gone, DB: w.db, Tick: m.tick, Key: w.keys[0], Token: w.lock.Token, Owner: w.lock.Owner,
 		Permits: int64(w.lock.Mode),
 	}
 	switch {
 	case how == resp.BlockTimedOut:
-		e.Kind, e.Tick = history.GaveUp, min(m.now, w.end)
+		e.Kind, e.Tick = history.GaveUp, min(m.tick, w.end)
 	case how != resp.BlockServed:
 	case reply.Str == errTokenElsewhere:
 		e.Kind = history.Replaced
@@ -249,7 +249,7 @@ func (m *Machine) recordWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 // recordLocksOf notes what becomes of all locks of a database.
 func (m *Machine) recordLocksOf(why *cause, kind history.Kind, db, other int) {
 	if m.applying && m.dbs[db].keys.len() > 0 {
-		m.recordEvent(why, &history.Event{Kind: kind, DB: db, OtherDB: other, Tick: m.now})
+		m.recordEvent(why, &history.Event{Kind: kind, DB: db, OtherDB: other, Tick: m.tick})
 	}
 }
 
@@ -268,7 +268,7 @@ func (m *Machine) recordEvent(why *cause, e *history.Event) {
 // complete says whose doing an event is, and when it was.
 func (m *Machine) complete(why *cause, e *history.Event) {
 	e.By, e.Script, e.Client = why.by, why.script, why.client
-	e.WallMs = m.wallUs/1000 - (m.now - e.Tick)
+	e.WallMs = m.wallUs/1000 - (m.tick - e.Tick)
 }
 
 // emitLock emits an event in its place in the entry: of kind MessageLock for subscribers and for clients that hold
@@ -349,7 +349,7 @@ func grantsMore(was, next *entry) (more bool) {
 func (c *ctx) emitHeld(l *lockRequest, again bool, fence resp.Reply) resp.Reply {
 	held := resp.HeldLock{DB: c.db, Key: l.key, Token: l.Token, Fence: uint64(fence.Int)}
 	if again && c.m.applying && c.m.leaseOf(held).Held {
-		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.m.now, Key: l.key, Token: l.Token, Fence: held.Fence}
+		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.m.tick, Key: l.key, Token: l.Token, Fence: held.Fence}
 		e.LeaseMs = l.leaseMs
 		c.m.complete(&c.why, &e)
 		c.m.emitLock(resp.MessageHeld, history.Append(nil, &e))

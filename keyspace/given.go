@@ -168,7 +168,7 @@ func (m *Machine) remember(id resp.BlockID, db int, u *reversal, waited bool) bo
 		return false
 	}
 	gift := &given{
-		id: id, entry: m.index, tick: m.now, db: db, at: m.sequence, waited: waited, reversal: u.clone(),
+		id: id, entry: m.index, tick: m.tick, db: db, at: m.sequence, waited: waited, reversal: u.clone(),
 	}
 	g := &m.blocked.gifts
 	m.spend(2*value.TreeWork(g.all.Len()) + value.CopyWork*gift.bytes())
@@ -177,7 +177,7 @@ func (m *Machine) remember(id resp.BlockID, db int, u *reversal, waited bool) bo
 		return false
 	}
 	g.add(gift)
-	g.forget(m.now)
+	g.forget(m.tick)
 	return true
 }
 

@@ -118,7 +118,7 @@ func (m *Machine) recordHash(of lockName, was, next *entry) {
 		if before == nil {
 			after.facts = m.newFacts(of.why, next.tick)
 		} else if was.deadline() != next.deadline() {
-			after.facts.Renew(next.tick, m.now)
+			after.facts.Renew(next.tick, m.tick)
 		}
 		after.holders = m.hashHolders(of.why, held, after.hash())
 		holds = after.holders
@@ -192,7 +192,7 @@ func (m *Machine) hashHolders(why *cause, held []hashHolder, h *value.Hash) []ha
 		places[held[i].token] = i
 	}
 	var stays [hashHoldersMax]bool
-	next := hashHolder{sinceTick: m.now, sinceMs: m.wallUs / 1000, client: clientHash(why.client)}
+	next := hashHolder{sinceTick: m.tick, sinceMs: m.wallUs / 1000, client: clientHash(why.client)}
 	var fresh []hashHolder
 	_, moded := h.Get(hashMode)
 	for i := range h.Len() {

@@ -30,8 +30,8 @@ func (m *Machine) inLine(at *lock.Waiter) *waiter { return m.blocked.waiter(resp
 
 func lineOf(name lock.Name) readyKey { return readyKey{name.Space, name.Key, lockLine} }
 
-// lockTable are the lines of all locks, with what their keys hold now.
-func (m *Machine) lockTable() lock.Table { return lock.Table{Line: &m.blocked.line, Keys: m} }
+// lockTable are the lines of all locks, with what their keys hold.
+func (c *ctx) lockTable() lock.Table { return lock.Table{Line: &c.m.blocked.line, Keys: c} }
 
 // payFor charges what a table has looked at, and returns it.
 func (m *Machine) payFor(t *lock.Table) int64 {
@@ -41,10 +41,10 @@ func (m *Machine) payFor(t *lock.Table) int64 {
 }
 
 // Holding is how the key of a lock holds it; see lock.Keys.
-func (m *Machine) Holding(name lock.Name) lock.Holding {
-	d := m.dbs[name.Space]
-	m.spend(d.findWork(name.Key))
-	if e, ok := d.keys.get(name.Key); ok && !m.expired(e) {
+func (c *ctx) Holding(name lock.Name) lock.Holding {
+	d := c.m.dbs[name.Space]
+	c.m.spend(d.findWork(name.Key))
+	if e, ok := d.keys.get(name.Key); ok && c.asOf() <= e.tick {
 		return holdingOf(e)
 	}
 	return lock.Holding{}
@@ -69,9 +69,11 @@ func holdingOf(e *entry) lock.Holding {
 }
 
 // Moving reports whether the line of a lock has still to move up; see lock.Keys.
-func (m *Machine) Moving(name lock.Name) bool {
-	_, moving := m.readySet[lineOf(name)]
-	return moving
+func (c *ctx) Moving(name lock.Name) bool { return c.m.moves(name) }
+
+func (m *Machine) moves(name lock.Name) bool {
+	_, moves := m.readySet[lineOf(name)]
+	return moves
 }
 
 // askFor asks for a lock for a client. A dry run does not know whether one in line whose time is over by its own clock
@@ -124,7 +126,10 @@ func (m *Machine) markTaken(name lock.Name) {
 		return
 	}
 	m.spend(lineWork)
-	t := m.lockTable()
+	if m.blocked.line.LenOf(name) == 0 {
+		return
+	}
+	t := (&ctx{m: m}).lockTable()
 	if t.HolderWaits(name) {
 		m.markReady(lineOf(name))
 	}
@@ -179,7 +184,7 @@ func (m *Machine) sweepLine(at resp.Stamp, name lock.Name) {
 	for {
 		e, ok := m.dbs[name.Space].keys.get(name.Key)
 		switch {
-		case ok && m.due(e) && (len(over) == 0 || e.ends() <= over[0].End):
+		case ok && e.due(m.tick) && (len(over) == 0 || e.ends() <= over[0].End):
 			m.expireLock(at, name.Space, e)
 		case len(over) == 0:
 			return
@@ -194,45 +199,33 @@ func (m *Machine) sweepLine(at resp.Stamp, name lock.Name) {
 
 // expireLock ends the next lease of a key, at its moment, and lets those in line have what it frees.
 func (m *Machine) expireLock(at resp.Stamp, db int, e *entry) {
-	freed := e.ends() + 1
-	m.moment(freed, func() {
-		m.endLeases(db, e)
-		m.serveFreed(at, lock.Name{Space: db, Key: e.key()}, freed)
-	})
+	gave := e.ends() + 1
+	m.endLeases(db, e, gave)
+	m.serveFreed(at, lock.Name{Space: db, Key: e.key()}, gave)
 }
 
 // timeOut ends a wait whose time is over, at its moment. Those behind may share the lock then.
 func (m *Machine) timeOut(at resp.Stamp, w *waiter) {
-	freed := w.end + 1
-	m.moment(freed, func() {
-		m.endWait(w, resp.BlockTimedOut, resp.Reply{})
-		if w.lock != nil {
-			m.serveFreed(at, w.line(), freed)
-		}
-	})
-}
-
-// moment turns the clock back to a tick while do runs: what has ended since then is still there.
-func (m *Machine) moment(tick int64, do func()) {
-	now := m.tick
-	m.tick = tick
-	do()
-	m.tick = now
-}
-
-// serveFreed has the line of a lock move up, if the lock was the last to be marked.
-func (m *Machine) serveFreed(at resp.Stamp, name lock.Name, freed int64) {
-	if m.Moving(name) {
-		m.unmarkReady()
-		m.serveLine(at, name, freed)
+	m.endWait(w, resp.BlockTimedOut, resp.Reply{})
+	if w.lock != nil {
+		m.serveFreed(at, w.line(), w.end+1)
 	}
 }
 
-// serveLine has the line of a lock that has given way at a tick move up.
+// serveFreed has the line of a lock move up that has given way at a tick, if the lock was the last to be marked.
+func (m *Machine) serveFreed(at resp.Stamp, name lock.Name, gave int64) {
+	if m.moves(name) {
+		m.unmarkReady()
+		m.serveLine(at, name, gave)
+	}
+}
+
+// serveLine has the line of a lock that has given way at a tick move up. What has ended since is still there: each lease
+// and each wait ends at its moment, the earliest first, or one who waits would be granted what was held in his time.
 func (m *Machine) serveLine(at resp.Stamp, name lock.Name, gave int64) {
 	m.serving = true
 	defer func() { m.serving = false }()
-	c := &ctx{m: m, at: at, db: name.Space}
+	c := &ctx{m: m, at: at, db: name.Space, moment: gave}
 	c.lookup(name.Key) // a lease that is over ends first
 	for m.takeTurn(c, name, gave) {
 	}
@@ -240,7 +233,7 @@ func (m *Machine) serveLine(at resp.Stamp, name lock.Name, gave int64) {
 
 // takeTurn does what comes next in the line for a lock, and reports whether there was anything.
 func (m *Machine) takeTurn(c *ctx, name lock.Name, gave int64) bool {
-	t := m.lockTable()
+	t := c.lockTable()
 	turn := t.Turn(name, gave, c.at.Tick, m.searched <= deadlockEntryWorkMax)
 	m.searched += m.payFor(&t)
 	if turn.What == lock.Rest {
@@ -316,7 +309,7 @@ func (m *Machine) findCircle(now int64, name lock.Name) *lock.Circle {
 	if m.searched > deadlockEntryWorkMax {
 		return nil
 	}
-	t := m.lockTable()
+	t := (&ctx{m: m}).lockTable()
 	circle := t.Circle(name, now)
 	m.searched += m.payFor(&t)
 	return circle

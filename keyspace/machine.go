@@ -41,7 +41,6 @@ type Machine struct {
 
 	// What belongs to the call that is running, or is derived.
 	index      uint64        // of the entry being applied
-	now        int64         // its tick; tick is turned back while what has ended by itself is dealt with
 	user       string        // whose rights the scripts of the running request have; "": all
 	sightings  string        // of the running request
 	denied     []resp.Denial // what they were denied
@@ -54,8 +53,8 @@ type Machine struct {
 	emitted    outputMark    // the changes before it are in messages
 	reads      *readLog      // of the running request, if its session tracks
 	journal    *journal
-	dryRun      dryRun
-	embargo       embargo
+	dryRun     dryRun
+	embargo    embargo
 	generation uint64 // the owner of aggregates that may be changed in place
 	seen       seen
 
@@ -98,7 +97,6 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.wallUs = max(m.wallUs, at.Wall)
 	at.Wall = m.wallUs
 	m.index, m.draws, m.applying = at.Index, 0, true
-	m.now = m.tick
 	if m.settings.historyMax > 0 {
 		m.events.Begin(m.wallUs / 1000)
 	}
