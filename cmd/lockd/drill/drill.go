@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lockd/internal/process"
 )
 
 // Drill is what is to be tried, and how.
@@ -87,7 +89,7 @@ func (d *Drill) found() (*nodes, error) {
 	for _, n := range c.all {
 		if err := n.start(); err != nil {
 			c.end()
-			return nil, fmt.Errorf("%s did not start: %w", n.id, err)
+			return nil, fmt.Errorf("a node did not start: %w", err)
 		}
 	}
 	return c, nil
@@ -109,7 +111,7 @@ func (d *Drill) startWork(ctx context.Context, c *nodes) (*work, error) {
 
 // killLeader kills the leader, and waits until the others go on without it.
 func (d *Drill) killLeader(ctx context.Context, c *nodes, w *work, leader *node) error {
-	d.say("%d writes are acknowledged. Now %s is killed: kill -9 %d.", w.writer.sofar().acked, leader, leader.pid())
+	d.say("%d writes are acknowledged. Now %s is killed: kill -9 %d.", w.writer.sofar().acked, leader, leader.PID())
 	w.writer.mark()
 	leader.kill()
 	next, term, err := c.awaitLeader(ctx)
@@ -133,10 +135,10 @@ func (d *Drill) killLeader(ctx context.Context, c *nodes, w *work, leader *node)
 // bringBack starts the killed node again, and waits until it has all that the others have.
 func (d *Drill) bringBack(ctx context.Context, c *nodes, w *work, killed *node) error {
 	if err := killed.start(); err != nil {
-		return fmt.Errorf("%s did not start again: %w", killed.id, err)
+		return fmt.Errorf("the killed node did not start again: %w", err)
 	}
 	began := time.Now()
-	d.say("%s is started again with its data: pid %d.", killed.id, killed.pid())
+	d.say("%s is started again with its data: pid %d.", killed.id, killed.PID())
 	if err := c.awaitCaughtUp(ctx, killed); err != nil {
 		return err
 	}
@@ -213,7 +215,7 @@ func (c *nodes) await(ctx context.Context, what string, try func(ctx context.Con
 	defer cancel()
 	for {
 		err := cmp.Or(c.ended(), try(ctx))
-		if err == nil || errors.As(err, &BrokenError{}) || errors.As(err, &endedError{}) {
+		if err == nil || errors.As(err, &BrokenError{}) || errors.As(err, new(*process.EndedError)) {
 			return err
 		}
 		select {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -24,14 +23,9 @@ type nodes struct{ all []*node }
 // node is one process of lockd, or none while it does not run.
 type node struct {
 	id, addr string
-	args     []string
-	environ  []string
-	program  string
-	log      string // file
+	command  process.Command
 	client   *client.Cluster
-
-	cmd    *exec.Cmd
-	exited chan struct{} // closed when the process has ended
+	*process.Process
 }
 
 // newNodes lays the nodes out.
@@ -52,9 +46,12 @@ func newNodes(d *Drill) (*nodes, error) {
 	for i := range nodesOfDrill {
 		id := fmt.Sprintf("n%d", i+1)
 		c.all = append(c.all, &node{
-			id: id, addr: clients[i], program: d.Program, environ: d.Environ, log: filepath.Join(d.Dir, id+".log"),
-			args: []string{"serve", "--id", id, "--listen", clients[i], "--peer-listen", peers[i],
-				"--dir", filepath.Join(d.Dir, id), "--cluster", strings.Join(list, ",")},
+			id: id, addr: clients[i],
+			command: process.Command{ // its input is that of this one, as that of a shell's command would be
+				Name: id, Path: d.Program, Env: d.Environ, Stdin: os.Stdin, Log: filepath.Join(d.Dir, id+".log"),
+				Args: []string{"serve", "--id", id, "--listen", clients[i], "--peer-listen", peers[i],
+					"--dir", filepath.Join(d.Dir, id), "--cluster", strings.Join(list, ",")},
+			},
 			client: &client.Cluster{Addrs: clients[i : i+1], Name: "lockd-drill"},
 		})
 	}
@@ -77,7 +74,7 @@ func (c *nodes) client(name string) *client.Cluster {
 func (c *nodes) alive() []*node {
 	var alive []*node
 	for _, n := range c.all {
-		if n.cmd != nil {
+		if n.Process != nil {
 			alive = append(alive, n)
 		}
 	}
@@ -91,66 +88,28 @@ func (c *nodes) end() {
 	}
 }
 
-// endedError says that a process ended that nobody has ended.
-type endedError struct{ id, log string }
-
-func (e endedError) Error() string {
-	return e.id + " has ended by itself; its last words: " + e.log
-}
-
 // ended says which node that should run does not.
 func (c *nodes) ended() error {
 	for _, n := range c.alive() {
-		select {
-		case <-n.exited:
-			return endedError{n.id, n.lastWords()}
-		default:
+		if err := n.Err(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (n *node) String() string { return fmt.Sprintf("%s (pid %d)", n.id, n.pid()) }
+func (n *node) String() string { return fmt.Sprintf("%s (pid %d)", n.id, n.PID()) }
 
-func (n *node) pid() int { return n.cmd.Process.Pid }
-
-// start starts the process. Its input is that of this one, as that of a shell's command would be.
-func (n *node) start() error {
-	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd := exec.Command(n.program, n.args...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = n.environ, os.Stdin, log, log
-	if err := process.Start(cmd); err != nil {
-		return err
-	}
-	exited := make(chan struct{})
-	n.cmd, n.exited = cmd, exited
-	go func() {
-		defer close(exited)
-		_ = cmd.Wait()
-	}()
-	return nil
+func (n *node) start() (err error) {
+	n.Process, err = n.command.Start()
+	return err
 }
 
 // kill ends the process with SIGKILL, by its number, and waits until it is gone.
 func (n *node) kill() {
-	_ = n.cmd.Process.Kill()
-	<-n.exited
+	n.Kill()
 	n.client.Close()
-	n.cmd = nil
-}
-
-// lastWords are the last line of the log.
-func (n *node) lastWords() string {
-	text, err := os.ReadFile(n.log)
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return lines[len(lines)-1]
+	n.Process = nil
 }
 
 // ask asks one node until it answers. The question may be asked twice.
