@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -59,7 +60,7 @@ func (c *clocks) prepare(ctx context.Context) error {
 	}
 	c.faults = map[string]string{}
 	for i, n := range nodes {
-		n.env = []string{"LOCKD_FAULT_LISTEN=" + ports[i]}
+		n.command.Env = append(os.Environ(), "LOCKD_FAULT_LISTEN="+ports[i])
 		c.faults[n.addr] = ports[i]
 	}
 	c.nodes = nodes

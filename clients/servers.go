@@ -16,6 +16,7 @@ import (
 
 	"lockd/internal/authority"
 	"lockd/internal/freeport"
+	"lockd/internal/process"
 )
 
 // masterName is what the sentinels call the one they watch.
@@ -23,53 +24,41 @@ const masterName = "mymaster"
 
 // server is one process.
 type server struct {
-	path, log string
-	args, env []string // env: beyond that of the runner
-	addr      string   // of its clients
+	command process.Command
+	addr    string // of its clients
 
-	mu     sync.Mutex
-	cmd    *exec.Cmd
-	exited chan struct{}
+	mu  sync.Mutex
+	now *process.Process // nil: it has never been started
 }
 
-func (s *server) start() error {
+// newServer prepares a server, whose log has its name.
+func newServer(dir, name, path, addr string, args ...string) *server {
+	return &server{addr: addr, command: process.Command{
+		Name: name, Path: path, Args: args, Log: filepath.Join(dir, name+".log"),
+	}}
+}
+
+// start starts the server if it does not run.
+func (s *server) start() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cmd != nil {
-		select {
-		case <-s.exited:
-		default:
-			return nil
-		}
+	if !s.now.Running() {
+		s.now, err = s.command.Start()
 	}
-	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd := exec.Command(s.path, s.args...)
-	cmd.Env = append(os.Environ(), s.env...)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	exited := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(exited)
-	}()
-	s.cmd, s.exited = cmd, exited
-	return nil
+	return err
 }
 
 func (s *server) kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cmd == nil {
-		return
-	}
-	_ = s.cmd.Process.Kill()
-	<-s.exited
+	s.now.Kill()
+}
+
+// process is the present one, or the last.
+func (s *server) process() *process.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
 }
 
 // target is what suites run against.
@@ -151,8 +140,8 @@ func (t *target) heal(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
 	for _, s := range append(append([]*server{}, t.nodes...), t.cluster...) {
-		if err := writable(ctx, s.addr); err != nil {
-			return fmt.Errorf("node %s: %w", s.addr, err)
+		if err := s.writable(ctx); err != nil {
+			return err
 		}
 	}
 	for _, nodes := range [][]*server{t.nodes, t.cluster} {
@@ -174,7 +163,7 @@ func eventually(ctx context.Context, ask func() error) error {
 			return nil
 		}
 		select {
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(askEvery):
 		case <-ctx.Done():
 			return errors.Join(err, ctx.Err())
 		}
@@ -186,13 +175,19 @@ func ask(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: askMax, Protocol: 2})
 }
 
+// askEvery is how often the runner asks again.
+const askEvery = 50 * time.Millisecond
+
 // askMax is how long a node may take to answer the runner.
 const askMax = time.Minute
 
-func writable(ctx context.Context, addr string) error {
-	c := ask(addr)
+// writable waits until the node takes a write.
+func (s *server) writable(ctx context.Context) error {
+	c := ask(s.addr)
 	defer func() { _ = c.Close() }()
-	return eventually(ctx, func() error { return c.Set(ctx, "clients:healthy", "1", time.Second).Err() })
+	return s.process().Await(ctx, askEvery, func(ctx context.Context) error {
+		return c.Set(ctx, "clients:healthy", "1", time.Second).Err()
+	})
 }
 
 // role is what a node says of its part in the replication.
@@ -399,7 +394,7 @@ func lockdNodes(binary, dir, prefix string, more func(i int) []string) ([]*serve
 		id := fmt.Sprintf("%s%d", prefix, i+1)
 		args := append([]string{"serve", "--id", id, "--listen", addrs[i], "--peer-listen", addrs[lockdCount+i],
 			"--dir", filepath.Join(dir, id), "--cluster", strings.Join(members, ",")}, more(i)...)
-		nodes = append(nodes, &server{path: binary, log: filepath.Join(dir, id+".log"), args: args, addr: addrs[i]})
+		nodes = append(nodes, newServer(dir, id, binary, addrs[i], args...))
 	}
 	return nodes, nil
 }
@@ -453,12 +448,7 @@ func (t *target) watch(redisAddr, addr string) error {
 	file := filepath.Join(t.dir, "sentinel.conf")
 	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 1\n",
 		own, t.dir, masterName, host, port)
-	t.watchers = []*server{{
-		path: "redis-server",
-		log:  filepath.Join(t.dir, "sentinel.log"),
-		args: []string{file, "--sentinel"},
-		addr: addr,
-	}}
+	t.watchers = []*server{newServer(t.dir, "sentinel", "redis-server", addr, file, "--sentinel")}
 	return os.WriteFile(file, []byte(text), 0o644)
 }
 
@@ -469,7 +459,7 @@ func giveAllSlots(ctx context.Context, addr string) error {
 	c := ask(addr)
 	defer func() { _ = c.Close() }()
 	for c.Ping(ctx).Err() != nil && ctx.Err() == nil {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(askEvery)
 	}
 	return c.ClusterAddSlotsRange(ctx, 0, 16383).Err()
 }
@@ -479,5 +469,5 @@ func redisServer(dir, addr, name string, more ...string) *server {
 	args := append(
 		[]string{"--port", port, "--bind", host, "--dir", dir, "--save", "", "--dbfilename", name + ".rdb"},
 		more...)
-	return &server{path: "redis-server", log: filepath.Join(dir, name+".log"), args: args, addr: addr}
+	return newServer(dir, name, "redis-server", addr, args...)
 }
