@@ -64,7 +64,7 @@ func TestBlockedClientsSurviveLeader(t *testing.T) {
 	survivors := cluster.others(leader)
 	answers := make(chan popAnswer, 6)
 	startPops(t, survivors, 6, answers)
-	leader.kill()
+	leader.Kill()
 	r := newRoaming(survivors, 0)
 	for i := range 8 {
 		if _, err := r.until(context.Background(), "EVAL", pushOnce, 2, "queue", fmt.Sprint("pushed:", i), i); err != nil {
@@ -101,7 +101,7 @@ func TestTerminateWithBlockedClients(t *testing.T) {
 	answers := make(chan popAnswer, 2)
 	startPops(t, nodes{node}, 2, answers)
 	asked := time.Now()
-	node.signal(syscall.SIGTERM)
+	node.Signal(syscall.SIGTERM)
 	if status := node.wait(startTimeout); status != 0 {
 		t.Errorf("it exited with status %d:\n%s", status, node.log.tail(20))
 	}

@@ -140,7 +140,7 @@ func TestConsole(t *testing.T) {
 	}
 	left := cluster[2]
 	for _, p := range cluster.others(left) {
-		p.kill()
+		p.Kill()
 	}
 	left.shows("/readyz", http.StatusServiceUnavailable, "not ready: ")
 	left.shows("/livez", http.StatusOK, "ok")
@@ -182,7 +182,7 @@ func TestConsolePassword(t *testing.T) {
 	}
 	defer res.Body.Close()
 	p.awaitFrame(bufio.NewReader(res.Body), "")
-	p.signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGTERM)
 	if status := p.wait(startTimeout); status != exitOK || strings.Contains(p.log.String(), "cut off") {
 		t.Errorf("status %d:\n%s", status, p.log.tail(5))
 	}

@@ -38,7 +38,7 @@ func TestDiscover(t *testing.T) {
 		}
 		return nil
 	})
-	all[1].kill()
+	all[1].Kill()
 	all = append(all, start(2))
 	all[1].start()
 	for _, p := range all {
@@ -62,7 +62,7 @@ func TestDiscover(t *testing.T) {
 	all = append(all, start(3))
 	all[3].awaitServing()
 	for _, p := range all {
-		p.kill()
+		p.Kill()
 	}
 	for i := range all {
 		all[n-1-i].start()

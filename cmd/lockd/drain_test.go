@@ -38,7 +38,7 @@ func TestDrain(t *testing.T) {
 	leader := cluster.leader(t)
 	others := cluster.others(leader)
 	drain(0, others[0].name+` can be taken away: `+leader.name+` leads, .*`+"\n", "--wait", "60s", "--addr", others[0].addr)
-	others[0].kill()
+	others[0].Kill()
 	stays := ` has to stay: the majority would be lost without it: not up: ` + others[0].name + "\n"
 	drain(1, leader.name+stays, "--wait", "0s", leader.addr)
 	drain(1, others[1].name+stays, "--wait", "0s", others[1].addr)

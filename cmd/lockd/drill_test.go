@@ -91,7 +91,7 @@ func TestDrillInterrupted(t *testing.T) {
 		}
 		return nil
 	})
-	p.signal(syscall.SIGINT)
+	p.Signal(syscall.SIGINT)
 	if status := p.wait(startTimeout); status != exitFault ||
 		!strings.HasSuffix(p.log.String(), "lockd: the drill was not finished: all its processes were ended\n") {
 		t.Errorf("status %d:\n%s", status, p.log)

@@ -61,7 +61,7 @@ func TestMisspeltVariableOfNode(t *testing.T) {
 func TestHangup(t *testing.T) {
 	p := startSingle(t)
 	c, ctx := p.client(), context.Background()
-	p.signal(syscall.SIGHUP)
+	p.Signal(syscall.SIGHUP)
 	eventually(t, startTimeout, "it says so", func() error {
 		if !strings.Contains(p.log.String(), "SIGHUP is ignored") {
 			return errors.New(p.log.String())

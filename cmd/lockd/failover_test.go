@@ -122,7 +122,7 @@ func TestCounterLeaderKilled(t *testing.T) {
 		}()
 	}
 	<-halfway
-	leader.kill()
+	leader.Kill()
 	wg.Wait()
 	got, err := cluster.others(leader)[0].client().Get(ctx, "counter").Int()
 	if err != nil || got != 100 {
@@ -174,7 +174,7 @@ func TestLockSurvivesLeader(t *testing.T) {
 	acked := time.Now()
 	time.Sleep(lease / 4)
 	leaderless, heard := time.Duration(0), time.Now() // time without an answer, and the last one
-	leader.kill()
+	leader.Kill()
 
 	c := survivors[1].client()
 	for {
@@ -218,7 +218,7 @@ func TestKillLeaderUnderLoad(t *testing.T) {
 	load := startLoad(t, cluster, 50)
 	load.awaitWrites(t, 500)
 	killed := time.Now()
-	leader.kill()
+	leader.Kill()
 	load.awaitWriteSentAfter(t, killed, 2*time.Second)
 	load.awaitWrites(t, load.writes.Load()+500)
 	load.stop()
@@ -236,7 +236,7 @@ func TestTerminateLeaderUnderLoad(t *testing.T) {
 	load := startLoad(t, cluster.others(leader), 50)
 	load.awaitWrites(t, 500)
 	asked := time.Now()
-	leader.signal(syscall.SIGTERM)
+	leader.Signal(syscall.SIGTERM)
 	if status := leader.wait(startTimeout); status != 0 {
 		t.Errorf("the leader exited with status %d:\n%s", status, leader.log.tail(20))
 	}
@@ -255,10 +255,10 @@ func TestKillAll(t *testing.T) {
 	load := startLoad(t, cluster, 20)
 	load.awaitWrites(t, 500)
 	for _, p := range cluster {
-		_ = p.cmd.Process.Kill()
+		p.Signal(syscall.SIGKILL)
 	}
 	for _, p := range cluster {
-		p.kill()
+		p.Kill()
 	}
 	load.stop()
 	for _, p := range cluster {

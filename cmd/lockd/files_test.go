@@ -15,11 +15,9 @@ import (
 // goes on.
 func TestIdleClientsLeaveDescriptors(t *testing.T) {
 	ports := freePorts(t, 2)
-	p := &proc{t: t, name: "single", addr: "127.0.0.1:" + strconv.Itoa(ports[0]), log: &logBuffer{},
-		wrap: []string{"sh", "-c", `ulimit -n 336; exec "$0" "$@"`}}
-	p.args = []string{"serve", "--listen", p.addr, "--peer-listen", "127.0.0.1:" + strconv.Itoa(ports[1]), "--dir", t.TempDir()}
-	p.start()
-	t.Cleanup(p.kill)
+	addr := "127.0.0.1:" + strconv.Itoa(ports[0])
+	p := launchIn(t, []string{"sh", "-c", `ulimit -n 336; exec "$0" "$@"`}, "single", addr,
+		"serve", "--listen", addr, "--peer-listen", "127.0.0.1:"+strconv.Itoa(ports[1]), "--dir", t.TempDir())
 	p.awaitServing()
 	c, ctx := p.client(), context.Background()
 	if err := c.Ping(ctx).Err(); err != nil { // from now on it has a connection

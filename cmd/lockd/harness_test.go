@@ -6,17 +6,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"lockd/internal/freeport"
+	"lockd/internal/process"
 	"lockd/internal/strict"
 )
 
@@ -50,15 +49,13 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 // proc is one lockd process of a test.
 type proc struct {
-	t      *testing.T
-	name   string
-	addr   string // for clients
-	args   []string
-	wrap   []string // the command that runs lockd, if it is not run by itself
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	log    *logBuffer
-	exited chan struct{}
+	*process.Process
+	t    *testing.T
+	name string
+	addr string   // for clients
+	args []string // of its next start
+	wrap []string // the command that runs lockd, if it is not run by itself
+	log  processLog
 }
 
 // startTimeout is how long a test waits for what must come, before it gives up: far longer
@@ -87,62 +84,44 @@ func launch(t *testing.T, name, addr string, args ...string) *proc {
 // launchIn is launch by a command that runs lockd.
 func launchIn(t *testing.T, wrap []string, name, addr string, args ...string) *proc {
 	t.Helper()
-	p := &proc{t: t, name: name, addr: addr, args: args, wrap: wrap, log: &logBuffer{}}
+	p := &proc{t: t, name: name, addr: addr, args: args, wrap: wrap, log: processLog(filepath.Join(t.TempDir(), "log"))}
 	p.start()
-	t.Cleanup(func() {
-		p.kill()
-		if t.Failed() {
-			t.Logf("log of %s:\n%s", p.name, p.log.tail(60))
-		}
-	})
 	return p
 }
 
 func (p *proc) start() {
 	p.t.Helper()
 	line := append(append(p.wrap[:len(p.wrap):len(p.wrap)], os.Args[0]), p.args...)
-	p.cmd = exec.Command(line[0], line[1:]...)
-	p.cmd.Env = append(os.Environ(), runAsServer+"=1")
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	stdin, err := p.cmd.StdinPipe()
+	p.Process = background(p.t, process.Command{
+		Name: p.name, Path: line[0], Args: line[1:], Env: append(os.Environ(), runAsServer+"=1"), Tied: true, Log: string(p.log),
+	})
+}
+
+// background starts a process that is killed at the end of the test, which shows its log if it has failed.
+func background(t *testing.T, c process.Command) *process.Process {
+	t.Helper()
+	p, err := c.Start()
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
-	p.stdin = stdin
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
-	p.exited = make(chan struct{})
-	go func(cmd *exec.Cmd, exited chan struct{}) {
-		_ = cmd.Wait()
-		close(exited)
-	}(p.cmd, p.exited)
-}
-
-// kill ends the process with SIGKILL and waits until it is gone.
-func (p *proc) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.exited
-	_ = p.stdin.Close()
-}
-
-// signal sends sig and does not wait.
-func (p *proc) signal(sig syscall.Signal) {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.t.Fatal(err)
-	}
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", c.Name, tail(p.Said(), 60))
+		}
+	})
+	return p
 }
 
 // wait waits for the process's end and returns its exit status.
 func (p *proc) wait(timeout time.Duration) int {
 	p.t.Helper()
 	select {
-	case <-p.exited:
+	case <-p.Ended():
 	case <-time.After(timeout):
 		p.t.Fatalf("%s did not end within %s", p.name, timeout)
 	}
-	return p.cmd.ProcessState.ExitCode()
+	return p.State().ExitCode()
 }
 
 // client is a go-redis client of this node that never tries anything twice, so
@@ -157,18 +136,17 @@ func (p *proc) client() *redis.Client {
 func (p *proc) awaitServing() {
 	p.t.Helper()
 	c := p.client()
-	eventually(p.t, startTimeout, p.name+" serves", func() error {
-		select {
-		case <-p.exited:
-			p.t.Fatalf("%s ended with status %d:\n%s", p.name, p.cmd.ProcessState.ExitCode(), p.log.tail(20))
-		default:
-		}
-		err := c.Get(context.Background(), "no such key").Err()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := p.Await(ctx, pollEvery, func(ctx context.Context) error {
+		err := c.Get(ctx, "no such key").Err()
 		if err == redis.Nil || err != nil && strings.HasPrefix(err.Error(), "MOVED ") { // a follower that redirects
 			return nil
 		}
 		return err
-	})
+	}); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // nodes is a cluster of processes.
@@ -253,6 +231,9 @@ func (n nodes) others(p *proc) nodes {
 	return rest
 }
 
+// pollEvery is how often is asked whether something has come.
+const pollEvery = 10 * time.Millisecond
+
 // eventually polls until try gives no error, or fails the test at the timeout.
 func eventually(t *testing.T, timeout time.Duration, what string, try func() error) {
 	t.Helper()
@@ -265,7 +246,7 @@ func eventually(t *testing.T, timeout time.Duration, what string, try func() err
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %s: %s: %v", timeout, what, err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(pollEvery)
 	}
 }
 
@@ -279,7 +260,14 @@ func freePorts(t *testing.T, n int) []int {
 	return ports
 }
 
-// logBuffer keeps a process's output.
+// processLog is the file that has what a process has said, at all its starts.
+type processLog string
+
+func (l processLog) String() string { return process.LogFrom(string(l), 0) }
+
+func (l processLog) tail(lines int) string { return tail(l.String(), lines) }
+
+// logBuffer keeps what is written.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -297,7 +285,10 @@ func (b *logBuffer) String() string {
 	return b.buf.String()
 }
 
-func (b *logBuffer) tail(lines int) string {
-	all := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+func (b *logBuffer) tail(lines int) string { return tail(b.String(), lines) }
+
+// tail is the end of a text.
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

@@ -54,7 +54,7 @@ func TestHealthAndMembers(t *testing.T) {
 	})
 	answers(1, "lockd: the server refuses: NOAUTH .*\n", nil, "members", asked.addr)
 	for _, other := range cluster.others(asked) {
-		other.kill()
+		other.Kill()
 	}
 	waits := regexp.MustCompile(`^n2 is not ready: no leader is known: this node waits for n1 \(127\.0\.0\.1:[0-9]+, for [0-9]+s: .*refused\), n3 \(`)
 	asked.shows("/readyz?verbose", http.StatusServiceUnavailable, "[-]leader failed: no leader is known: this node waits for n1", "readyz check failed")
@@ -70,7 +70,7 @@ func TestHealthAndMembers(t *testing.T) {
 	}
 	says(1, waits, "health", asked.addr)
 	says(0, regexp.MustCompile("^n1 follower voter down - - .*\nn2 follower voter up .*\nn3 "), "members", asked.addr)
-	asked.kill()
+	asked.Kill()
 	answers(1, asked.addr+" does not answer: .*refused\n", secret, "health", asked.addr)
 }
 

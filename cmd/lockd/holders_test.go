@@ -128,7 +128,7 @@ func TestHolderHearsAfterFailover(t *testing.T) {
 	granted := make(chan string, 1)
 	go func() { granted <- waits.do("LOCK", "k", "next", "PX", "600000", "WAIT", "600000") }()
 	others[1].blockedClients(1)
-	leader.kill()
+	leader.Kill()
 	r := newRoaming(others, 0)
 	if _, err := r.until(context.Background(), "LOCKS", "FORCE", "k", "TOKEN", "token", "REASON", "x"); err != nil {
 		t.Fatal(err)

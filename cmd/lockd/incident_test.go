@@ -78,7 +78,7 @@ func TestWhoHadItThen(t *testing.T) {
 	})
 	must(a.named("operator").Do(ctx, "LOCKS", "FORCE", "order:42", "REASON", "web-7 hangs").Err())
 	must(<-third)
-	leader.kill() // and its client with it
+	leader.Kill() // and its client with it
 	must(b.named("operator").Do(ctx, "DEL", "order:42").Err())
 	last := a.named("web-9")
 	must(last.Do(ctx, "LOCK", "order:42", "9-token-of-web", "PX", 600_000).Err())
@@ -134,7 +134,7 @@ func TestWhoHadItThen(t *testing.T) {
 	leader.awaitServing()
 	alike(cluster, "after it came back")
 	do(ctx, t, a, "LOCKD", "SNAPSHOT") // a comes back from an image
-	a.kill()
+	a.Kill()
 	alike(nodes{b, leader}, "after another was killed")
 	a.start()
 	a.awaitServing()

@@ -268,7 +268,7 @@ func TestLocksOutliveANode(t *testing.T) {
 	for _, p := range cluster {
 		addrs = append(addrs, p.addr)
 	}
-	cluster[0].kill()
+	cluster[0].Kill()
 	eventually(t, startTimeout, "another node answers", func() error {
 		stdout, stderr, status := lockdLocks(t, "locks", "--addr", strings.Join(addrs, ","), "list")
 		if status != exitOK || !strings.Contains(stdout, "order:42") {

@@ -66,7 +66,7 @@ func TestEveryNodeTellsWhatBecameOfALock(t *testing.T) {
 	if !strings.Contains(told, " and released it ") || !strings.Contains(told, "Next was the-seco...") {
 		t.Errorf("%s", told)
 	}
-	leader.kill()
+	leader.Kill()
 	tell(cluster.others(leader))
 	leader.start()
 	leader.awaitServing()

@@ -88,7 +88,7 @@ func TestLogsThatNobodyReads(t *testing.T) {
 		write()
 	}
 	for _, p := range cluster {
-		p.signal(syscall.SIGTERM)
+		p.Signal(syscall.SIGTERM)
 		if status := p.wait(startTimeout); status != 0 {
 			t.Errorf("%s ended with status %d", p.name, status)
 		}

@@ -71,7 +71,7 @@ func TestMembers(t *testing.T) {
 	}
 
 	wiped := cluster[2]
-	wiped.kill()
+	wiped.Kill()
 	if err := os.RemoveAll(wiped.flagOf("--dir")); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestRefusedStarts(t *testing.T) {
 		args []string
 		want string
 	}{
-		"folder in use":  {[]string{"--listen", client, "--peer-listen", peer, "--dir", dir}, "is in use by another lockd process (pid " + fmt.Sprint(p.cmd.Process.Pid) + ")"},
+		"folder in use":  {[]string{"--listen", client, "--peer-listen", peer, "--dir", dir}, "is in use by another lockd process (pid " + fmt.Sprint(p.PID()) + ")"},
 		"client port":    {[]string{"--listen", p.addr, "--peer-listen", peer, "--dir", t.TempDir()}, "address already in use"},
 		"peer port":      {[]string{"--listen", client, "--peer-listen", p.flagOf("--peer-listen"), "--dir", t.TempDir()}, "address already in use"},
 		"not a folder":   {[]string{"--listen", client, "--peer-listen", peer, "--dir", notAFolder}, notAFolder},
@@ -159,7 +159,7 @@ func TestServeOptions(t *testing.T) {
 	if err := c.ConfigSet(ctx, "maxclients", "3").Err(); err != nil {
 		t.Fatal(err)
 	}
-	p.signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGTERM)
 	if status := p.wait(startTimeout); status != exitOK {
 		t.Errorf("SIGTERM: status %d\n%s", status, p.log.tail(5))
 	}

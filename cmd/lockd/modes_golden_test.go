@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"lockd/internal/process"
 	"lockd/resp"
 )
 
@@ -39,13 +40,8 @@ func startRedis(t *testing.T, settings ...string) string {
 	if strings.Contains(text, "sentinel monitor") {
 		args = append(args, "--sentinel")
 	}
-	cmd := exec.Command("redis-server", args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+	background(t, process.Command{
+		Name: "redis-server", Path: "redis-server", Args: args, Log: filepath.Join(filepath.Dir(file), "log"),
 	})
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	eventually(t, startTimeout, "redis-server answers", func() error {

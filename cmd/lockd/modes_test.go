@@ -186,7 +186,7 @@ func TestModesLeaderKilled(t *testing.T) {
 			l.start(clients...)
 			l.awaitAdded(t, 50)
 			killed := time.Now()
-			leader.kill()
+			leader.Kill()
 			l.awaitLockAfter(t, killed, 3*time.Second)
 			l.awaitAdded(t, l.added.Load()+50)
 			l.stop.Store(true)
@@ -317,7 +317,7 @@ func TestSentinels(t *testing.T) {
 		events = append(events, sub.Channel())
 	}
 	killed := time.Now()
-	leader.kill()
+	leader.Kill()
 	host, port, _ := net.SplitHostPort(leader.addr)
 	for i, ch := range events {
 		if sentinels[i] == leader.flagOf("--sentinel-listen") {

@@ -38,10 +38,10 @@ func TestNotifySocket(t *testing.T) {
 	}
 	await("READY=1\nSTATUS=serving")
 	await("WATCHDOG=1")
-	p.signal(syscall.SIGHUP)
+	p.Signal(syscall.SIGHUP)
 	await("RELOADING=1\nMONOTONIC_USEC=")
 	await("READY=1")
-	p.signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGTERM)
 	await("STOPPING=1")
 	if status := p.wait(startTimeout); status != exitOK {
 		t.Errorf("exit status %d", status)

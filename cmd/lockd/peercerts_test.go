@@ -38,7 +38,7 @@ func TestPeersMove(t *testing.T) {
 		for i, p := range cluster {
 			said := strings.Count(p.log.String(), "was read again")
 			write(i, text)
-			p.signal(syscall.SIGHUP)
+			p.Signal(syscall.SIGHUP)
 			eventually(t, startTimeout, "it has read it", func() error {
 				if strings.Count(p.log.String(), "was read again") == said {
 					return errors.New(p.log.tail(3))
@@ -50,7 +50,7 @@ func TestPeersMove(t *testing.T) {
 		works(fmt.Sprint("secret ", step))
 	}
 	write(0, "short")
-	cluster[0].signal(syscall.SIGHUP)
+	cluster[0].Signal(syscall.SIGHUP)
 	eventually(t, startTimeout, "it refuses a secret that is none", func() error {
 		if !strings.Contains(cluster[0].log.String(), "the new secret of the peers is no good") {
 			return errors.New(cluster[0].log.tail(3))
@@ -87,7 +87,7 @@ func TestPeersMove(t *testing.T) {
 // restart kills a node and starts it again.
 func restart(p *proc) {
 	p.t.Helper()
-	p.kill()
+	p.Kill()
 	p.start()
 	p.awaitServing()
 }

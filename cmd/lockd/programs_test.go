@@ -524,7 +524,7 @@ func TestRedlock(t *testing.T) {
 		}
 	}
 	count(t)
-	servers[1].kill()
-	servers[3].kill()
+	servers[1].Kill()
+	servers[3].Kill()
 	count(t)
 }

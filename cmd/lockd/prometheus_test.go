@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockd/internal/process"
 )
 
 // lockd's figures and rules in a real Prometheus, which the step ops of .ci/verify installs.
@@ -46,19 +48,9 @@ func watchedBy(t *testing.T, cluster nodes) *prometheus {
 		t.Fatal(err)
 	}
 	w := &prometheus{t: t, addr: fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])}
-	log := &logBuffer{}
-	cmd := exec.Command("prometheus", "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "data"),
-		"--web.listen-address", w.addr)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("log of prometheus:\n%s", log.tail(30))
-		}
+	background(t, process.Command{
+		Name: "prometheus", Path: "prometheus", Log: filepath.Join(dir, "log"),
+		Args: []string{"--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", w.addr},
 	})
 	return w
 }
@@ -131,11 +123,11 @@ func TestPrometheus(t *testing.T) {
 		t.Errorf("there is nothing wrong, and %v fire (%v)", names, err)
 	}
 	lost := cluster.leader(t)
-	lost.kill()
+	lost.Kill()
 	w.awaitAlert("LockdNodeDown", true)
 	w.awaitAlert("LockdNoMoreFailures", true)
 	next := cluster.others(lost).leader(t)
-	next.kill()
+	next.Kill()
 	w.awaitAlert("LockdLeaderless", true)
 	lost.start()
 	next.start()

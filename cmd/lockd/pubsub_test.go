@@ -58,9 +58,9 @@ func TestOneClusterOfClients(t *testing.T) {
 		t.Errorf("a client that was killed: %v", err)
 	}
 
-	all[1].kill()
+	all[1].Kill()
 	count(2, all[0], all[2])
-	all[2].signal(syscall.SIGTERM)
+	all[2].Signal(syscall.SIGTERM)
 	all[2].wait(startTimeout)
 	if err := all[0].client().PubSubNumSub(ctx, "one").Err(); err == nil || !strings.HasPrefix(err.Error(), "LOADING fewer than a majority") {
 		t.Errorf("NUMSUB of one of three: %v", err)

@@ -31,7 +31,7 @@ func TestReload(t *testing.T) {
 		t.Helper()
 		before := strings.Count(p.log.String(), "SIGHUP: files were read again")
 		at := len(p.log.String())
-		p.signal(syscall.SIGHUP)
+		p.Signal(syscall.SIGHUP)
 		eventually(t, startTimeout, "it has read the files", func() error {
 			if strings.Count(p.log.String(), "SIGHUP: files were read again") == before {
 				return errors.New(p.log.tail(3))

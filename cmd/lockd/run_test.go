@@ -271,11 +271,11 @@ func TestRunPassesSignalsOn(t *testing.T) {
 	})
 	waits := launch(t, "waits", "", "run", "--lock", "door", "--addr", p.addr, "--", "echo", "no")
 	p.blockedClients(1)
-	waits.signal(syscall.SIGTERM)
+	waits.Signal(syscall.SIGTERM)
 	if status := waits.wait(startTimeout); status != 143 {
 		t.Errorf("who waited ends with %d:\n%s", status, waits.log)
 	}
-	runs.signal(syscall.SIGHUP)
+	runs.Signal(syscall.SIGHUP)
 	if status := runs.wait(startTimeout); status != 9 {
 		t.Errorf("the command ends with %d:\n%s", status, runs.log)
 	}
@@ -299,7 +299,7 @@ func TestRunOutlivesTheLeader(t *testing.T) {
 		_, err := os.Stat(dir + "/ready")
 		return err
 	})
-	leader.kill()
+	leader.Kill()
 	c := cluster.others(leader)[0].client()
 	before := time.Duration(0)
 	eventually(t, startTimeout, "the lease is begun anew", func() error {
@@ -330,6 +330,6 @@ func TestRunIsKilled(t *testing.T) {
 		}
 		return err
 	})
-	runs.kill()
+	runs.Kill()
 	awaitGone(t, file)
 }

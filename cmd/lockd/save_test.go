@@ -71,7 +71,7 @@ func (p *proc) see(looks [][]any) (seen []string) {
 // stopAll ends the nodes in order.
 func (n nodes) stopAll() {
 	for _, p := range n {
-		p.signal(syscall.SIGTERM)
+		p.Signal(syscall.SIGTERM)
 	}
 	for _, p := range n {
 		p.wait(startTimeout)

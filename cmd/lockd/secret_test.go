@@ -46,7 +46,7 @@ func TestSecretCluster(t *testing.T) {
 			}
 		}
 	}
-	cluster[0].kill()
+	cluster[0].Kill()
 	rest := cluster[1:]
 	eventually(t, startTimeout, "the others go on", func() error { return rest[0].client().Set(ctx, "k", "v", 0).Err() })
 	cluster[0].start()

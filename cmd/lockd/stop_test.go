@@ -86,17 +86,15 @@ func TestStopHandsOverBehindCloggedClient(t *testing.T) {
 func TestSecondSignalEnds(t *testing.T) {
 	p := startSingle(t)
 	clog(t, p.addr)
-	p.signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGTERM)
 	eventually(t, startTimeout, "a second signal ends the process", func() error {
-		select {
-		case <-p.exited:
+		if !p.Running() {
 			return nil
-		default:
 		}
-		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may just have ended
+		p.Signal(syscall.SIGTERM)
 		return errors.New("it runs")
 	})
-	if end := p.cmd.ProcessState.Sys().(syscall.WaitStatus); end.Signal() != syscall.SIGTERM {
-		t.Errorf("it ended with %v", p.cmd.ProcessState)
+	if end := p.State().Sys().(syscall.WaitStatus); end.Signal() != syscall.SIGTERM {
+		t.Errorf("it ended with %v", p.State())
 	}
 }

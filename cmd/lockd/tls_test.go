@@ -78,7 +78,7 @@ func TestTLS(t *testing.T) {
 		"--http-listen", at(3), "--tls-http"}, tlsArgs(server)...)...)
 	c := tlsClient(t, at(0), cfg)
 	eventually(t, startTimeout, "it serves", func() error { return c.Set(ctx, "k", "v", 0).Err() })
-	if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", first.cmd.Process.Pid)); err == nil && bytes.Contains(line, []byte("hunter2")) {
+	if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", first.PID())); err == nil && bytes.Contains(line, []byte("hunter2")) {
 		t.Error("the password is in the list of processes")
 	}
 	if err := tlsClient(t, at(0), &tls.Config{RootCAs: cfg.RootCAs}).Ping(ctx).Err(); err == nil {
@@ -105,7 +105,7 @@ func TestTLS(t *testing.T) {
 	}
 	before := serial(t, at(0), cfg)
 	ca.Write(t, dir, month, "127.0.0.1")
-	first.signal(syscall.SIGHUP)
+	first.Signal(syscall.SIGHUP)
 	eventually(t, startTimeout, "it shows the new certificate", func() error {
 		if now := serial(t, at(0), cfg); now == before {
 			return errors.New("it shows " + now)
@@ -119,7 +119,7 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(server.Key, []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first.signal(syscall.SIGHUP)
+	first.Signal(syscall.SIGHUP)
 	eventually(t, startTimeout, "it says that the file is no good", func() error {
 		if !strings.Contains(first.log.String(), "level=WARN msg=\"the new certificates are no good") {
 			return errors.New(first.log.tail(3))

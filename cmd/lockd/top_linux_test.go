@@ -181,7 +181,7 @@ func TestTopInATerminal(t *testing.T) {
 	if asked < 0 {
 		t.Fatalf("no node is in the title:\n%s", v.picture())
 	}
-	cluster[asked].kill() // most often the first, if it has always answered in time
+	cluster[asked].Kill() // most often the first, if it has always answered in time
 	v.await(addrs[asked] + " does not answer any more: ")
 	if _, err := v.master.WriteString("q"); err != nil {
 		t.Fatal(err)

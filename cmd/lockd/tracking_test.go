@@ -191,7 +191,7 @@ func TestTrackingWithoutTheLeader(t *testing.T) {
 	rest := cluster.others(leader)
 	a, b := rest[0].track(), rest[1].track("BCAST", "PREFIX", "lock:")
 	a.do("GET", "lock:1")
-	leader.kill()
+	leader.Kill()
 	writer := rest[1].client()
 	eventually(t, startTimeout, "the others have a leader", func() error { // it may take longer than --leader-wait
 		return writer.Set(context.Background(), "lock:1", "v", 0).Err()
@@ -205,7 +205,7 @@ func TestTrackingWithoutTheLeader(t *testing.T) {
 		})
 	}
 	a.do("GET", "lock:1")
-	rest[1].kill()
+	rest[1].Kill()
 	a.told("nil")
 	if got := a.do("GET", "lock:1"); !strings.HasPrefix(got, "LOADING") {
 		t.Errorf("without a majority: %q", got)

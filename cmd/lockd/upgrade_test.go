@@ -36,7 +36,7 @@ func TestUpgrade(t *testing.T) {
 		if status := run([]string{"drain", "--wait", "60s", node.addr}, nil, &said, &said); status != exitOK {
 			t.Fatalf("drain: status %d: %s", status, &said)
 		}
-		node.signal(syscall.SIGTERM)
+		node.Signal(syscall.SIGTERM)
 		if status := node.wait(startTimeout); status != exitOK {
 			t.Fatalf("%s ended with status %d", node.name, status)
 		}
@@ -45,12 +45,10 @@ func TestUpgrade(t *testing.T) {
 		node.start()
 		node.awaitServing()
 		works(t, rest)
-		select {
-		case <-bench.exited:
+		if !bench.Running() {
 			t.Fatalf("a bench at the others has met an error, while %s was replaced:\n%s", node.name, bench.log)
-		default:
-			bench.kill()
 		}
+		bench.Kill()
 		if err := node.client().FlushAll(context.Background()).Err(); err != nil { // the locks that it held
 			t.Fatal(err)
 		}

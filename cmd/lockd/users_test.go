@@ -75,7 +75,7 @@ func TestUsersOfAFile(t *testing.T) {
 	}
 	must(leader, own+":1: Error in applying operation '+nosuch': Unknown command", "ACL", "LOAD")
 
-	leader.kill()
+	leader.Kill()
 	for _, p := range cluster.others(leader) {
 		app := as(p, "app", "word")
 		eventually(t, startTimeout, p.name+" lets app in", func() error { return app.Set(ctx, "app:k", "v", 0).Err() })
