@@ -143,7 +143,7 @@ func (t *lockd) Restart(node string) error {
 func (p *proc) refused() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cmd == nil && (p.met == &folderDamaged || p.met == &folderCopied)
+	return !p.runs && (p.met == &folderDamaged || p.met == &folderCopied)
 }
 
 // removeMax bounds the tries to have a node removed.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lockd/internal/process"
 )
 
 // Ends is what has become of processes, and what nodes have said of it.
@@ -69,7 +71,7 @@ func (p *proc) takeLives() []life {
 func (p *proc) takeClaims() (claims []claim) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := p.logFrom(p.claimsTo)
+	text := process.LogFrom(p.logPath, p.claimsTo)
 	text = text[:strings.LastIndexByte(text, '\n')+1]
 	p.claimsTo += int64(len(text))
 	for line := range strings.Lines(text) {

@@ -1,11 +1,12 @@
 package target
 
 import (
-	"io"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"lockd/internal/process"
 )
 
 // End is a way in which a process may end by itself, because something was done to
@@ -25,12 +26,9 @@ var (
 	folderCopied  = End{"exit status 1", "runs on a copy of its data folder"}
 )
 
-// The end of a log: so many bytes of it are looked at, and so many lines. A sentence
-// that is older says nothing about how the process ended.
-const (
-	lastBytesMax = 8 << 10
-	lastLinesMax = 10
-)
+// lastLinesMax is how many of the last lines of a log are looked at: a sentence that is older says nothing about how the
+// process ended.
+const lastLinesMax = 10
 
 // is reports whether a process ended this way. A panic is never an expected end,
 // whatever it says.
@@ -46,29 +44,6 @@ func (e *End) is(status string, last []string) bool {
 	return said && status == e.Status
 }
 
-// lastLines are the last lines that the present process, or the last one, has
-// written. p.mu is held.
-func (p *proc) lastLines() []string {
-	text := p.logFrom(p.logStart)
-	text = text[max(0, len(text)-lastBytesMax):]
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	return lines[max(0, len(lines)-lastLinesMax):]
-}
-
-// logFrom is the log from an offset on.
-func (p *proc) logFrom(offset int64) string {
-	f, err := os.Open(p.logPath)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		return ""
-	}
-	text, _ := io.ReadAll(f)
-	return string(text)
-}
-
 // expectation is what is expected of one process.
 type expectation struct {
 	end  *End          // nil: that it goes on
@@ -81,7 +56,7 @@ func (p *proc) expect(end *End) (x expectation, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	info, err := os.Stat(p.logPath)
-	if p.cmd == nil || err != nil {
+	if !p.runs || err != nil {
 		return x, false
 	}
 	if end != nil {
@@ -101,7 +76,7 @@ func (p *proc) forget(x expectation) {
 
 // saidSince reports whether the log has a line with text since the expectation.
 func (p *proc) saidSince(x expectation, text string) bool {
-	return strings.Contains(p.logFrom(x.from), text+"\n")
+	return strings.Contains(process.LogFrom(p.logPath, x.from), text+"\n")
 }
 
 // ended waits until the process of an expectation has ended.

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockd/internal/process"
 )
 
 // shell makes a process that runs a script. It is killed at the end of the test.
@@ -196,7 +198,7 @@ func TestFailureWhileEnding(t *testing.T) {
 	if err := p.start(); err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(time.Minute); !strings.Contains(p.logFrom(0), "up\n"); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); !strings.Contains(process.LogFrom(p.logPath, 0), "up\n"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the script does not start")
 		}

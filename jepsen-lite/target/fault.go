@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"lockd/internal/process"
 )
 
 // What the environment of a test build of lockd says (package lockd/resp/fault).
@@ -237,9 +239,9 @@ func (t *lockd) Die(node string, how Act) { t.die(node, how, obeyMax) }
 func (t *lockd) die(node string, how Act, patience time.Duration) {
 	t.Resume(node)
 	n := t.nodes[node]
-	obeyed := n.finish(patience, func(p *os.Process) {
+	obeyed := n.finish(patience, func(now *process.Process) {
 		if _, err := t.Fault(node, "die "+string(how)); errors.Is(err, syscall.ECONNREFUSED) {
-			_ = p.Kill() // it has only just been started: there is nothing to lose
+			now.Signal(syscall.SIGKILL) // it has only just been started: there is nothing to lose
 		}
 	})
 	if !obeyed {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,7 +117,7 @@ func TestDie(t *testing.T) {
 		go func() {
 			<-commands
 			if obeys {
-				_ = n.cmd.Process.Kill()
+				n.now.Signal(syscall.SIGKILL)
 			}
 		}()
 		l.die("n1", ActDrop, patience)

@@ -16,10 +16,10 @@ import (
 func (p *proc) limitFiles(room int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd == nil {
+	if !p.runs {
 		return errNotRunning
 	}
-	pid := p.cmd.Process.Pid
+	pid := p.now.PID()
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
 		return err
@@ -42,10 +42,10 @@ const forgetPeak = "5"
 func (p *proc) memory() (now, most int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd == nil {
+	if !p.runs {
 		return 0, 0, errNotRunning
 	}
-	dir := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
+	dir := fmt.Sprintf("/proc/%d/", p.now.PID())
 	status, err := os.ReadFile(dir + "status")
 	if err != nil {
 		return 0, 0, err

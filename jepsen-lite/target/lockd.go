@@ -266,7 +266,7 @@ func (t *lockd) Said(node, text string) bool {
 	p := &t.nodes[node].proc
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return strings.Contains(p.logFrom(p.logStart), text)
+	return p.now != nil && strings.Contains(p.now.Said(), text)
 }
 
 // stopMax is longer than a node waits for its clients and for its successor.

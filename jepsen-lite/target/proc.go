@@ -2,9 +2,7 @@ package target
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -24,18 +22,18 @@ type proc struct {
 	logPath string
 
 	mu       sync.Mutex
-	cmd      *exec.Cmd     // nil: not running
-	exited   chan struct{} // closed when cmd has ended
-	told     bool          // it was told to end
-	expected []*End        // how this process may end by itself
-	met      *End          // how it did, if that was expected
-	deaths   []string      // ends nobody asked for, and orders that were not obeyed
-	inRow    int           // so many processes, the last one too, have ended so
-	repeats  int           // how many of them are not in deaths, as they came after another one
-	repeated string        // the last of these
+	now      *process.Process // the present one, or the last; nil: there was none
+	runs     bool             // it runs, or its end is not noted yet
+	exited   chan struct{}    // closed when that is noted
+	told     bool             // it was told to end
+	expected []*End           // how this process may end by itself
+	met      *End             // how it did, if that was expected
+	deaths   []string         // ends nobody asked for, and orders that were not obeyed
+	inRow    int              // so many processes, the last one too, have ended so
+	repeats  int              // how many of them are not in deaths, as they came after another one
+	repeated string           // the last of these
 	paused   bool
 	started  int      // how often
-	logStart int64    // where in its log the last start begins
 	races    int      // reports of the race detector in its log that were taken
 	onEnd    func()   // called when the process has ended; with mu held
 	doors    []*Proxy // before its ports; set before the first start
@@ -70,47 +68,40 @@ func (p *proc) observe(do func()) {
 func (p *proc) start(expected ...*End) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd != nil {
+	if p.runs {
 		return nil
 	}
-	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	p.started++
+	now, err := process.Command{
+		Name: p.name, Path: p.path, Args: p.args, Env: append(os.Environ(), p.env...), Log: p.logPath,
+		Heading: fmt.Sprintf("---- start %d ----", p.started),
+	}.Start()
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	if p.logStart, err = log.Seek(0, io.SeekEnd); err != nil {
-		return err
-	}
-	p.started++
-	fmt.Fprintf(log, "---- start %d ----\n", p.started)
-	cmd := exec.Command(p.path, p.args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), p.env...)
-	if err := process.Start(cmd); err != nil {
-		return fmt.Errorf("%s: %w", p.name, err)
-	}
-	p.cmd, p.exited, p.told, p.paused = cmd, make(chan struct{}), false, false
+	p.now, p.runs, p.exited, p.told, p.paused = now, true, make(chan struct{}), false, false
 	p.expected, p.met = expected, nil
 	p.lives = append(p.lives, life{id: p.id, from: time.Now()})
 	for _, d := range p.doors {
 		d.await(p.exited)
 	}
-	go p.watch(cmd, p.exited)
+	go p.watch(now, p.exited)
 	return nil
 }
 
-func (p *proc) watch(cmd *exec.Cmd, exited chan struct{}) {
-	_ = cmd.Wait()
+// watch notes how a process ends.
+func (p *proc) watch(now *process.Process, exited chan struct{}) {
+	<-now.Ended()
 	ended := time.Now()
 	for _, d := range p.doors { // as the kernel does with the ports of a process
 		d.shut()
 	}
 	p.mu.Lock()
-	status, last := cmd.ProcessState.String(), p.lastLines()
+	status, last := now.State().String(), now.LastLines(lastLinesMax)
 	if i := slices.IndexFunc(p.expected, func(e *End) bool { return e.is(status, last) }); i >= 0 {
 		p.met = p.expected[i]
 		p.inRow = 0
-	} else if !p.told || cmd.ProcessState.ExitCode() > 0 { // also one that fails while it obeys
+	} else if !p.told || now.State().ExitCode() > 0 { // also one that fails while it obeys
 		p.died(fmt.Sprintf("%s: %s", status, strings.Join(last, " | ")))
 	} else {
 		p.inRow = 0
@@ -119,7 +110,7 @@ func (p *proc) watch(cmd *exec.Cmd, exited chan struct{}) {
 		p.onEnd()
 	}
 	p.lives[len(p.lives)-1].to = ended
-	p.cmd = nil
+	p.runs = false
 	p.mu.Unlock()
 	close(exited)
 }
@@ -139,7 +130,7 @@ func (p *proc) died(how string) {
 // runs, or one that ends within a time.
 func (p *proc) isDead(within time.Duration) bool {
 	p.mu.Lock()
-	inRow, runs, exited := p.inRow, p.cmd != nil, p.exited
+	inRow, runs, exited := p.inRow, p.runs, p.exited
 	p.mu.Unlock()
 	if inRow < 2 || !runs {
 		return inRow >= 2
@@ -155,31 +146,27 @@ func (p *proc) isDead(within time.Duration) bool {
 // end ends the process with a signal and waits until it is gone; after patience
 // it is killed, and end reports false.
 func (p *proc) end(sig syscall.Signal, patience time.Duration) bool {
-	return p.finish(patience, func(process *os.Process) { _ = process.Signal(sig) })
+	return p.finish(patience, func(now *process.Process) { now.Signal(sig) })
 }
 
 // finish has order end the process, and waits as end does.
-func (p *proc) finish(patience time.Duration, order func(*os.Process)) bool {
+func (p *proc) finish(patience time.Duration, order func(*process.Process)) bool {
 	p.mu.Lock()
-	cmd, exited := p.cmd, p.exited
-	if cmd == nil {
+	now, exited := p.now, p.exited
+	if !p.runs {
 		p.mu.Unlock()
 		return true
 	}
 	p.told = true
 	p.mu.Unlock()
-	order(cmd.Process)
-	for _, d := range p.doors {
-		d.follow(exited)
-	}
-	select {
-	case <-exited:
-		return true
-	case <-time.After(patience):
-		_ = cmd.Process.Kill()
-		<-exited
-		return false
-	}
+	obeyed := now.StopBy(func() {
+		order(now)
+		for _, d := range p.doors {
+			d.follow(exited)
+		}
+	}, patience)
+	<-exited
+	return obeyed
 }
 
 // accuse notes something that a good process does not do.
@@ -196,14 +183,14 @@ func (p *proc) kill() { p.end(syscall.SIGKILL, 10*time.Second) }
 func (p *proc) pause(stop bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd == nil || p.paused == stop {
+	if !p.runs || p.paused == stop {
 		return
 	}
-	sig := sigCont
 	if stop {
-		sig = sigStop
+		p.now.Pause()
+	} else {
+		p.now.Resume()
 	}
-	_ = p.cmd.Process.Signal(sig)
 	p.paused = stop
 }
 
@@ -230,7 +217,7 @@ const (
 func (p *proc) takeRaces() (races []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	reports := strings.Split(p.logFrom(0), raceReport)[1:]
+	reports := strings.Split(process.LogFrom(p.logPath, 0), raceReport)[1:]
 	for _, r := range reports[min(p.races, len(reports)):] {
 		lines := strings.SplitN(r, "\n", raceReportLines+1)
 		races = append(
@@ -248,7 +235,7 @@ func (p *proc) takeRaces() (races []string) {
 func (p *proc) alive() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cmd != nil
+	return p.runs
 }
 
 // running reports whether the process runs and is not paused.
@@ -262,5 +249,5 @@ func (p *proc) running() bool {
 func (p *proc) present() (start int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.started, p.cmd != nil && !p.paused
+	return p.started, p.runs && !p.paused
 }
