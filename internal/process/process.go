@@ -97,16 +97,11 @@ func (p *Process) start(c Command) error {
 			return err
 		}
 	}
-	return Start(p.cmd)
-}
-
-// Start starts a command as a process of its own group, which does not outlive this process.
-func Start(cmd *exec.Cmd) (err error) {
-	if cmd.SysProcAttr, err = attributes(); err != nil {
+	if p.cmd.SysProcAttr, err = attributes(); err != nil {
 		return err
 	}
 	started := make(chan error)
-	starts() <- func() { started <- cmd.Start() }
+	starts() <- func() { started <- p.cmd.Start() }
 	return <-started
 }
 
