@@ -96,7 +96,7 @@ func TestOtherSnapshotsAreRefused(t *testing.T) {
 		"format 2 is unknown to this version of lockd, which reads up to 1":          change(func(img []byte) { img[len(imageMagic)]++ }),
 		resp.NewerPart("the head of a snapshot"):                                     change(func(img []byte) { img[len(imageMagic)+5] = 1 }),
 		resp.NewerPart("the roster"):                                                 change(func(img []byte) { img[len(imageMagic)+7] = 2 }),
-		"it was written by a development build before 0.1.0, whose data do not open": change(func(img []byte) { copy(img, imageMagicDevelopment) }),
+		"it was written by a development build before 0.1.0, whose data do not open": change(func(img []byte) { copy(img, "lockdimg") }),
 	} {
 		if _, _, err := readImage(bytes.NewReader(img)); !errors.Is(err, errImage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

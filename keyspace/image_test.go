@@ -187,7 +187,7 @@ func TestOtherImagesAreRefused(t *testing.T) {
 			binary.LittleEndian.PutUint64(img[len(imageMagic):], imageVersion+1)
 		},
 		"keyspace: the image was written by a development build before 0.1.0, whose data do not open": func(img []byte) {
-			copy(img, imageMagicDevelopment)
+			copy(img, "lockdkey")
 		},
 		"keyspace: the head of an image has a part that this lockd does not know: a newer one has written it, or it is damaged": func(img []byte) {
 			img[len(imageMagic)+8] = 1

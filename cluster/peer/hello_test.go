@@ -42,7 +42,7 @@ func TestHelloStrangers(t *testing.T) {
 		{"HTTP", "GET / HTTP/1.1\r\n\r\n", strangerText, `not a lockd peer: it speaks another protocol: "GET / HTTP/1.1\r\n\r\n"`},
 		{"zeros", strings.Repeat("\x00", 100), strangerText, `not a lockd peer: it speaks another protocol: "\x00\x00\x00\x00\x00\x00\x00\x00"`},
 		{"later version", helloBytes(ForCalls, 99, 2, "{}"), "it speaks version 99 of the peer protocol, this node version ", "it speaks version 99"},
-		{"development build", helloMagicDevelopment + helloBytes(ForCalls, 9, 2, "{}")[len(helloMagic):], "it is a development build from before 0.1.0", "it is a development build from before 0.1.0, which makes no cluster with a release"},
+		{"development build", "\x00lockdP\n" + helloBytes(ForCalls, 9, 2, "{}")[len(helloMagic):], "it is a development build from before 0.1.0", "it is a development build from before 0.1.0, which makes no cluster with a release"},
 		{"huge", helloBytes(ForCalls, 1, helloBodyMax+1, ""), "hello of 65537 bytes", "not a lockd peer: hello of 65537 bytes"},
 		{"no JSON", helloBytes(ForCalls, helloVersion, 3, "abc"), "unreadable identity", "not a lockd peer: unreadable identity"},
 		{"nobody", helloBytes(ForCalls, helloVersion, 2, "{}"), "a node without an id", "not a lockd peer: a node without an id"},

@@ -46,7 +46,7 @@ func TestFolderRefusals(t *testing.T) {
 	}{
 		{"newer format", func(t *testing.T, dir string) { remake(t, dir, func(m *Meta) { m.Format = 2 }) },
 			`data folder DIR was written by a newer lockd (format 2, this is 1): start that version, or name another folder`},
-		{"development build's", func(t *testing.T, dir string) { remake(t, dir, func(m *Meta) { m.Program = metaProgramDevelopment }) },
+		{"development build's", func(t *testing.T, dir string) { remake(t, dir, func(m *Meta) { m.Program = "lockd data folder" }) },
 			`data folder DIR was written by a development build before 0.1.0, whose data do not open: name another folder`},
 		{"other node", func(t *testing.T, dir string) { remake(t, dir, func(m *Meta) { m.ID = "n7" }) },
 			`data folder DIR belongs to node "n7", not to "n1"`},
