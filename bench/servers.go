@@ -4,27 +4,24 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"lockd/bench/etcd"
 	"lockd/bench/load"
+	"lockd/internal/process"
 )
 
 // lockd starts n nodes with the default flags, and more; prefix tells them from others.
 func (f *farm) lockd(ctx context.Context, prefix string, n int, more ...string) ([]*proc, error) {
-	addrs, err := addrs(2 * n)
+	laid, err := process.Cluster(f.dir, prefix+"-n", n)
 	if err != nil {
 		return nil, err
 	}
-	var members []string
-	for i := range n {
-		members = append(members, fmt.Sprintf("n%d=%s", i+1, addrs[n+i]))
-	}
 	var nodes []*proc
-	for i := range n {
-		p, err := f.add(fmt.Sprintf("%s-n%d", prefix, i+1), addrs[i], f.binary, func(dir string) []string {
-			return append([]string{"serve", "--id", fmt.Sprintf("n%d", i+1), "--listen", addrs[i], "--peer-listen", addrs[n+i],
-				"--dir", dir, "--cluster", strings.Join(members, ","), "--log-level", "warn"}, more...)
+	for _, node := range laid {
+		p, err := f.add(node.ID, node.Addr, f.binary, func(string) []string {
+			return slices.Concat(node.Args, []string{"--log-level", "warn"}, more)
 		})
 		if err != nil {
 			return nil, err

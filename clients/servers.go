@@ -381,20 +381,13 @@ const lockdCount = 3
 
 // lockdNodes prepares a cluster; more are the arguments of a node beyond the usual.
 func lockdNodes(binary, dir, prefix string, more func(i int) []string) ([]*server, error) {
-	addrs, err := freeAddrs(2 * lockdCount)
+	laid, err := process.Cluster(dir, prefix, lockdCount)
 	if err != nil {
 		return nil, err
 	}
 	var nodes []*server
-	var members []string
-	for i := range lockdCount {
-		members = append(members, fmt.Sprintf("%s%d=%s", prefix, i+1, addrs[lockdCount+i]))
-	}
-	for i := range lockdCount {
-		id := fmt.Sprintf("%s%d", prefix, i+1)
-		args := append([]string{"serve", "--id", id, "--listen", addrs[i], "--peer-listen", addrs[lockdCount+i],
-			"--dir", filepath.Join(dir, id), "--cluster", strings.Join(members, ",")}, more(i)...)
-		nodes = append(nodes, newServer(dir, id, binary, addrs[i], args...))
+	for i, node := range laid {
+		nodes = append(nodes, newServer(dir, node.ID, binary, node.Addr, append(node.Args, more(i)...)...))
 	}
 	return nodes, nil
 }

@@ -69,7 +69,7 @@ var mayImport = map[string][]string{
 	"lockd/cmd/lockd/hold": {"lockd/resp", "lockd/internal/client"},
 
 	// Who tries the promise out starts nodes of this binary, and speaks TCP to them.
-	"lockd/cmd/lockd/drill": {"lockd/resp", "lockd/internal/client", "lockd/internal/freeport", "lockd/internal/process"},
+	"lockd/cmd/lockd/drill": {"lockd/resp", "lockd/internal/client", "lockd/internal/process"},
 
 	// And so do those who show locks to people.
 	"lockd/cmd/lockd/show": {"lockd/resp", "lockd/internal/locks"},
@@ -109,7 +109,7 @@ var mayImport = map[string][]string{
 	// For what starts servers, and no part of one.
 	"lockd/internal/freeport":  {},
 	"lockd/internal/authority": {}, // certificates
-	"lockd/internal/process":   {},
+	"lockd/internal/process":   {"lockd/internal/freeport"},
 	"lockd/internal/crash":     {"lockd/internal/freeport"}, // for tests
 
 	// The fault injection suite starts the built binary and speaks TCP to it.

@@ -167,21 +167,13 @@ func startClusterOf(t *testing.T, n int, extra func(i int) []string) nodes {
 // startClusterIn is startClusterOf with a command that runs each node.
 func startClusterIn(t *testing.T, n int, wrap, extra func(i int) []string) nodes {
 	t.Helper()
-	ports := freePorts(t, 2*n)
-	var list []string
-	for i := range n {
-		list = append(list, fmt.Sprintf("n%d=127.0.0.1:%d", i+1, ports[n+i]))
+	laid, err := process.Cluster(t.TempDir(), "n", n)
+	if err != nil {
+		t.Fatal(err)
 	}
-	dir := t.TempDir()
 	var all nodes
-	for i := range n {
-		id := fmt.Sprintf("n%d", i+1)
-		args := append([]string{"serve", "--id", id,
-			"--listen", fmt.Sprintf("127.0.0.1:%d", ports[i]),
-			"--peer-listen", fmt.Sprintf("127.0.0.1:%d", ports[n+i]),
-			"--dir", filepath.Join(dir, id),
-			"--cluster", strings.Join(list, ",")}, extra(i)...)
-		all = append(all, launchIn(t, wrap(i), id, fmt.Sprintf("127.0.0.1:%d", ports[i]), args...))
+	for i, node := range laid {
+		all = append(all, launchIn(t, wrap(i), node.ID, node.Addr, append(node.Args, extra(i)...)...))
 	}
 	for _, p := range all {
 		p.awaitServing()

@@ -1,9 +1,10 @@
 // Package process runs servers, for tests and for programs that try them, measure them or break them: it starts them,
-// waits until they serve, signals them, and tells how they ended and what they said.
+// waits until they serve, signals them, and tells how they ended and what they said (process.go). It lays out clusters
+// of lockd (cluster.go).
 //
-// Each process is in a process group of its own, so that the terminal's Ctrl-C does not reach it: who has started it
-// ends it, in order. On Linux the kernel kills it when this process dies, however that happens. Nothing starts on
-// systems without the signals of Unix.
+// Each process is in a process group of its own, so that the terminal's Ctrl-C does not reach it: this program ends it, in
+// order. On Linux the kernel kills it when this program dies, however that happens. Nothing starts on systems without
+// the signals of Unix.
 package process
 
 import (
@@ -29,7 +30,7 @@ type Command struct {
 	Env     []string  // nil: the environment of this process
 	Stdin   io.Reader // nil: there is nothing to read
 	Tied    bool      // instead of Stdin: a pipe to which nobody writes, and which ends with this process
-	Log     string    // the file to which its output is appended
+	Log     string    // file to which its output is appended; needed
 	Heading string    // a line for the log before that; "": none
 }
 
@@ -59,7 +60,7 @@ var starts = sync.OnceValue(func() chan<- func() {
 // logMode is that of a log: what servers say is nobody else's business.
 const logMode = 0o600
 
-// Start starts a process. It may be called concurrently.
+// Start starts a process whose output is appended to the log. It may be called concurrently.
 func (c Command) Start() (*Process, error) {
 	p := &Process{name: c.Name, log: c.Log, ended: make(chan struct{})}
 	if err := p.start(c); err != nil {
@@ -105,10 +106,10 @@ func (p *Process) start(c Command) error {
 	return <-started
 }
 
-// PID is the number of the process.
+// PID returns the number of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Ended is closed when the process has ended.
+// Ended returns a channel that is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
 // Running reports whether the process has not ended.
@@ -124,7 +125,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// State is how the process has ended; nil: it runs.
+// State returns how the process has ended; nil while it runs.
 func (p *Process) State() *os.ProcessState {
 	if p.Running() {
 		return nil
@@ -189,7 +190,7 @@ func (e *EndedError) Error() string {
 // lastLines is how many lines of its log an error shows.
 const lastLines = 5
 
-// Err is nil as long as the process runs, and then an EndedError.
+// Err returns nil while the process runs, and then an EndedError.
 func (p *Process) Err() error {
 	if p.Running() {
 		return nil
@@ -217,7 +218,7 @@ func (p *Process) Await(ctx context.Context, every time.Duration, serves func(co
 // lastBytesMax bounds how much of the end of a log is looked at for its last lines.
 const lastBytesMax = 8 << 10
 
-// LastLines are the last n lines that the process has written, or fewer.
+// LastLines returns the last n lines that the process has written, or fewer.
 func (p *Process) LastLines(n int) []string {
 	text := p.Said()
 	text = text[max(0, len(text)-lastBytesMax):]
@@ -225,10 +226,10 @@ func (p *Process) LastLines(n int) []string {
 	return lines[max(0, len(lines)-n):]
 }
 
-// Said is all that the process has written so far, with its heading.
+// Said returns all that the process has written so far, with its heading.
 func (p *Process) Said() string { return LogFrom(p.log, p.from) }
 
-// LogFrom is a log from an offset on; "": there is none.
+// LogFrom returns a log from an offset on; "" if there is none.
 func LogFrom(path string, offset int64) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -172,3 +172,26 @@ func TestNotStarted(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// The nodes of a cluster agree on its members, and share no address and no folder.
+func TestCluster(t *testing.T) {
+	nodes, err := Cluster("/data", "n", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for i, n := range nodes {
+		flag := func(name string) string { return n.Args[slices.Index(n.Args, name)+1] }
+		if n.ID != []string{"n1", "n2", "n3"}[i] || flag("--id") != n.ID || flag("--listen") != n.Addr || flag("--dir") != n.Dir ||
+			n.Dir != "/data/"+n.ID || flag("--cluster") != nodes[0].Args[slices.Index(nodes[0].Args, "--cluster")+1] ||
+			!slices.Contains(strings.Split(flag("--cluster"), ","), n.ID+"="+flag("--peer-listen")) {
+			t.Errorf("%+v", n)
+		}
+		for _, own := range []string{n.Addr, flag("--peer-listen")} {
+			if seen[own] {
+				t.Errorf("%s is given twice", own)
+			}
+			seen[own] = true
+		}
+	}
+}

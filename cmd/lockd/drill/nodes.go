@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"lockd/internal/client"
-	"lockd/internal/freeport"
 	"lockd/internal/process"
 	"lockd/resp"
 )
@@ -30,32 +28,25 @@ type node struct {
 
 // newNodes lays the nodes out.
 func newNodes(d *Drill) (*nodes, error) {
-	clients, err := freeport.Addrs("127.0.0.1", nodesOfDrill)
+	laid, err := process.Cluster(d.Dir, "n", nodesOfDrill)
 	if err != nil {
 		return nil, err
-	}
-	peers, err := freeport.Addrs("127.0.0.1", nodesOfDrill)
-	if err != nil {
-		return nil, err
-	}
-	var list []string
-	for i, peer := range peers {
-		list = append(list, fmt.Sprintf("n%d=%s", i+1, peer))
 	}
 	c := &nodes{}
-	for i := range nodesOfDrill {
-		id := fmt.Sprintf("n%d", i+1)
-		c.all = append(c.all, &node{
-			id: id, addr: clients[i],
-			command: process.Command{ // its input is that of this one, as that of a shell's command would be
-				Name: id, Path: d.Program, Env: d.Environ, Stdin: os.Stdin, Log: filepath.Join(d.Dir, id+".log"),
-				Args: []string{"serve", "--id", id, "--listen", clients[i], "--peer-listen", peers[i],
-					"--dir", filepath.Join(d.Dir, id), "--cluster", strings.Join(list, ",")},
-			},
-			client: &client.Cluster{Addrs: clients[i : i+1], Name: "lockd-drill"},
-		})
+	for _, node := range laid {
+		c.add(d, node)
 	}
 	return c, nil
+}
+
+func (c *nodes) add(d *Drill, at process.Node) {
+	c.all = append(c.all, &node{
+		id: at.ID, addr: at.Addr,
+		command: process.Command{ // its input is that of this one, as that of a shell's command would be
+			Name: at.ID, Path: d.Program, Args: at.Args, Env: d.Environ, Stdin: os.Stdin, Log: at.Dir + ".log",
+		},
+		client: &client.Cluster{Addrs: []string{at.Addr}, Name: "lockd-drill"},
+	})
 }
 
 func (c *nodes) addrs() []string {
