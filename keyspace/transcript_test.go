@@ -16,6 +16,7 @@ import (
 
 	"lockd/luavm"
 	"lockd/resp"
+	"lockd/resp/notation"
 )
 
 // A transcript is what a person would have typed, and the answers. A file of
@@ -482,7 +483,7 @@ func (s *stage) hear(msgs []resp.Message) {
 
 func (s *stage) endings() (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.ended)) {
-		lines = append(lines, indent(name+": ", show(s.ended[name]))...)
+		lines = append(lines, notation.Indent(name+": ", show(s.ended[name]))...)
 	}
 	s.ended = map[string]resp.Reply{}
 	return lines
@@ -567,93 +568,4 @@ func (s *stage) apply(reqs []resp.Request) []resp.Result {
 func seed(index uint64) uint64 { return index * 0x9e3779b97f4a7c15 }
 
 // show writes a reply in redis-cli's notation.
-func show(r resp.Reply) []string {
-	switch r.Kind {
-	case resp.KindNone:
-		return []string{"(none)"}
-	case resp.KindStatus:
-		if r.Str == "" || strings.Trim(r.Str, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_") != "" {
-			return []string{"(status) " + strconv.Quote(r.Str)}
-		}
-		return []string{r.Str}
-	case resp.KindError:
-		if q := strconv.Quote(r.Str); strings.Contains(q, `\x`) || strings.Contains(q, `\n`) {
-			return []string{"(error) " + q}
-		}
-		return []string{"(error) " + r.Str}
-	case resp.KindInt:
-		return []string{fmt.Sprintf("(integer) %d", r.Int)}
-	case resp.KindBulk:
-		return []string{quote(r.Str)}
-	case resp.KindNil:
-		return []string{"(nil)"}
-	case resp.KindNilArray:
-		return []string{"(nil array)"}
-	case resp.KindDouble:
-		return []string{"(double) " + resp.FormatDouble(r.Float())}
-	case resp.KindBool:
-		return []string{fmt.Sprintf("(%t)", r.Int != 0)}
-	case resp.KindBigNumber:
-		return []string{"(big number) " + r.Str}
-	case resp.KindVerbatim:
-		return []string{"(verbatim) " + quote(r.Str)}
-	case resp.KindMap, resp.KindPairs, resp.KindPairMap:
-		return showPairs(r)
-	}
-	return showElems(r)
-}
-
-// quote writes a string as redis-cli does: bytes, not characters.
-func quote(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c == '"' || c == '\\':
-			b.WriteString("\\" + string(rune(c)))
-		case c == '\n':
-			b.WriteString(`\n`)
-		case c == '\r':
-			b.WriteString(`\r`)
-		case c == '\t':
-			b.WriteString(`\t`)
-		case c < ' ' || c >= 0x7f:
-			fmt.Fprintf(&b, `\x%02x`, c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return `"` + b.String() + `"`
-}
-
-func showElems(r resp.Reply) (lines []string) {
-	mark := map[resp.Kind]string{resp.KindArray: ")", resp.KindSet: "~", resp.KindPush: ">"}[r.Kind]
-	if len(r.Elems) == 0 {
-		return []string{map[resp.Kind]string{resp.KindArray: "(empty array)", resp.KindSet: "(empty set)", resp.KindPush: "(empty push)"}[r.Kind]}
-	}
-	for i, e := range r.Elems {
-		lines = append(lines, indent(fmt.Sprintf("%d%s ", i+1, mark), show(e))...)
-	}
-	return lines
-}
-
-func showPairs(r resp.Reply) (lines []string) {
-	mark := map[resp.Kind]string{resp.KindMap: "#", resp.KindPairs: ")", resp.KindPairMap: "%"}[r.Kind]
-	if len(r.Elems) == 0 {
-		return []string{map[resp.Kind]string{resp.KindMap: "(empty map)", resp.KindPairs: "(empty pairs)", resp.KindPairMap: "(empty map of pairs)"}[r.Kind]}
-	}
-	for i := 0; i+1 < len(r.Elems); i += 2 {
-		key := strings.Join(show(r.Elems[i]), " ")
-		lines = append(lines, indent(fmt.Sprintf("%d%s %s => ", i/2+1, mark, key), show(r.Elems[i+1]))...)
-	}
-	return lines
-}
-
-// indent puts a mark before the first line and as many spaces before the others.
-func indent(mark string, lines []string) []string {
-	out := []string{mark + lines[0]}
-	for _, l := range lines[1:] {
-		out = append(out, strings.Repeat(" ", len(mark))+l)
-	}
-	return out
-}
+func show(r resp.Reply) []string { return notation.Lines(r) }

@@ -43,6 +43,9 @@ var mayImport = map[string][]string{
 	// What a node itself keeps about users.
 	"lockd/resp/server/access": {"lockd/resp", "lockd/resp/acl"},
 
+	// Replies as redis-cli writes them: the language of transcripts, in which tests are told.
+	"lockd/resp/notation": {"lockd/resp"},
+
 	// What users may do: the machine keeps the rules, connections and scripts are checked by them.
 	"lockd/resp/acl": {"lockd/resp"},
 
