@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/openfiles", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/systemd", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
+	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/openfiles", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/systemd", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
 	"lockd/resp/server/describe": {"lockd/resp", "lockd/resp/acl"},
@@ -99,6 +99,9 @@ var mayImport = map[string][]string{
 	// Asking a cluster, and what it answers about locks: for what shows that to people.
 	"lockd/internal/client": {"lockd/resp"},
 	"lockd/internal/locks":  {"lockd/resp"},
+
+	// The parts of one node, joined: for the process, and for simulated clusters.
+	"lockd/internal/node": {"lockd/cluster", "lockd/keyspace", "lockd/luavm", "lockd/resp/server"},
 
 	// TLS for clients: certificates, handshakes, connections; and the flags of those who are clients.
 	"lockd/internal/secure":            {},

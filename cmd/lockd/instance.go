@@ -17,23 +17,15 @@ import (
 
 	"lockd/cluster"
 	"lockd/console"
+	"lockd/internal/node"
 	"lockd/internal/secure"
-	"lockd/keyspace"
-	"lockd/luavm"
 	"lockd/resp"
 	"lockd/resp/fault"
 	"lockd/resp/server"
 )
 
-// Each interface lives with its user; here is what implements it.
-var (
-	_ server.Backend    = (*cluster.Node)(nil)
-	_ server.Backend    = (*cluster.Sentinel)(nil)
-	_ cluster.Machine   = (*keyspace.Machine)(nil)
-	_ cluster.Publisher = (*server.Hub)(nil)
-	_ cluster.Clients   = (*server.Hub)(nil)
-	_ keyspace.Scripts  = (*luavm.VM)(nil)
-)
+// A sentinel is served as a node is, which package node joins.
+var _ server.Backend = (*cluster.Sentinel)(nil)
 
 // An orderly stop is bounded, each part of it by itself, so that clients that cannot be
 // finished with do not cost the cluster an election. Beyond that the node stops like a
@@ -81,29 +73,26 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 		i.closeListeners()
 		return nil, err
 	}
-	// The hub comes first: the node publishes to it while it replays its log.
-	hub, sentinelHub := server.NewHub(), server.NewHub()
+	sentinelHub := server.NewHub()
 	sentinel, err := i.sentinelConfig(c, sentinelHub)
 	if err != nil {
 		i.closeListeners()
 		return nil, err
 	}
 	clientAddrs, tlsAddr := c.clientAddrs()
-	i.node, err = cluster.Open(cluster.Config{
+	i.node, i.server, err = node.Open(cluster.Config{
 		ID: c.ID, Dir: c.Dir, Members: c.members, Join: c.Join != "", Discover: c.discovery(),
 		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecrets: c.secret.list, PeerCerts: i.peerCertificates(),
 		PeerInsecure: c.PeerInsecure, ClientAddrs: clientAddrs, TLSAddr: tlsAddr, JoinTLS: i.joinConfig(),
 		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, KeepRoom: c.keepRoom,
-		Version: version, Machine: keyspace.New(luavm.New()), Publisher: hub, Clients: hub,
-		ClusterProtocol: c.ClusterProtocol, Sentinel: sentinel,
+		Version: version, ClusterProtocol: c.ClusterProtocol, Sentinel: sentinel,
 		Info: func() []resp.Section { return append(i.info(), c.logSection()) }, Log: log,
 		Fatal: func(err error) { c.dies(log, err, os.Exit) },
-	})
+	}, func(n *cluster.Node) server.Config { return i.serverConfig(c, n) })
 	if err != nil {
 		i.closeListeners()
 		return nil, err
 	}
-	i.server = server.New(i.serverConfig(c, hub))
 	i.serve(i.server, append(slices.Clone(i.listeners), i.tlsListeners...)...)
 	if sentinel != nil {
 		i.sentinel = server.New(server.Config{
@@ -120,9 +109,9 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 }
 
 // serverConfig is that of the node's own clients.
-func (i *instance) serverConfig(c *serveCmd, hub *server.Hub) server.Config {
+func (i *instance) serverConfig(c *serveCmd, n *cluster.Node) server.Config {
 	cfg := server.Config{
-		Backend: i.node, Hub: hub, Password: c.Requirepass, Local: localSettings(c, i.listeners, i.tlsListeners),
+		Password: c.Requirepass, Local: localSettings(c, i.listeners, i.tlsListeners),
 		Version: version, RunID: runID(), Node: c.ID, Log: i.log, Seats: c.seats,
 		ClientsMax: c.Maxclients, PubSubCount: c.PubsubCount, ACLFile: c.Aclfile,
 		Protect: c.ProtectedMode == "yes", LogLevel: c.level,
@@ -133,7 +122,7 @@ func (i *instance) serverConfig(c *serveCmd, hub *server.Hub) server.Config {
 		cfg.Local["cluster-enabled"], cfg.Local["databases"] = "yes", "1"
 	}
 	if c.ClusterRedirect {
-		cfg.Redirect = i.node.Redirect
+		cfg.Redirect = n.Redirect
 	}
 	return cfg
 }
