@@ -19,7 +19,7 @@ func BenchmarkApply(b *testing.B) {
 			n, err := Open(Config{
 				ID: "n1", PeerListen: addr, Members: map[string]string{"n1": addr}, Dir: b.TempDir(), LogStore: "memory",
 				Machine: newTestMachine(), Publisher: &testPublisher{}, Log: slog.New(slog.DiscardHandler),
-				stores: newTestDisk("n1").open, incarnation: "n1",
+				Disk: newTestDisk("n1").disk(),
 			})
 			if err != nil {
 				b.Fatal(err)

@@ -75,7 +75,7 @@ func benchCluster(b *testing.B, kind string, nodes int, secret string) (leader, 
 			PeerSecrets: secrets(secret),
 		}
 		if kind == "memory" {
-			cfg.stores, cfg.incarnation = newTestDisk(id).open, id
+			cfg.Disk = newTestDisk(id).disk()
 		}
 		n, err := Open(cfg)
 		if err != nil {

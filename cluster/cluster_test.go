@@ -61,6 +61,26 @@ func newTestDisk(incarnation string) *testDisk {
 	return &testDisk{log: raft.NewInmemStore(), votes: raft.NewInmemStore(), snaps: raft.NewInmemSnapshotStore(), incarnation: incarnation}
 }
 
+// memoryDisk is a Disk whose stores a function opens.
+type memoryDisk struct {
+	open        func() (*store.Stores, error)
+	incarnation string
+	starts      store.History
+}
+
+func (d memoryDisk) Begin() (string, store.History)            { return d.incarnation, d.starts }
+func (d memoryDisk) Open(store.Options) (*store.Stores, error) { return d.open() }
+
+// withStores has a function open the stores of a node in memory. It is given what opened them before.
+func withStores(cfg *Config, open func(before func() (*store.Stores, error)) (*store.Stores, error)) {
+	disk := cfg.Disk.(memoryDisk)
+	before := disk.open
+	disk.open = func() (*store.Stores, error) { return open(before) }
+	cfg.Disk = disk
+}
+
+func (d *testDisk) disk() Disk { return memoryDisk{open: d.open, incarnation: d.incarnation} }
+
 func (d *testDisk) open() (*store.Stores, error) {
 	fatal := func(err error) {
 		if !errors.Is(err, errPower) {
@@ -191,7 +211,9 @@ func countingStarts() func(*Config) {
 		h := starts[cfg.ID]
 		h.Starts++
 		h.Tokens += fmt.Sprintf("%10d", h.Starts)
-		starts[cfg.ID], cfg.history = h, h
+		disk := cfg.Disk.(memoryDisk)
+		starts[cfg.ID], disk.starts = h, h
+		cfg.Disk = disk
 	}
 }
 
@@ -223,7 +245,7 @@ func (c *testCluster) tryStart(id string) error {
 		ID: id, PeerListen: n.addr, PeerAdvertise: n.addr, ClientAddrs: []string{id + ":6379"}, Members: c.first,
 		Machine: n.machine, Publisher: n.pub, Network: c.net.From(n.addr), Clock: n.clock,
 		Log:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("node", id),
-		Fatal: n.fatal, stores: n.disk.open, incarnation: n.disk.incarnation,
+		Fatal: n.fatal, Disk: n.disk.disk(),
 	}
 	if c.first[id] == "" {
 		cfg.Members, cfg.Join = nil, true

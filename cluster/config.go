@@ -54,6 +54,7 @@ const (
 type Config struct {
 	ID         string // this node's name, unique for ever
 	Dir        string // data folder
+	Disk       Disk   // keeps the node's data instead of a data folder; nil: Dir does
 	PeerListen string // host:port to listen on for the other nodes
 	// PeerAdvertise is the peer address as the others reach it, resolved again at each dial. Default:
 	// this node's entry in Members, else PeerListen.
@@ -101,10 +102,18 @@ type Config struct {
 	// applies and answers nothing any more. Default: log the sentence, exit status 1.
 	Fatal func(error)
 
-	commitTimeout time.Duration                 // for tests that let hours pass
-	stores        func() (*store.Stores, error) // instead of Dir, for tests
-	incarnation   string                        // with stores
-	history       store.History                 // with stores; none: starts are not counted
+	commitTimeout time.Duration // for tests that let hours pass
+}
+
+// Disk keeps what must survive the end of a node's process, where that is no data folder: it lies in memory, so that a
+// test can take away what was not synced. One process at a time uses it.
+type Disk interface {
+	// Begin tells which disk this is, and what it knows of the starts on it, the present one included. incarnation is
+	// another one for each new disk: a node that lost its data is told from the one before. Where starts is empty, starts
+	// are not counted. A node calls Begin once, before Open.
+	Begin() (incarnation string, starts store.History)
+	// Open opens what is there, as store.Open does with a data folder. The node closes it when it stops.
+	Open(store.Options) (*store.Stores, error)
 }
 
 // complete checks c and fills in the defaults.

@@ -98,7 +98,9 @@ func newDiskFuzz(t *testing.T, seed uint64, lying bool) *diskFuzz {
 		}
 		n.config = func(cfg *Config) {
 			cfg.SnapshotEntries = 400
-			cfg.stores = func() (*store.Stores, error) { return n.disk.openFuzzed(snaps, f.lying) }
+			withStores(cfg, func(func() (*store.Stores, error)) (*store.Stores, error) {
+				return n.disk.openFuzzed(snaps, f.lying)
+			})
 		}
 		f.start(id)
 	}

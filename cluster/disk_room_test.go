@@ -28,9 +28,9 @@ func (r *rooms) set(short ...string) {
 func startWithDisks(t *testing.T, n int, config ...func(*Config)) (*testCluster, *rooms) {
 	r := &rooms{}
 	c := startCluster(t, n, append(config, func(cfg *Config) {
-		id, open := cfg.ID, cfg.stores
+		id := cfg.ID
 		cfg.KeepRoom = true
-		cfg.stores = func() (*store.Stores, error) {
+		withStores(cfg, func(open func() (*store.Stores, error)) (*store.Stores, error) {
 			s, err := open()
 			if err == nil {
 				s.Look = func() store.Room {
@@ -40,7 +40,7 @@ func startWithDisks(t *testing.T, n int, config ...func(*Config)) (*testCluster,
 				}
 			}
 			return s, err
-		}
+		})
 	})...)
 	return c, r
 }

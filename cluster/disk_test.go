@@ -23,7 +23,7 @@ import (
 func onDisk(t *testing.T, tune func(*Config)) func(*Config) {
 	dir := t.TempDir()
 	return func(cfg *Config) {
-		cfg.stores, cfg.Dir = nil, filepath.Join(dir, cfg.ID)
+		cfg.Disk, cfg.Dir = nil, filepath.Join(dir, cfg.ID)
 		if tune != nil {
 			tune(cfg)
 		}
@@ -421,7 +421,7 @@ func TestInstalledSnapshotHasSpare(t *testing.T) {
 func TestFolderInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		c := startCluster(t, 1, func(cfg *Config) { cfg.stores, cfg.Dir = nil, dir })
+		c := startCluster(t, 1, func(cfg *Config) { cfg.Disk, cfg.Dir = nil, dir })
 		defer c.close()
 		c.settle()
 		_, err := Open(Config{ID: "n1", PeerListen: "n9:1", Dir: dir, Machine: newTestMachine(), Publisher: &testPublisher{}, Network: c.net.From("n9:1")})

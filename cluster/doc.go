@@ -58,7 +58,7 @@
 //	entry.go          an entry of the log, as stored
 //	raft.go           what all parts have in common
 //	figures.go        what is counted for them
-//	config.go         what a node is given: Config, Machine, Publisher
+//	config.go         what a node is given: Config, Disk, Machine, Publisher
 //	clock.go          the clocks
 //	clock_linux.go    by how much the wall clock may be off; clock_other.go, where the system does not say it
 //

@@ -173,10 +173,14 @@ func (n *Node) open() error {
 }
 
 func (n *Node) openStores() (err error) {
-	if n.cfg.stores != nil {
-		n.members.incarnation = n.cfg.incarnation
-		n.members.starts, n.members.tokens = n.cfg.history.Starts, n.cfg.history.Tokens
-		n.stores, err = n.cfg.stores()
+	opts := store.Options{
+		LogStore: n.cfg.LogStore, Fatal: n.fatal,
+		CacheSize: 4 * appendEntriesMax, Log: newRaftLog("store: ", n.log), SegmentBytes: n.cfg.segmentBytes(),
+	}
+	if n.cfg.Disk != nil {
+		incarnation, starts := n.cfg.Disk.Begin()
+		n.members.incarnation, n.members.starts, n.members.tokens = incarnation, starts.Starts, starts.Tokens
+		n.stores, err = n.cfg.Disk.Open(opts)
 		return err
 	}
 	if n.dir, err = store.OpenFolder(n.cfg.Dir, n.cfg.ID, membership.OwnArch); err != nil {
@@ -196,10 +200,7 @@ func (n *Node) openStores() (err error) {
 	if n.mark, err = store.OpenApplied(n.dir); err != nil {
 		return err
 	}
-	n.stores, err = store.Open(n.dir, store.Options{
-		LogStore: n.cfg.LogStore, Fatal: n.fatal,
-		CacheSize: 4 * appendEntriesMax, Log: newRaftLog("store: ", n.log), SegmentBytes: n.cfg.segmentBytes(),
-	})
+	n.stores, err = store.Open(n.dir, opts)
 	return err
 }
 

@@ -502,14 +502,14 @@ func startOnGatedDisks(t *testing.T) (c *testCluster, disks map[string]gatedSnap
 		}
 		disk, fatal := gatedSnapshots{snaps, &gate{}, &gate{}}, cfg.Fatal
 		disks[cfg.ID] = disk
-		cfg.stores = func() (*store.Stores, error) {
+		withStores(cfg, func(func() (*store.Stores, error)) (*store.Stores, error) {
 			opts := store.Options{Fatal: fatal, StallMax: stallMax}
 			s, err := store.Join(opts, raft.NewInmemStore(), raft.NewInmemStore(), disk)
 			if err == nil {
 				s.Empty = true
 			}
 			return s, err
-		}
+		})
 	}, votesOnAnotherDisk())
 	return c, disks
 }

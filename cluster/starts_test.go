@@ -197,7 +197,7 @@ func (c *testCluster) copyOf(t *testing.T, n *testNode, dir, advertised string) 
 	putCopy(t, dir, to)
 	name := "copy" + fmt.Sprint(len(c.nodes))
 	return c.add(name, func(cfg *Config) {
-		cfg.ID, cfg.stores, cfg.Dir = n.id, nil, to
+		cfg.ID, cfg.Disk, cfg.Dir = n.id, nil, to
 		cfg.Members, cfg.Join = nil, false
 		if advertised != "" {
 			cfg.PeerAdvertise = advertised

@@ -76,14 +76,14 @@ func votesOnAnotherDisk() func(*Config) {
 		if disks[cfg.ID] == nil {
 			disks[cfg.ID] = raft.NewInmemStore()
 		}
-		open, votes := cfg.stores, disks[cfg.ID]
-		cfg.stores = func() (*store.Stores, error) {
+		votes := disks[cfg.ID]
+		withStores(cfg, func(open func() (*store.Stores, error)) (*store.Stores, error) {
 			s, err := open()
 			if err == nil {
 				s.Stable, err = onAnotherDisk(votes)
 			}
 			return s, err
-		}
+		})
 	}
 }
 
