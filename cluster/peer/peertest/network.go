@@ -397,11 +397,12 @@ type queue struct {
 	mu    sync.Mutex
 	data  []byte
 	eof   bool          // the writer has closed
+	ended chan struct{} // closed with eof
 	gone  bool          // the reader has closed
 	moved chan struct{} // closed and replaced at each change
 }
 
-func newQueue() *queue { return &queue{moved: make(chan struct{})} }
+func newQueue() *queue { return &queue{moved: make(chan struct{}), ended: make(chan struct{})} }
 
 func (q *queue) change(f func()) {
 	q.mu.Lock()
@@ -523,6 +524,7 @@ func (c *conn) Write(b []byte) (int, error) {
 func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.out.change(func() { c.out.eof = true })
+		close(c.out.ended)
 		c.in.change(func() { c.in.gone, c.closed, c.in.data = true, true, nil })
 		c.n.mu.Lock()
 		delete(c.n.conns, c)
@@ -530,6 +532,9 @@ func (c *conn) Close() error {
 	})
 	return nil
 }
+
+// Ended returns a channel that is closed when the other side has closed its end, whatever is still under way.
+func (c *conn) Ended() <-chan struct{} { return c.in.ended }
 
 func (c *conn) LocalAddr() net.Addr  { return addrName(c.link.from) }
 func (c *conn) RemoteAddr() net.Addr { return addrName(c.link.to) }

@@ -21,9 +21,21 @@ func Secured(conn net.Conn) bool {
 	return ok
 }
 
-// HungUp asks the kernel whether the client has closed its end. It is false where the kernel
-// cannot be asked. Any goroutine may call it.
+// ended is a connection in memory, which no kernel knows: the channel of Ended is closed when the client has closed its
+// end.
+type ended interface{ Ended() <-chan struct{} }
+
+// HungUp asks the kernel, or a connection in memory, whether the client has closed its end. It is false where neither can
+// be asked. Any goroutine may call it.
 func HungUp(conn net.Conn) bool {
+	if c, ok := Socket(conn).(ended); ok {
+		select {
+		case <-c.Ended():
+			return true
+		default:
+			return false
+		}
+	}
 	raw, ok := Socket(conn).(syscall.Conn)
 	if !ok {
 		return false
@@ -38,10 +50,13 @@ func HungUp(conn net.Conn) bool {
 }
 
 // WatchHangUp calls gone, from another goroutine, as soon as the client closes its end of the connection. Nobody reads
-// from the connection until stop has returned; then no call comes any more. Where the kernel cannot be asked, none
-// comes at all.
+// from the connection until stop has returned; then no call comes any more. Where neither the kernel nor the connection
+// can be asked, none comes at all.
 func WatchHangUp(conn net.Conn, gone func()) (stop func()) {
 	socket := Socket(conn)
+	if c, ok := socket.(ended); ok {
+		return watchEnd(c.Ended(), gone)
+	}
 	raw, ok := socket.(syscall.Conn)
 	if !ok || !asksKernel {
 		return func() {}
@@ -62,6 +77,23 @@ func WatchHangUp(conn net.Conn, gone func()) (stop func()) {
 		_ = socket.SetReadDeadline(time.Unix(1, 0)) // ends Read
 		<-done
 		_ = socket.SetReadDeadline(time.Time{})
+	}
+}
+
+// watchEnd is WatchHangUp for a connection in memory.
+func watchEnd(end <-chan struct{}, gone func()) (stop func()) {
+	stopping, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-end:
+			gone()
+		case <-stopping:
+		}
+	}()
+	return func() {
+		close(stopping)
+		<-done
 	}
 }
 

@@ -69,3 +69,28 @@ func TestWatchHangUpEnds(t *testing.T) {
 		t.Errorf("read %d, %v", n, err)
 	}
 }
+
+// memoryConn is a connection in memory, which no kernel knows.
+type memoryConn struct {
+	net.Conn
+	end chan struct{}
+}
+
+func (c memoryConn) Ended() <-chan struct{} { return c.end }
+
+// A connection in memory is asked itself: its end is seen, and told once, and never after stop.
+func TestWatchHangUpInMemory(t *testing.T) {
+	c := memoryConn{end: make(chan struct{})}
+	WatchHangUp(c, func() { t.Error("a hang-up is told of after stop") })()
+	if HungUp(c) {
+		t.Error("a client that is there is taken for one that is gone")
+	}
+	gone := make(chan struct{})
+	stop := WatchHangUp(c, func() { close(gone) })
+	close(c.end)
+	<-gone
+	stop()
+	if !HungUp(c) {
+		t.Error("a client that is gone is not seen")
+	}
+}
