@@ -118,6 +118,9 @@ var mayImport = map[string][]string{
 	"lockd/internal/process":   {"lockd/internal/freeport"},
 	"lockd/internal/crash":     {"lockd/internal/freeport"}, // for tests
 
+	// Whole clusters in virtual time, for tests of any package.
+	"lockd/clustertest": {"lockd/cluster", "lockd/cluster/peer/peertest", "lockd/cluster/store", "lockd/internal/client", "lockd/internal/node", "lockd/resp", "lockd/resp/notation", "lockd/resp/server"},
+
 	// The fault injection suite starts the built binary and speaks TCP to it.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},
 	"lockd/jepsen-lite/history":  {},

@@ -1,6 +1,6 @@
-// Package notation writes replies as redis-cli does, with one addition: the notation shows what a reply is, so it stands
-// for both protocols. A map is numbered 1#, a set 1~, a push 1>, a map of RESP3 alone 1%, and the items of a list of
-// pairs are joined by =>. The transcripts of tests are written in it.
+// Package notation writes replies as redis-cli does, with one addition: the notation shows what a reply is, so it
+// stands for both protocols. A map is numbered 1#, a set 1~, a push 1>, a map of RESP3 alone 1%, and the items of a
+// list of pairs are joined by =>. The transcripts of tests are written in it.
 package notation
 
 import (

@@ -25,8 +25,8 @@ func Secured(conn net.Conn) bool {
 // end.
 type ended interface{ Ended() <-chan struct{} }
 
-// HungUp asks the kernel, or a connection in memory, whether the client has closed its end. It is false where neither can
-// be asked. Any goroutine may call it.
+// HungUp asks the kernel, or a connection in memory, whether the client has closed its end. It is false where neither
+// can be asked. Any goroutine may call it.
 func HungUp(conn net.Conn) bool {
 	if c, ok := Socket(conn).(ended); ok {
 		select {

@@ -1,0 +1,320 @@
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockd/cluster"
+	"lockd/cluster/peer/peertest"
+	"lockd/resp"
+	"lockd/resp/notation"
+)
+
+const (
+	// step is the virtual time that passes after each line of a transcript, and after each call that changes the
+	// cluster: enough for all nodes to hear of it.
+	step = 50 * time.Millisecond
+	// leaderMax bounds the wait for a leader, in virtual time.
+	leaderMax = 30 * time.Second
+	// NodesMax is how many nodes a cluster has at most: so many found it.
+	NodesMax = 9
+)
+
+// Cluster is a cluster of simulated nodes. The goroutine of the test uses it, inside a bubble of testing/synctest.
+type Cluster struct {
+	t       testing.TB
+	peers   *peertest.Network // between the nodes
+	clients *peertest.Network // between clients and nodes
+	tune    []func(*cluster.Config)
+	nodes   []*Node
+	paused  map[string]bool
+}
+
+// Start starts a cluster of the nodes n1 to nN, and returns once it has been founded, and n1 leads. It ends with the
+// test. tune may change what nodes are given, at each start of each.
+func Start(t testing.TB, n int, tune ...func(*cluster.Config)) *Cluster {
+	t.Helper()
+	if n < 1 || n > NodesMax {
+		t.Fatalf("a cluster has 1 to %d nodes, not %d", NodesMax, n)
+	}
+	c := &Cluster{
+		t: t, peers: peertest.NewNetwork(), clients: peertest.NewNetwork(), tune: tune, paused: map[string]bool{},
+	}
+	for i := range n {
+		id := fmt.Sprintf("n%d", i+1)
+		c.nodes = append(c.nodes, &Node{cluster: c, id: id, disk: newDisk(id), clock: &clock{}})
+	}
+	t.Cleanup(c.close)
+	c.Start(c.ids()...)
+	c.await("founding", func() bool {
+		return slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.leads(len(c.nodes) - 1) })
+	})
+	c.Lead("n1")
+	return c
+}
+
+// close ends all nodes, and what clients still wait for.
+func (c *Cluster) close() {
+	c.Heal()
+	c.Resume(c.ids()...)
+	for _, n := range c.nodes {
+		if n.process != nil {
+			n.vanish(false)
+			n.stop()
+		}
+		if n.died != nil {
+			c.t.Errorf("%s has ended its process: %v", n.id, n.died)
+		}
+	}
+}
+
+func (c *Cluster) ids() (ids []string) {
+	for _, n := range c.nodes {
+		ids = append(ids, n.id)
+	}
+	return ids
+}
+
+// Node returns a node by its id, n1 and so on.
+func (c *Cluster) Node(id string) *Node {
+	c.t.Helper()
+	for _, n := range c.nodes {
+		if n.id == id {
+			return n
+		}
+	}
+	c.t.Fatalf("there is no node %s", id)
+	return nil
+}
+
+// Start starts nodes that do not run, on the disks that they have.
+func (c *Cluster) Start(ids ...string) {
+	c.t.Helper()
+	for _, id := range ids {
+		n := c.Node(id)
+		if n.process != nil {
+			c.t.Fatalf("%s runs already", id)
+		}
+		if err := n.start(); err != nil {
+			c.t.Fatalf("%s does not start: %v", id, err)
+		}
+	}
+	c.settle()
+}
+
+// Kill ends the processes of nodes as kill -9 does. Their machines go on: what the processes wrote is on their disks.
+func (c *Cluster) Kill(ids ...string) { c.end(false, ids) }
+
+// LoseUnsynced ends nodes as a power failure does, all at once: what was written and not synced yet is gone.
+func (c *Cluster) LoseUnsynced(ids ...string) { c.end(true, ids) }
+
+func (c *Cluster) end(power bool, ids []string) {
+	c.t.Helper()
+	synctest.Wait() // no request is between two of a node's goroutines
+	for _, id := range ids {
+		n := c.Node(id)
+		if n.process == nil {
+			c.t.Fatalf("%s does not run", id)
+		}
+		n.vanish(power)
+	}
+	for _, id := range ids {
+		c.Node(id).stop()
+	}
+	c.settle()
+}
+
+// Restart kills nodes, all at once, and starts them.
+func (c *Cluster) Restart(ids ...string) {
+	c.t.Helper()
+	c.end(false, ids)
+	c.Start(ids...)
+}
+
+// Cut separates a node from others, in both directions; from all others, if none is named. Clients reach all of them.
+// What is sent stays under way until Heal.
+func (c *Cluster) Cut(id string, from ...string) {
+	c.t.Helper()
+	if len(from) == 0 {
+		from = slices.DeleteFunc(c.ids(), func(other string) bool { return other == id })
+	}
+	for _, other := range from {
+		c.peers.Partition([]string{c.Node(id).peerAddr()}, []string{c.Node(other).peerAddr()})
+	}
+	c.settle()
+}
+
+// Heal ends what Cut has begun.
+func (c *Cluster) Heal() {
+	var all []string
+	for _, n := range c.nodes {
+		all = append(all, n.peerAddr())
+	}
+	c.peers.SetCut(false, all, all)
+	c.settle()
+}
+
+// Pause stops nodes as SIGSTOP does, as far as others can see: they send nothing, to nodes or clients, and what they
+// are sent waits. Their timers go on.
+func (c *Cluster) Pause(ids ...string) { c.setPaused(true, ids) }
+
+// Resume ends what Pause has begun.
+func (c *Cluster) Resume(ids ...string) { c.setPaused(false, ids) }
+
+func (c *Cluster) setPaused(paused bool, ids []string) {
+	c.t.Helper()
+	for _, id := range ids {
+		n := c.Node(id)
+		c.peers.SetPaused(paused, n.peerAddr())
+		c.clients.SetPaused(paused, n.clientAddr())
+	}
+	c.settle()
+}
+
+// Slow has each write to a node's disk take so long from now on. A node whose disk takes 5 s for a vote, which is two
+// writes, or for an entry, ends itself.
+func (c *Cluster) Slow(id string, latency time.Duration) {
+	c.t.Helper()
+	c.Node(id).disk.set(func(d *disk) { d.latency = latency })
+	c.settle()
+}
+
+// Full says whether the disk of a node is nearly full from now on. Nodes look once a second.
+func (c *Cluster) Full(id string, full bool) {
+	c.t.Helper()
+	c.Node(id).disk.set(func(d *disk) { d.full = full })
+	c.settle()
+}
+
+// StepClock steps the wall clock of a node's machine, forward or back.
+func (c *Cluster) StepClock(id string, by time.Duration) {
+	c.t.Helper()
+	c.Node(id).clock.stepped.Add(int64(by))
+	c.settle()
+}
+
+// Lead has a node lead, and waits until it does.
+func (c *Cluster) Lead(id string) {
+	c.t.Helper()
+	n := c.Node(id)
+	c.await(id+" as the leader", func() bool {
+		if n.leads(0) {
+			return true
+		}
+		n.ask("LOCKD", "TRANSFER", id)
+		return false
+	})
+	c.settle()
+}
+
+// Transfer has the leader hand over to another node, and waits until that leads.
+func (c *Cluster) Transfer() {
+	c.t.Helper()
+	before := c.Leader()
+	c.await("another leader", func() bool {
+		if now := c.leader(); now != "" && now != before {
+			return true
+		}
+		c.Node(before).ask("LOCKD", "TRANSFER")
+		return false
+	})
+	c.settle()
+}
+
+// Leader waits until a node leads, and returns its id.
+func (c *Cluster) Leader() (id string) {
+	c.t.Helper()
+	c.await("a leader", func() bool {
+		id = c.leader()
+		return id != ""
+	})
+	return id
+}
+
+// leader is the node that leads now, or "".
+func (c *Cluster) leader() string {
+	for _, n := range c.nodes {
+		if n.leads(0) {
+			return n.id
+		}
+	}
+	return ""
+}
+
+// await waits until something is so.
+func (c *Cluster) await(what string, is func() bool) {
+	c.t.Helper()
+	for range leaderMax / step {
+		if is() {
+			return
+		}
+		time.Sleep(step)
+	}
+	c.t.Fatalf("waited %s for %s, in vain", leaderMax, what)
+}
+
+// settle lets what has begun come to its end.
+func (c *Cluster) settle() {
+	time.Sleep(step)
+	synctest.Wait()
+}
+
+// clock is the clock of a node's machine. It goes on when a process ends.
+type clock struct {
+	stepped atomic.Int64 // nanoseconds
+}
+
+// processClock is a clock as one process reads it.
+type processClock struct {
+	cluster.SystemClock
+	clock *clock
+}
+
+// Wall implements cluster.Clock.
+func (c processClock) Wall() int64 {
+	return c.SystemClock.Wall() + c.clock.stepped.Load()/int64(time.Microsecond)
+}
+
+// logger is where nodes log: nowhere, or to stderr, if LOCKD_TEST_LOG is set.
+func logger(id string) *slog.Logger {
+	if os.Getenv("LOCKD_TEST_LOG") == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", id)
+}
+
+// leads reports whether a node leads, a majority confirms it, and it has so many other voters at least.
+func (n *Node) leads(others int) bool {
+	r := n.ask("ROLE")
+	if len(r.Elems) != 3 || r.Elems[0].Str != "master" || len(r.Elems[2].Elems) < others {
+		return false
+	}
+	return n.ask("EXISTS", "key").Kind == resp.KindInt && n.ask("ROLE").Elems[0].Str == "master"
+}
+
+// askMax bounds what the harness itself asks of a node, in virtual time.
+const askMax = time.Second
+
+// ask has a node run a command for the harness, which is no client.
+func (n *Node) ask(args ...string) resp.Reply {
+	if n.process == nil {
+		return resp.Reply{}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askMax)
+	defer cancel()
+	res := n.process.node.Do(ctx, resp.Request{Cmds: []resp.Cmd{{Args: args}}})
+	if len(res.Replies) == 0 {
+		return resp.Reply{}
+	}
+	return res.Replies[0]
+}
+
+func shown(r resp.Reply) string { return strings.Join(notation.Lines(r), "\n") }

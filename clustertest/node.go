@@ -1,0 +1,125 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"lockd/cluster"
+	"lockd/cluster/peer/peertest"
+	"lockd/internal/client"
+	"lockd/internal/node"
+	"lockd/resp/server"
+)
+
+// Node is a machine of the cluster, with its disk and clock, and the process on it, if one runs.
+type Node struct {
+	cluster *Cluster
+	id      string
+	disk    *disk
+	clock   *clock
+	process *process     // nil: none
+	conn    *client.Conn // of the client that calls Do; nil: none
+	died    error        // why a process has ended itself
+}
+
+// process is a running node: the parts that cmd/lockd joins, too.
+type process struct {
+	node   *cluster.Node
+	server *server.Server
+	served chan struct{} // closed when the listener has ended
+	ended  atomic.Bool   // it sends nothing any more, and writes nothing
+}
+
+func (n *Node) peerAddr() string   { return n.id + ":16379" }
+func (n *Node) clientAddr() string { return n.id + ":6379" }
+
+// runID is the run_id of all nodes.
+const runID = "0123456789012345678901234567890123456789"
+
+func (n *Node) start() error {
+	c, p := n.cluster, &process{served: make(chan struct{})}
+	members := map[string]string{}
+	for _, m := range c.nodes {
+		members[m.id] = m.peerAddr()
+	}
+	log := logger(n.id)
+	back := cluster.Config{
+		ID: n.id, Members: members, PeerListen: n.peerAddr(), ClientAddrs: []string{n.clientAddr()}, KeepRoom: true,
+		Disk:    mount{n.disk, &p.ended},
+		Clock:   processClock{cluster.NewSystemClock(), n.clock},
+		Network: processNetwork{c.peers.From(n.peerAddr()), &p.ended},
+		Log:     log, Version: "test",
+		Fatal: func(err error) {
+			if !p.ended.Swap(true) {
+				n.died = err
+			}
+		},
+	}
+	for _, tune := range c.tune {
+		tune(&back)
+	}
+	var err error
+	p.node, p.server, err = node.Open(back, func(*cluster.Node) server.Config {
+		return server.Config{Version: "test", RunID: runID, Node: n.id, Log: log}
+	})
+	if err != nil {
+		return err
+	}
+	l, err := c.clients.From(n.clientAddr()).Listen(n.clientAddr())
+	if err != nil {
+		return errors.Join(err, p.node.Close(context.Background()))
+	}
+	go func() {
+		defer close(p.served)
+		_ = p.server.Serve(l) // it ends with the process
+	}()
+	n.process = p
+	return nil
+}
+
+// vanish ends all that others see of the process, at once: nobody hears of what it does from now on, and its disk does
+// not either. Its power fails, or kill -9 ends it.
+func (n *Node) vanish(power bool) {
+	n.process.ended.Store(true)
+	if power {
+		n.disk.losePower()
+	}
+	n.cluster.peers.Kill(n.peerAddr())
+	n.cluster.clients.Kill(n.clientAddr())
+	n.hangUp()
+}
+
+// stop ends the goroutines of a process that has vanished.
+func (n *Node) stop() {
+	p := n.process
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = p.server.Shutdown(now) // nobody hears of what is left
+	_ = p.node.Close(now)
+	<-p.served
+	n.process = nil
+}
+
+// processNetwork is the network of one process: once that has ended, it dials nobody.
+type processNetwork struct {
+	peertest.View
+	ended *atomic.Bool
+}
+
+// Dial implements peer.Network.
+func (v processNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+	if v.ended.Load() {
+		return nil, os.ErrDeadlineExceeded
+	}
+	conn, err := v.View.Dial(addr, timeout)
+	if err == nil && v.ended.Load() {
+		_ = conn.Close()
+		return nil, syscall.ECONNRESET
+	}
+	return conn, err
+}
