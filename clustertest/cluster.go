@@ -24,6 +24,8 @@ const (
 	step = 50 * time.Millisecond
 	// leaderMax bounds the wait for a leader, in virtual time.
 	leaderMax = 30 * time.Second
+	// stopMax bounds each part of an orderly stop, in virtual time: that of the clients, and that of the node.
+	stopMax = 10 * time.Second
 	// NodesMax is how many nodes a cluster has at most: so many found it.
 	NodesMax = 9
 )
@@ -68,7 +70,7 @@ func (c *Cluster) close() {
 	for _, n := range c.nodes {
 		if n.process != nil {
 			n.vanish(false)
-			n.stop()
+			n.stop(0)
 		}
 		if n.died != nil {
 			c.t.Errorf("%s has ended its process: %v", n.id, n.died)
@@ -127,7 +129,24 @@ func (c *Cluster) end(power bool, ids []string) {
 		n.vanish(power)
 	}
 	for _, id := range ids {
-		c.Node(id).stop()
+		c.Node(id).stop(0)
+		c.Node(id).process = nil
+	}
+	c.settle()
+}
+
+// Stop ends the processes of nodes in order, one after the other, as SIGTERM does: clients get the answers they wait for,
+// leadership is handed over, and what is in flight ends.
+func (c *Cluster) Stop(ids ...string) {
+	c.t.Helper()
+	for _, id := range ids {
+		n := c.Node(id)
+		if n.process == nil {
+			c.t.Fatalf("%s does not run", id)
+		}
+		n.stop(stopMax)
+		n.vanish(false)
+		n.process = nil
 	}
 	c.settle()
 }

@@ -1,7 +1,7 @@
 // Package clustertest runs whole clusters of lockd inside a test, in virtual time. Each node has the real machine, with
 // scripts, and real sessions, which parse, park and answer commands exactly as clients see them. Network, disks and
-// clocks are simulated, so a test can cut, slow, kill and step them. An hour passes in a few seconds, and nothing waits
-// for real time.
+// clocks are simulated, so a test can cut, slow, kill and step them. Nothing waits for real time: a minute of a
+// cluster's time takes about a second.
 //
 // A cluster is told in a transcript: what clients send and are answered, and what happens to the nodes meanwhile.
 //
@@ -46,6 +46,7 @@
 //
 //	nodes N                 starts a cluster of n1 to nN; n1 leads. It is the first line
 //	kill n1 ...             ends processes, all at once, as kill -9 does
+//	stop n1 ...             ends processes in order, as SIGTERM does: a leader hands over first
 //	lose-unsynced n1 ...    ends nodes, all at once, as a power failure does: what was not synced is gone
 //	start n1 ...            starts what was ended, on its disk
 //	restart n1 ...          kill, and start

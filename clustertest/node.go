@@ -94,15 +94,17 @@ func (n *Node) vanish(power bool) {
 	n.hangUp()
 }
 
-// stop ends the goroutines of a process that has vanished.
-func (n *Node) stop() {
+// stop ends the goroutines of a process, its clients first, each part within most. With 0 it ends them at once.
+func (n *Node) stop(most time.Duration) {
 	p := n.process
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = p.server.Shutdown(now) // nobody hears of what is left
-	_ = p.node.Close(now)
+	within := func(do func(context.Context) error) {
+		ctx, cancel := context.WithTimeout(context.Background(), most)
+		defer cancel()
+		_ = do(ctx) // what does not end in time is cut off
+	}
+	within(p.server.Shutdown)
+	within(p.node.Close)
 	<-p.served
-	n.process = nil
 }
 
 // processNetwork is the network of one process: once that has ended, it dials nobody.

@@ -251,6 +251,7 @@ func (p *player) words() map[string]func(args []string) error {
 	return map[string]func(args []string) error{
 		"nodes":         p.start,
 		"kill":          each(c.Kill),
+		"stop":          each(c.Stop),
 		"lose-unsynced": each(c.LoseUnsynced),
 		"start":         each(c.Start),
 		"restart":       each(c.Restart),
