@@ -100,9 +100,6 @@ var mayImport = map[string][]string{
 	"lockd/internal/client": {"lockd/resp"},
 	"lockd/internal/locks":  {"lockd/resp"},
 
-	// The parts of one node, joined: for the process, and for simulated clusters.
-	"lockd/internal/node": {"lockd/cluster", "lockd/keyspace", "lockd/luavm", "lockd/resp/server"},
-
 	// TLS for clients: certificates, handshakes, connections; and the flags of those who are clients.
 	"lockd/internal/secure":            {},
 	"lockd/internal/login":             {"lockd/internal/secure"},
@@ -111,6 +108,9 @@ var mayImport = map[string][]string{
 	// What happens again and again, in the log; and a log that nobody reads.
 	"lockd/internal/loglimit":  {},
 	"lockd/internal/logwriter": {},
+
+	// The parts of one node, joined: for the process, and for simulated clusters.
+	"lockd/internal/node": {"lockd/cluster", "lockd/keyspace", "lockd/luavm", "lockd/resp/server"},
 
 	// For what starts servers, and no part of one.
 	"lockd/internal/freeport":  {},
