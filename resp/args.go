@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Args is one command as its client sent it: the name, then the arguments, any
-// bytes. It may alias a buffer that is much larger than itself (a pipeline, an
-// entry of the log), so whoever keeps a string for longer clones it.
+// Args is one command as its client sent it: the name, then the arguments, any bytes. It may alias a much larger
+// buffer (a pipeline, a log entry); clone a string to keep it longer.
 type Args []string
 
 // Is reports whether s is the given keyword, of ASCII letters, without regard to

@@ -20,10 +20,10 @@ import (
 //	trace    index from n(marks) { mark }  n(reads) { cmd len key at }
 //	reply    kind, then by kind: varint | len bytes | n(elems) { reply }
 //
-// All numbers are unsigned varints, but for the zigzag varint of an integer reply; a kind is a byte. What stands in
-// brackets is there if parts has its bit. A reader that does not know a bit refuses the record, so whatever a request,
-// a step or a result is to say one day gets a bit of its own, which belongs to a new level, and costs nothing where it
-// is not said.
+// Numbers are unsigned varints, except that an integer reply is a zigzag varint; a kind is a byte. A part in brackets
+// is present if its bit is set in parts. A reader refuses a record with a bit that it does not know, so each later
+// addition to a request, a step or a result takes a bit of its own, belongs to a new level, and costs no bytes where
+// it is absent.
 const (
 	requestMulti uint64 = 1 << iota
 	requestTrace
@@ -31,7 +31,7 @@ const (
 	requestBlock
 	requestSender
 	requestUser
-	requestParts = iota // how many there are
+	requestParts = iota // the number of parts
 )
 
 // The parts of a step.
@@ -52,23 +52,23 @@ const (
 
 // The parts of a result.
 const (
-	resultAborted uint64 = 1 << iota // and nothing else
+	resultAborted uint64 = 1 << iota // alone: nothing else follows
 	resultVersions
 	resultTrace
 	resultDenied
 	resultParts = iota
 )
 
-// ofHolder stands in the version of a Watch, where it is that of a holder. No version is so high.
+// ofHolder marks the version of a Watch whose Holder is set. No version reaches this bit.
 const ofHolder = 1 << 61
 
-// Limits of the binary form. They bound what a damaged or hostile frame can
-// make a decoder allocate; what clients send is bounded much earlier.
+// Limits of the binary form. They bound what a damaged or hostile frame makes a decoder allocate; what clients send
+// is bounded much earlier.
 const (
 	replyDepthMax = 512
 )
 
-// ErrBinary is wrapped by every error about a request or a result that cannot be read.
+// ErrBinary is wrapped by every error about an unreadable request or result.
 var ErrBinary = errors.New("resp: malformed binary form")
 
 // AppendRequest appends the binary form of req, which has neither Partly nor Sightings.
@@ -150,7 +150,7 @@ func appendBlockStep(dst []byte, b *BlockStep) []byte {
 	return dst
 }
 
-// parts are those that a step has.
+// parts returns the bits of the parts that the step has.
 func (b *BlockStep) parts() (parts uint64) {
 	for _, part := range [...]struct {
 		has bool
@@ -189,7 +189,7 @@ func appendBlockID(dst []byte, id BlockID) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, id.Session), id.Number)
 }
 
-// parts are those that a request has.
+// parts returns the bits of the parts that the request has.
 func (r *Request) parts() (parts uint64) {
 	if r.Multi {
 		parts |= requestMulti
@@ -212,7 +212,7 @@ func (r *Request) parts() (parts uint64) {
 	return parts
 }
 
-// Size is an upper bound, in bytes, of the binary form of the request and of its Sightings.
+// Size returns an upper bound, in bytes, of the binary form of the request plus its Sightings.
 func (r *Request) Size() int {
 	size := 1 + 3*binary.MaxVarintLen32
 	for _, c := range r.Cmds {
@@ -238,8 +238,8 @@ func (r *Request) Size() int {
 	return size + len(r.Sender) + 2*binary.MaxVarintLen32 + len(r.User) + len(r.Sightings)
 }
 
-// Request reads a request as AppendRequest writes it. Its strings alias the input. An error
-// of its own wraps ErrBinary.
+// Request reads a request as AppendRequest writes it. Its strings alias the input. Errors of reading it wrap
+// ErrBinary.
 func (d *Decoder) Request() Request {
 	if d.err != nil {
 		return Request{}
@@ -275,7 +275,7 @@ func (d *Decoder) Request() Request {
 	return req
 }
 
-// request reads the commands of a request and what is watched for it.
+// request reads the commands of a request and its watched keys.
 func (d *Decoder) request() (req Request) {
 	req.Cmds = d.cmds.take(d.Count(2))
 	for i := range req.Cmds {
@@ -303,7 +303,7 @@ func (d *Decoder) request() (req Request) {
 	return req
 }
 
-// blockStep reads a step, beside so many commands.
+// blockStep reads a step of a request with cmds commands.
 func (d *Decoder) blockStep(cmds int) *BlockStep {
 	b := &BlockStep{Kind: BlockKind(d.Byte())}
 	parts := d.Parts("a step of a blocking command", 1<<stepParts-1)
@@ -440,8 +440,7 @@ func appendTrace(dst []byte, t *Trace) []byte {
 	return dst
 }
 
-// Result reads a result as AppendResult writes it. Its strings alias the input. An error of
-// its own wraps ErrBinary.
+// Result reads a result as AppendResult writes it. Its strings alias the input. Errors of reading it wrap ErrBinary.
 func (d *Decoder) Result() Result {
 	if d.err != nil {
 		return Result{}
@@ -504,7 +503,7 @@ func (d *Decoder) trace() *Trace {
 	return t
 }
 
-// place reads a number of changes.
+// place reads a number that fits an int64.
 func (d *Decoder) place() int64 {
 	n := d.Uvarint()
 	if n > math.MaxInt64 {
@@ -564,8 +563,8 @@ func (d *Decoder) reply(depth int) Reply {
 	return r
 }
 
-// checkElems refuses what AppendTo could not frame: a key without its value, and
-// an element that writes nothing.
+// checkElems refuses replies that AppendTo cannot frame: a key without its value, and an element that writes no
+// bytes.
 func (d *Decoder) checkElems(r Reply) {
 	if (r.Kind == KindMap || r.Kind == KindPairs || r.Kind == KindPairMap) && len(r.Elems)%2 != 0 {
 		d.Fail("a key without a value")

@@ -7,27 +7,26 @@ import (
 	"unsafe"
 )
 
-// Decoder reads binary forms: of entries of the log, of messages between nodes, of what
-// cluster writes into snapshots. After the first error it reads nothing more and every value
-// is zero, so its users look at the error once. No input makes it panic or allocate more than
-// the input's own size allows. Numbers are uvarints where nothing else is said.
+// Decoder reads binary forms: log entries, messages between nodes, and what cluster writes into snapshots. After the
+// first error it reads nothing more and every value is zero, so callers check the error once. No input makes it
+// panic, or allocate more than the size of the input allows. Numbers are uvarints unless stated otherwise.
 type Decoder struct {
 	rest []byte
-	owed int // bytes of rest, at least, that announced items still need
+	owed int // bytes of rest that announced items need at least
 	err  error
 
 	cmds slab[Cmd]
 	args slab[string]
 }
 
-// slab makes slices that live and die together. The first gets an allocation of its own. From then
-// on the short ones, of which an entry of the log has many, share allocations.
+// slab makes slices that live and die together. The first has its own allocation; after it, slices of up to slabShare
+// items share allocations.
 type slab[T any] struct {
 	free  []T
-	share int // how many slices like the next one an allocation is for
+	share int // how many slices of the next one's length to allocate at once
 }
 
-// slabShare is how many slices share an allocation, and how long they are at most.
+// slabShare is the number of slices that share an allocation, and the length of the longest of them.
 const slabShare = 8
 
 func (s *slab[T]) take(n int) []T {
@@ -42,16 +41,16 @@ func (s *slab[T]) take(n int) []T {
 	return items
 }
 
-// NewDecoder reads b, which must not change any more: texts, bytes, requests and results alias it.
+// NewDecoder returns a decoder of b, which must not change afterwards: texts, bytes, requests and results alias it.
 func NewDecoder(b []byte) Decoder { return Decoder{rest: b} }
 
-// Err is the first error, or nil.
+// Err returns the first error, or nil.
 func (d *Decoder) Err() error { return d.err }
 
-// Len is how many bytes are left to read; 0 after an error.
+// Len returns the number of bytes left to read; 0 after an error.
 func (d *Decoder) Len() int { return len(d.rest) }
 
-// End reports what was wrong, also that there is more than was read.
+// End returns the first error; bytes left over are one, too.
 func (d *Decoder) End() error {
 	if len(d.rest) > 0 {
 		d.Fail("bytes left over")
@@ -59,7 +58,7 @@ func (d *Decoder) End() error {
 	return d.err
 }
 
-// Fail says what is wrong with what was read, if nothing was before.
+// Fail sets the error, unless there is one already, and stops reading.
 func (d *Decoder) Fail(why string) {
 	if d.err == nil {
 		d.err = errors.New(why)
@@ -89,7 +88,7 @@ func (d *Decoder) Uvarint() uint64 {
 	return n
 }
 
-// Parts reads which optional parts of a record follow, a bit for each. It refuses a part that is not among those known.
+// Parts reads the bits of the optional parts that a record has. It fails on a bit outside known.
 func (d *Decoder) Parts(record string, known uint64) uint64 {
 	parts := d.Uvarint()
 	if parts&^known != 0 {
@@ -99,12 +98,12 @@ func (d *Decoder) Parts(record string, known uint64) uint64 {
 	return parts
 }
 
-// NewerPart is the error text of a record with a part that this lockd does not know.
+// NewerPart returns the error text for a record with a part that this lockd does not know.
 func NewerPart(record string) string {
 	return record + " has a part that this lockd does not know: a newer one has written it"
 }
 
-// SaysDevelopment is what is said of data whose magic is that of the builds before the first release.
+// SaysDevelopment is the error text for data whose magic is that of builds before the first release.
 const SaysDevelopment = "was written by a development build before 0.1.0, whose data do not open"
 
 // Varint reads a number with a sign.
@@ -129,10 +128,9 @@ func (d *Decoder) Uint64() uint64 {
 	return n
 }
 
-// Count reads how many items follow, each of at least itemMin bytes. It refuses
-// more than the input has room for beside what was announced before, so that all
-// counts together, nested ones too, cannot make the caller allocate more than the
-// input's own size allows. Before each of them the caller says so with Item.
+// Count reads how many items follow, each of at least itemMin bytes. It refuses more than the input has room for
+// after the items announced before, so that all counts together, nested ones included, cannot make the caller
+// allocate more than the size of the input allows. The caller calls Item before it reads each of them.
 func (d *Decoder) Count(itemMin int) int {
 	n := d.Uvarint()
 	if room := len(d.rest) - d.owed; room < 0 || n > uint64(room/itemMin) {
@@ -143,10 +141,10 @@ func (d *Decoder) Count(itemMin int) int {
 	return int(n)
 }
 
-// Item says that one of the items is read now that Count has announced.
+// Item takes one item off those that Count has announced.
 func (d *Decoder) Item(itemMin int) { d.owed -= itemMin }
 
-// Bytes reads bytes behind their length; nil for none.
+// Bytes reads a length and that many bytes; nil if there are none.
 func (d *Decoder) Bytes() []byte {
 	n := d.Uvarint()
 	if n > uint64(len(d.rest)) {
@@ -161,18 +159,18 @@ func (d *Decoder) Bytes() []byte {
 	return b
 }
 
-// Text reads a string behind its length.
+// Text reads a length and a string of that many bytes.
 func (d *Decoder) Text() string {
 	b := d.Bytes()
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// AppendText appends a string or bytes behind their length, as Text and Bytes read them.
+// AppendText appends the length of s, then s, as Text and Bytes read them.
 func AppendText[T string | []byte](dst []byte, s T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// malformed reports whether there was an error, and has it wrap ErrBinary.
+// malformed reports whether there was an error, and makes it wrap ErrBinary.
 func (d *Decoder) malformed() bool {
 	if d.err != nil {
 		d.err = fmt.Errorf("%w: %w", ErrBinary, d.err)

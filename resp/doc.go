@@ -1,6 +1,5 @@
-// Package resp is the vocabulary of lockd: the values that travel between a
-// client's socket, the replicated log and the state machine. It imports no
-// other package of lockd, so that everybody else may import it.
+// Package resp is the vocabulary of lockd: the values that travel between a client's socket, the replicated log and
+// the state machine. It imports no other package of lockd, so that all of them may import it.
 //
 //	Args     one command as its client sent it: name and arguments
 //	Spec     what a command's table row says about it (arity, flags, keys, ...)

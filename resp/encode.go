@@ -99,8 +99,8 @@ func (r Reply) appendPairs(dst []byte, proto int) []byte {
 // doubleIntMax bounds the whole numbers that FormatDouble writes as integers.
 const doubleIntMax = 1 << 62
 
-// Size is an upper bound, in bytes, of what AppendTo appends. It counts without
-// encoding, so that a reply too large to be sent is found out in time.
+// Size returns an upper bound, in bytes, of what AppendTo appends. It counts without encoding, so that a reply too
+// large to send is refused before it is built.
 func (r Reply) Size() int64 {
 	const frame = 32 // mark, length or number, line breaks
 	size := int64(frame + len(r.Str))
@@ -110,9 +110,8 @@ func (r Reply) Size() int64 {
 	return size
 }
 
-// FormatDouble writes f as Redis 7.2 does in a double reply: whole numbers as
-// integers, others with the shortest digits that read back as f, with an exponent
-// only where that is much shorter; "inf", "-inf" and "nan" for what is not finite.
+// FormatDouble writes f as Redis 7.2 does in a double reply: whole numbers as integers, others with the shortest
+// digits that read back as f, with an exponent only where that is much shorter; "inf", "-inf" and "nan" otherwise.
 func FormatDouble(f float64) string {
 	switch {
 	case math.IsInf(f, 1):

@@ -26,45 +26,44 @@ const (
 	ErrOOM          = "OOM command not allowed when used memory > 'maxmemory'."
 	ErrNoAuth       = "NOAUTH Authentication required."
 	ErrWrongPass    = "WRONGPASS invalid username-password pair or user is disabled."
-	ErrWrongPassMax = "WRONGPASS too many wrong passwords from this address: try again in " // and so many seconds
+	ErrWrongPassMax = "WRONGPASS too many wrong passwords from this address: try again in " // and a number of seconds
 	ErrNoProto      = "NOPROTO unsupported protocol version"
 	ErrExecAbort    = "EXECABORT Transaction discarded because of previous errors."
-	ExecAborted     = "EXECABORT Transaction discarded because of: " // and why EXEC itself was refused
+	ExecAborted     = "EXECABORT Transaction discarded because of: " // and the error of EXEC itself
 	ErrMaxClients   = "ERR max number of clients reached"
 	ErrNotCluster   = "ERR This instance has cluster support disabled"
 	ErrNotInCluster = "ERR SELECT is not allowed in cluster mode"
 	ErrUnblocked    = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
 )
 
-// The three outcomes of a request (law 6 of DESIGN.md). Done: the reply itself. ErrNotDone:
-// certainly nothing was executed, and existing clients resend; ErrClusterDown says the same in the
-// words of Redis Cluster. ErrUnknown: it may or may not have been executed; no client resends by
-// itself, and the program must check before it acts.
+// The outcomes of a request that are errors (law 6 of DESIGN.md). ErrNotDone: certainly nothing was executed, and
+// existing clients resend; ErrClusterDown says this in the words of Redis Cluster. ErrUnknown: it may or may not have
+// been executed; no client resends by itself, and the program must check before it acts.
 const (
 	ErrNotDone     = "LOADING lockd has no leader at the moment: nothing was executed, try again"
 	ErrClusterDown = "CLUSTERDOWN lockd has no leader at the moment: nothing was executed, try again"
 	ErrUnknown     = "UNKNOWN the outcome of this command is not known: it may or may not have been executed"
 )
 
-// ErrWork answers the commands of a request beyond the work that one may have.
+// ErrWork answers the commands of a request that come after its budget of work is spent.
 const ErrWork = "ERR this request has done as much as one may: this command was not executed"
 
-// Error is the reason why a command cannot be executed, in the words of its error reply.
+// Error is the text of an error reply, as a Go error.
 type Error string
 
-// Error is the text itself.
+// Error returns the text.
 func (e Error) Error() string { return string(e) }
 
-// Errorf is an Error with arguments, as in fmt.
+// Errorf formats an Error as fmt does.
 func Errorf(format string, args ...any) Error { return Error(fmt.Sprintf(format, args...)) }
 
-// Fail is the error reply of an err that is not nil.
+// Fail returns the error reply of err, which must not be nil.
 func Fail(err error) Reply { return Err(err.Error()) }
 
 // argsShown bounds, in bytes, the arguments that an unknown-command error repeats.
 const argsShown = 128
 
-// UnknownCommand is Redis's answer for a name that is in no table.
+// UnknownCommand returns Redis's error for a name that is in no table.
 func UnknownCommand(args Args) Reply {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '")
@@ -81,15 +80,15 @@ func UnknownCommand(args Args) Reply {
 	return Err(b.String())
 }
 
-// UnknownSubcommand is Redis's answer for an unknown word after a container
-// command: UnknownSubcommand("client", "FOO").
+// UnknownSubcommand returns Redis's error for an unknown word after a container command: UnknownSubcommand("client",
+// "FOO").
 func UnknownSubcommand(container, word string) Reply {
 	return Err("ERR unknown subcommand '" + cString(word, argsShown) +
 		"'. Try " + strings.ToUpper(container) + " HELP.")
 }
 
-// WrongArity is Redis's answer for a wrong number of arguments. name is in lower
-// case; a subcommand is named with its container, "client|setname".
+// WrongArity returns Redis's error for a wrong number of arguments. name is in lower case; a subcommand includes its
+// container, "client|setname".
 func WrongArity(name string) Reply {
 	return Err("ERR wrong number of arguments for '" + name + "' command")
 }

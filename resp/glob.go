@@ -1,11 +1,9 @@
 package resp
 
-// Glob matches Redis's patterns: * ? [abc] [^a-z] and \x before a byte taken as it
-// is. It is stringmatchlen of Redis without the recursion: only the last star is
-// tried again, which is enough because every other element takes exactly one byte.
-// So its work is at most the product of both lengths, and steps, which it counts
-// down, bounds it further. It returns false with steps below zero when they did not
-// suffice.
+// Glob matches Redis's patterns: * ? [abc] [^a-z] and \x for a literal x. It is stringmatchlen of Redis without the
+// recursion: on a mismatch only the last star is extended, which suffices because every other element matches exactly
+// one byte. The work is at most the product of both lengths. steps is counted down and bounds it further: if the
+// steps run out, Glob returns false and leaves steps below zero.
 func Glob(pattern, s string, steps *int) bool {
 	p, i := 0, 0
 	star, from := -1, 0

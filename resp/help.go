@@ -2,9 +2,9 @@ package resp
 
 import "strings"
 
-// WithHelp adds the subcommand HELP to a container: it answers, in Redis's layout, what the rows of
-// the others say. since is the version of Redis that brought it, answer makes of the text what runs
-// the row.
+// WithHelp adds the subcommand HELP to a container; it answers, in Redis's layout, the syntax and summary of the
+// other subcommands. since is the version of Redis that introduced it; answer makes the row's function of a fixed
+// reply.
 func WithHelp[F any](since string, answer func(Reply) F, container Row[F]) Row[F] {
 	container.Subs = append(container.Subs, Row[F]{
 		Spec: Spec{

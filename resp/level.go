@@ -1,14 +1,14 @@
 package resp
 
-// Rule is a version of something that the replicated state follows from, and the level of the cluster since which it
-// counts: see package keyspace.
+// Rule is a version of one of the rules that the replicated state follows from, and the level of the cluster from
+// which it applies: see package keyspace.
 type Rule struct {
 	Level   int
 	Name    string
 	Version uint64
 }
 
-// RulesAt are the versions that count at a level, by name: of each the last one in the list whose level has come.
+// RulesAt returns the versions in force at a level, by name: the last in the list whose level is not higher.
 func RulesAt(rules []Rule, level int) map[string]uint64 {
 	at := map[string]uint64{}
 	for _, r := range rules {

@@ -1,9 +1,9 @@
 package resp
 
-// What passes between the machine and the node whose client holds a lock, so that the client hears
-// that it has lost it.
+// The types that pass between the machine and the node whose client holds a lock, so that the client learns of its
+// loss.
 
-// LockCommand is the name of the command whose clients stand in line for a lock, and are informed of its loss.
+// LockCommand is the name of the command whose clients wait for a lock and are informed of its loss.
 const LockCommand = "lock"
 
 // HeldLock names a lock that a token was granted, with the fence that LOCK answered.
@@ -13,31 +13,31 @@ type HeldLock struct {
 	Fence      uint64
 }
 
-// The words of LockNews.How that somebody asks for. All others are words of LOCKS HISTORY, too.
+// The values of LockNews.How that code compares with. All others are words of LOCKS HISTORY, too.
 const (
-	LockGranted  = "granted"  // LOCK was answered the fence: the token has the lock, perhaps for some time
+	LockGranted  = "granted"  // LOCK answered the fence: the token holds the lock, perhaps already for some time
 	LockReleased = "released" // the token gave it up
-	LockDeleted  = "deleted"  // somebody deleted the key
-	LockUnknown  = "unknown"  // it is not known how it was lost
+	LockDeleted  = "deleted"  // a client deleted the key
+	LockUnknown  = "unknown"  // the cause is not known
 )
 
-// LockNews is what has become of a lock, for those who hold locks: a LOCK that was granted, or the loss of a lock
-// that is noted, however it was taken.
+// LockNews is an event of one lock, for the clients that hold locks: LOCK was granted, or a lock whose history is
+// kept was lost, however it was taken.
 type LockNews struct {
-	HeldLock        // without a Token: all locks of the database. Fence: LockGranted only
-	How      string // LockGranted; or how it was lost; "": it is nothing to those who hold locks
+	HeldLock        // no Token: all locks of the database. Fence: LockGranted only
+	How      string // LockGranted, or the way it was lost; "": of no interest to holders
 	LeaseMs  int64  // LockGranted
-	Script   bool   // a script did it: whether it had compared the token nobody knows
-	Client   Sender // who did it; "": not known, or nobody
+	Script   bool   // a script did it: whether it compared the token is not known
+	Client   Sender // the client that did it; "": not known, or none
 }
 
-// Lease is what a node knows of a lock, by the entries that it has applied and by the log clock.
+// Lease is a node's view of a lock, by the entries that it has applied and by the log clock.
 type Lease struct {
 	Held    bool   // by the token, with that fence
 	Until   int64  // the tick after which the lease ends
-	LeaseMs int64  // the lease as it was last begun; -1: it has none now
-	LeftMs  int64  // what is left of it
-	How     string // not Held: how it was lost, or LockUnknown ...
-	Script  bool   // ... and whose doing that was, as in LockNews
+	LeaseMs int64  // the lease when it was last renewed; -1: it has none now
+	LeftMs  int64  // the rest of it
+	How     string // not Held: the way it was lost, or LockUnknown ...
+	Script  bool   // ... and the cause, as in LockNews
 	Client  Sender
 }

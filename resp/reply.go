@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// Kind says what a Reply is. The zero Kind is KindNone.
+// Kind is the type of a Reply. The zero Kind is KindNone.
 type Kind uint8
 
-// The kinds of reply. Where RESP2 has no such type, AppendTo writes the form
-// that Redis falls back to; that is the only place where the protocols differ.
+// The kinds of reply. For a type that RESP2 lacks, AppendTo writes the form that Redis falls back to; the protocols
+// differ nowhere else.
 const (
-	KindNone      Kind = iota // nothing is written (CLIENT REPLY OFF, SUBSCRIBE's own answers)
+	KindNone      Kind = iota // writes nothing (CLIENT REPLY OFF, SUBSCRIBE's own answers)
 	KindStatus                // +OK
 	KindError                 // -ERR text
 	KindInt                   // :1
@@ -43,34 +43,34 @@ type Reply struct {
 
 var ok = Reply{Kind: KindStatus, Str: "OK"}
 
-// OK is the status reply +OK.
+// OK returns the status reply +OK.
 func OK() Reply { return ok }
 
-// Status is a status reply ("simple string") such as +PONG.
+// Status returns a status reply ("simple string") such as +PONG.
 func Status(s string) Reply { return Reply{Kind: KindStatus, Str: s} }
 
-// Err is an error reply. text starts with its code: "ERR syntax error".
+// Err returns an error reply. text starts with its code: "ERR syntax error".
 func Err(text string) Reply { return Reply{Kind: KindError, Str: text} }
 
 // Errf is Err with a format.
 func Errf(format string, args ...any) Reply { return Err(fmt.Sprintf(format, args...)) }
 
-// Int is an integer reply.
+// Int returns an integer reply.
 func Int(n int64) Reply { return Reply{Kind: KindInt, Int: n} }
 
-// Bulk is a bulk string reply. The bytes need not be valid UTF-8.
+// Bulk returns a bulk string reply. The bytes need not be valid UTF-8.
 func Bulk(s string) Reply { return Reply{Kind: KindBulk, Str: s} }
 
-// Nil is the null bulk string, the answer for a missing value.
+// Nil returns the null bulk string, the answer for a missing value.
 func Nil() Reply { return Reply{Kind: KindNil} }
 
-// NilArray is the null array: an aborted EXEC, a blocking command timed out.
+// NilArray returns the null array: an aborted EXEC, a blocking command timed out.
 func NilArray() Reply { return Reply{Kind: KindNilArray} }
 
-// Array is an array of replies.
+// Array returns an array of replies.
 func Array(elems ...Reply) Reply { return Reply{Kind: KindArray, Elems: elems} }
 
-// Bulks is an array of bulk strings.
+// Bulks returns an array of bulk strings.
 func Bulks(items ...string) Reply {
 	elems := make([]Reply, len(items))
 	for i, s := range items {
@@ -79,22 +79,22 @@ func Bulks(items ...string) Reply {
 	return Array(elems...)
 }
 
-// Map is a map reply; elems alternate key, value.
+// Map returns a map reply; elems alternate key, value.
 func Map(elems ...Reply) Reply { return Reply{Kind: KindMap, Elems: elems} }
 
-// Set is a set reply.
+// Set returns a set reply.
 func Set(elems ...Reply) Reply { return Reply{Kind: KindSet, Elems: elems} }
 
-// Pairs is an array of pairs in RESP3 and a flat array in RESP2.
+// Pairs returns an array of pairs in RESP3, a flat array in RESP2.
 func Pairs(elems ...Reply) Reply { return Reply{Kind: KindPairs, Elems: elems} }
 
-// PairMap is a map in RESP3 and an array of pairs in RESP2.
+// PairMap returns a map in RESP3, an array of pairs in RESP2.
 func PairMap(elems ...Reply) Reply { return Reply{Kind: KindPairMap, Elems: elems} }
 
-// Double is a floating-point reply.
+// Double returns a floating-point reply.
 func Double(f float64) Reply { return Reply{Kind: KindDouble, Int: int64(math.Float64bits(f))} }
 
-// Bool is a boolean reply: #t or #f in RESP3, 1 or 0 in RESP2.
+// Bool returns a boolean reply: #t or #f in RESP3, 1 or 0 in RESP2.
 func Bool(b bool) Reply {
 	if b {
 		return Reply{Kind: KindBool, Int: 1}
@@ -102,13 +102,13 @@ func Bool(b bool) Reply {
 	return Reply{Kind: KindBool}
 }
 
-// BigNumber is an integer of any size, in decimal digits.
+// BigNumber returns an integer of any size, in decimal digits.
 func BigNumber(digits string) Reply { return Reply{Kind: KindBigNumber, Str: digits} }
 
-// Verbatim is plain text meant for a person (format "txt"): INFO, CLUSTER NODES.
+// Verbatim returns text for a person to read (format "txt"): INFO, CLUSTER NODES.
 func Verbatim(text string) Reply { return Reply{Kind: KindVerbatim, Str: text} }
 
-// Push is an out-of-band message of RESP3, a plain array in RESP2.
+// Push returns an out-of-band message of RESP3, a plain array in RESP2.
 func Push(elems ...Reply) Reply { return Reply{Kind: KindPush, Elems: elems} }
 
 // Float returns the value of a KindDouble reply.

@@ -7,12 +7,12 @@ type Cmd struct {
 	DB   int
 	Args Args
 
-	// Spec is what Args call, found and checked by whoever read them (Table.Find). It does
-	// not travel: nil until the node that decodes the command has looked it up.
+	// Spec is the row of the command that Args call, found and checked by Table.Find. It is not encoded: a node that
+	// decodes the command looks it up again.
 	Spec *Spec
 }
 
-// Is reports whether what the command calls has one of the flags.
+// Is reports whether the row of the command has one of the flags.
 func (c *Cmd) Is(flags Flags) bool { return c.Spec != nil && c.Spec.Flags&flags != 0 }
 
 // Key names a key of a database.
@@ -21,7 +21,7 @@ type Key struct {
 	Name string
 }
 
-// Watch is a key a client watched and the version it had then (WATCH).
+// Watch is a key that WATCH watches, with its version at that time.
 type Watch struct {
 	DB      int
 	Key     string
@@ -29,57 +29,55 @@ type Watch struct {
 	Holder  bool // the version is that of one holder of a lock of many
 }
 
-// Request is what a session asks for at once: one command, a pipelined run of them, or the body of
-// a MULTI. It takes effect as a whole: no other client's command comes in between, unless a Result
-// says that commands are left.
+// Request is what a session submits at once: one command, a pipelined run of commands, or the body of a MULTI. It
+// takes effect as a whole, with no command of another client in between, unless Result.Left says that commands are
+// left.
 type Request struct {
 	Cmds  []Cmd
-	Multi bool // the body of a MULTI: waiters for its keys are served after it, not in between
+	Multi bool // the body of a MULTI: waiters for its keys are served after the body, not within it
 	Trace bool // the Result must have a Trace
 
-	// Partly: the caller takes the replies to the first commands, and asks for the rest once it has
-	// passed them on (see Result.Left). It is not encoded.
+	// Partly: the caller accepts replies to the first commands only, and submits the rest after it has passed these
+	// on (see Result.Left). It is not encoded.
 	Partly bool
 
-	Watch *Watching // what WATCH and EXEC ask for; nil: nothing
+	Watch *Watching // the versions that WATCH and EXEC ask for; nil: none
 
-	// Block: what a node has logged about blocking commands. Cmds is then the command that is
-	// asked for, or empty.
+	// Block is a logged step about blocking commands. Cmds is then the blocking command, or empty.
 	Block *BlockStep
 
-	// Sender is the client that asks, if that is known: it is noted beside what becomes of a lock.
+	// Sender is the client, if known: it is recorded in the history of locks.
 	Sender Sender
 
-	// User is whose rights the scripts of the request have; "": they may do everything. What the
-	// request itself calls has been checked.
+	// User is the user whose rights bind the scripts of the request; "": no limits. The commands of the request
+	// itself were already checked.
 	User string
 
-	// Sightings are what the node that is asked has seen its clients do with locks, as package sight writes
-	// it; "": nothing. It goes with a request to the leader, but not into the log: only reads have it.
+	// Sightings are the observations of locks on the node that was asked, in the binary form of package sight; "":
+	// none. They travel with a request to the leader but are not logged: only reads have them.
 	Sightings string
 }
 
-// Watching is what a request asks about versions of keys.
+// Watching asks about versions of keys.
 type Watching struct {
-	Learn []Key   // the Result must have their versions (WATCH)
-	Check []Watch // of a transaction: if one version differs, nothing is done and the Result is Aborted
+	Learn []Key   // return their versions (WATCH)
+	Check []Watch // of a transaction: if one version differs, nothing is executed and the Result is Aborted
 }
 
-// Changes are the flags of rows that only an entry of the log may run.
+// Changes are the flags of rows that run only as an entry of the log.
 const Changes = Write | MayReplicate
 
-// Writes reports whether a request must go through the log: as a whole, if one of its
-// commands must.
+// Writes reports whether a request must go through the log: it goes as a whole if one of its commands must.
 func (r *Request) Writes() bool {
 	return r.Block != nil && r.Block.Kind != BlockClaim || slices.ContainsFunc(r.Cmds, func(c Cmd) bool { return c.Is(Changes) })
 }
 
-// Empty reports whether nothing is asked for. The log has such requests for reasons of its own.
+// Empty reports whether the request asks for nothing. The cluster logs such requests, too.
 func (r *Request) Empty() bool {
 	return len(r.Cmds) == 0 && len(r.watching().Learn) == 0 && r.Block == nil
 }
 
-// watching is what Watch points to, or nothing.
+// watching returns *Watch, or the zero value if Watch is nil.
 func (r *Request) watching() (w Watching) {
 	if r.Watch != nil {
 		w = *r.Watch
@@ -89,57 +87,56 @@ func (r *Request) watching() (w Watching) {
 
 // Result answers a Request.
 type Result struct {
-	// One for each command of the request, in its order; nil if Aborted. See Left. What goes
-	// wrong with a request without commands is one error.
+	// One reply for each command, in the order of the request; nil if Aborted; fewer if commands are Left. An error
+	// of a request without commands is one error reply.
 	Replies []Reply
-	Watched *Watched // what became of Request.Watch, if there is something to say
-	Trace   *Trace   // of a request that asks for it; nil: not known
-	Denied  []Denial // what scripts of the request were denied, the first DenialsMax of them
+	Watched *Watched // the answer to Request.Watch; nil: none
+	Trace   *Trace   // if Request.Trace; nil: not known
+	Denied  []Denial // the first DenialsMax calls that scripts were denied
 
-	// Index is that of the entry of the log in which the request was executed; 0: in none. (A read
-	// has a Trace.Index all the same.) The binary form does not have it: an answer to a peer has it
-	// beside the Result.
+	// Index is the log index of the entry that executed the request; 0: no entry did. (A read has a Trace.Index all
+	// the same.) It is not in the binary form of a Result: an answer to a peer carries it beside the Result.
 	Index uint64
 
-	// Work is how much the machine did for the request, in a measure of its own, by which the requests of an entry
-	// share its time. The binary form does not have it.
+	// Work is the work that the machine did for the request, in steps of its own; the requests of an entry share the
+	// entry's time in proportion. It is not in the binary form.
 	Work int64
-	// TookNs is for how many nanoseconds the node that answers has executed the request, without any wait; 0: it was
-	// not executed. An answer to a peer has it beside the Result, in microseconds.
+	// TookNs is the execution time on the answering node in nanoseconds, without waits; 0: not executed. An answer to
+	// a peer carries it beside the Result, in microseconds.
 	TookNs int64
 }
 
-// What a Result says of scripts is bounded: the denials, and the bytes of the name of what is denied.
+// Bounds of Result.Denied: the number of denials, and the bytes of each name.
 const (
 	DenialsMax     = 16
 	DenialBytesMax = 1 << 10
 )
 
-// Denial is a call that a script may not make with the rights of Request.User.
+// Denial is a call of a script that the rights of Request.User forbid.
 type Denial struct {
 	Reason string // in the words of ACL LOG: command, key or channel
-	Object string // what is denied, by its name; cut at DenialBytesMax
+	Object string // the name of what was denied; cut at DenialBytesMax
 }
 
-// Watched is what a Result says of a Watching.
+// Watched is the answer to a Watching.
 type Watched struct {
-	Aborted  bool     // a version differed, so EXEC answers nil; then there is nothing else in the Result
+	Aborted  bool     // a version differed, so EXEC answers nil; the Result has nothing else
 	Versions []uint64 // of the keys to learn
 }
 
-// Aborted reports whether nothing was done because a watched key had changed.
+// Aborted reports whether nothing was executed because a watched key had changed.
 func (r Result) Aborted() bool { return r.Watched != nil && r.Watched.Aborted }
 
-// Trace says where in the order of all changes (Message, MessageChanges) a request took
-// effect, and which keys its scripts read: what CLIENT TRACKING needs to know.
+// Trace gives the place of a request in the order of all changes (Message, MessageChanges), and the keys that its
+// scripts read. CLIENT TRACKING needs both.
 type Trace struct {
-	Index uint64    // of the entry that the request was, or, of a read, of the last one before it
-	From  int64     // how many changes of that entry had been made before the request
-	Marks []int64   // and after each of its commands
-	Reads []KeyRead // by its scripts, in their order
+	Index uint64    // of the request's entry, or, for a read, of the last entry before it
+	From  int64     // changes of that entry before the request
+	Marks []int64   // changes of that entry up to the end of each command
+	Reads []KeyRead // by the request's scripts, in order
 }
 
-// Size is about how many bytes a Trace takes; 0 of none.
+// Size returns about how many bytes a Trace takes; 0 for nil.
 func (t *Trace) Size() int64 {
 	if t == nil {
 		return 0
@@ -155,12 +152,12 @@ func (t *Trace) Size() int64 {
 type KeyRead struct {
 	Cmd int // the number of the script among the request's commands, from 0
 	Key string
-	At  int64 // how many changes of the entry had been made
+	At  int64 // changes of the entry before the read
 }
 
-// Left is how many commands at the end of the request were certainly not executed, because earlier
-// ones in the same entry did so much: all of them, or the rest of a pipelined run. The node asks
-// for these again. The first request of an entry always executes at least one command.
+// Left returns how many commands at the end of the request were certainly not executed, because the work of earlier
+// ones used up the entry's budget: all of them, or the rest of a pipelined run. The node submits them again. The
+// first request of an entry always executes at least one command.
 func (r Result) Left(req Request) int {
 	if r.Aborted() {
 		return 0
@@ -168,69 +165,68 @@ func (r Result) Left(req Request) int {
 	return max(0, len(req.Cmds)-len(r.Replies))
 }
 
-// Stamp is the time at which a request takes effect. It is an argument of every
-// command, and the only time a command ever sees.
+// Stamp is the time at which a request takes effect. It is an argument of every command, and the only time that a
+// command sees.
 type Stamp struct {
 	Tick  int64  // log clock in milliseconds: leases are measured in it; it never goes back
-	Wall  int64  // the cluster's wall clock, which never goes back, in µs since 1970: for TIME, EXPIREAT and its like only
+	Wall  int64  // the cluster's wall clock in µs since 1970, never goes back: for TIME, EXPIREAT and the like
 	Index uint64 // index of the entry in the log; 0 for a read
-	Seed  uint64 // where RANDOMKEY and its like draw from: the same on every node for an entry of the log
+	Seed  uint64 // the seed of RANDOMKEY and the like: the same on every node for an entry of the log
 }
 
-// MessageKind says what a Message is.
+// MessageKind is the kind of a Message.
 type MessageKind uint8
 
 // The kinds of message.
 const (
 	MessageChannel MessageKind = iota // PUBLISH and keyspace notifications
 	MessageShard                      // SPUBLISH
-	MessageConfig                     // a setting took a new value: Channel is its name, Payload the value
-	MessageChanges                    // what an entry changed: Index and Changes
-	MessageBlock                      // a blocking command has ended: Block. What it has changed comes behind it
-	MessageLock                       // what has become of a lock: Index, Event and Form
-	MessageHeld                       // the same, for holders only: a token that has the lock was granted it again
-	MessageUser                       // a user has changed: Channel is his name, Payload his rules, "" if he is gone (package acl)
-	MessageUsers                      // there are other users: Payload has all, as acl.Users.Text writes them
+	MessageConfig                     // a setting changed: Channel is its name, Payload the value
+	MessageChanges                    // the changes of an entry: Index and Changes
+	MessageBlock                      // a blocking command ended: Block. Its changes follow in a later message
+	MessageLock                       // an event of a lock: Index, Event and Form
+	MessageHeld                       // an event of a lock, for holders only: its token was granted it again
+	MessageUser                       // a user changed: Channel is the name, Payload the rules, "" if deleted (package acl)
+	MessageUsers                      // all users were replaced: Payload lists them as acl.Users.Text writes them
 )
 
-// LockForm tells what has become of a lock: to subscribers as a message of a channel, to the node whose client
-// has the lock as news. It is asked where somebody may want to know: mostly nobody does.
+// LockForm renders an event of a lock: for subscribers as a message of a channel, for the node of a holding client as
+// news. It is called only where there is a reader, which is rare.
 type LockForm interface {
 	Channel(event []byte) string
 	Payload(event []byte) string
-	News(event []byte) LockNews // whose strings are good for as long as the message is delivered
+	News(event []byte) LockNews // its strings are valid during the delivery of the message
 }
 
-// Message is something that leaves the machine beside the replies, on every node
-// and in the order of the log.
+// Message leaves the machine beside the replies, on every node and in the order of the log.
 type Message struct {
 	Kind    MessageKind
 	Channel string
 	Payload string
 
-	Index   uint64   // MessageChanges, MessageLock, MessageHeld: the index of the entry in the log; MessageUser(s): their revision
-	From    int      // MessageChanges: how many changes of the entry a message before this one has told
-	Changes []Change // MessageChanges: what it did to the data, in order
+	Index   uint64   // MessageChanges, MessageLock, MessageHeld: log index of the entry; MessageUser(s): their revision
+	From    int      // MessageChanges: changes of the entry in earlier messages
+	Changes []Change // MessageChanges: changes to the data, in order
 
 	Block *BlockEnd // MessageBlock
 
-	Event []byte // MessageLock, MessageHeld: it does not change
+	Event []byte // MessageLock, MessageHeld: immutable
 	Form  LockForm
 }
 
-// ChangeKind says what a Change is.
+// ChangeKind is the kind of a Change.
 type ChangeKind uint8
 
 // The kinds of change.
 const (
 	ChangeKey     ChangeKind = iota // a command wrote or deleted the key
-	ChangeExpired                   // the key's lease has ended
+	ChangeExpired                   // the key expired
 	ChangeAll                       // databases were emptied or exchanged: any key may have changed
 	ChangeServed                    // a command that had waited wrote or deleted the key
 )
 
-// Change is one step of what an entry did to the data. It does not say in which
-// database: tracking, as in Redis, goes by the name alone.
+// Change is one step of an entry's changes to the data. It omits the database: tracking, as in Redis, goes by the
+// name alone.
 type Change struct {
 	Kind ChangeKind
 	Key  string

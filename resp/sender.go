@@ -8,31 +8,31 @@ import (
 // Client is one client of a node.
 type Client struct {
 	ID               uint64
-	Name, Addr, Node string // as CLIENT SETNAME has it, or ""; host:port; the node's id
+	Name, Addr, Node string // as CLIENT SETNAME set it, or ""; host:port; the node's id
 }
 
-// Same reports whether two are known to be one client, which may have changed its name; nil is nobody.
+// Same reports whether both are known to be one client, under whatever name; nil is no client.
 func (c *Client) Same(other *Client) bool {
 	return c != nil && other != nil && c.ID == other.ID && c.Node == other.Node && c.Addr == other.Addr
 }
 
-// Sender is a Client in the binary form of requests; "" is none. Every write carries it, and few of them need it:
-// a session makes it once, and on its way through nodes and the log nobody takes it apart.
+// Sender is a Client in the binary form of requests; "" is none. Every write carries it and few use it: a session
+// encodes it once, and nodes and log pass it on undecoded.
 type Sender string
 
-// Sender is the binary form of a client.
+// Sender returns the binary form of a client.
 func (c Client) Sender() Sender {
 	b := AppendText(binary.AppendUvarint(nil, c.ID), c.Name)
 	return Sender(AppendText(AppendText(b, c.Addr), c.Node))
 }
 
-// Client is who the sender is. Its texts alias it. It has nothing in it if there is none.
+// Client decodes the sender; its texts alias it. It returns the zero Client for "".
 func (s Sender) Client() Client {
 	d := NewDecoder(unsafe.Slice(unsafe.StringData(string(s)), len(s)))
 	return Client{ID: d.Uvarint(), Name: d.Text(), Addr: d.Text(), Node: d.Text()}
 }
 
-// Known is who the sender is; nil if there is none.
+// Known decodes the sender; nil for "".
 func (s Sender) Known() *Client {
 	if s == "" {
 		return nil
@@ -41,7 +41,7 @@ func (s Sender) Known() *Client {
 	return &c
 }
 
-// Sender reads a sender, which is not "".
+// Sender reads a sender that is not "".
 func (d *Decoder) Sender() Sender {
 	from := d.rest
 	d.Uvarint()

@@ -2,12 +2,11 @@ package resp
 
 import "strings"
 
-// Slots is into how many slots Redis Cluster divides the keys.
+// Slots is the number of slots into which Redis Cluster divides the keys.
 const Slots = 16384
 
-// Slot is the slot of a key: CRC-16 of what stands in its first pair of braces, if
-// anything does, else of the whole key. lockd keeps all keys together; only what it
-// tells cluster clients is about slots.
+// Slot returns the slot of a key: the CRC-16 of the text in its first pair of braces, if not empty, else of the whole
+// key. lockd keeps all keys together; slots matter only in its answers to cluster clients.
 func Slot(key string) int {
 	if _, rest, found := strings.Cut(key, "{"); found {
 		if tag, _, closed := strings.Cut(rest, "}"); closed && tag != "" {

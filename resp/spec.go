@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// Flags are what a command's row says about it, in Redis's words, as COMMAND
-// INFO reports them. Routing reads them too, so that no list of names exists
-// anywhere: Write or MayReplicate goes through the log, anything else of the
-// machine is a linearizable read.
+// Flags are the flags of a command's row, in Redis's words, as COMMAND INFO reports them. Routing reads them too, so
+// that there are no lists of names: Write or MayReplicate goes through the log, any other command of the machine is a
+// linearizable read.
 type Flags uint64
 
 // Redis's own command flags.
@@ -33,9 +32,8 @@ const (
 	AllowBusy
 	MovableKeys
 
-	// CountsReceivers marks a command of the machine whose integer reply the
-	// session replaces by the number of this node's subscribers to the channel
-	// named by the first argument (PUBLISH, SPUBLISH).
+	// CountsReceivers marks a command of the machine whose integer reply the session replaces by the number of this
+	// node's subscribers to the channel named by the first argument (PUBLISH, SPUBLISH).
 	CountsReceivers
 
 	// TakesSightings marks a command of the machine whose request has Sightings.
@@ -65,11 +63,10 @@ func (f Flags) Names() []string {
 	return names
 }
 
-// Keys says where a command's keys stand among its arguments (the name is argument 0). First 0: no
-// keys. Last -1: up to the last argument. NumAt > 0: the argument at NumAt is a count and the keys
-// follow it (EVAL), after the one that First names, if it does (ZUNIONSTORE); with Step 2 a value
-// follows each key (MSETEX). Half: the keys are the first half of the arguments that follow the
-// first such word (XREAD's STREAMS).
+// Keys locates a command's keys among its arguments (the name is argument 0). First 0: no keys. Last -1: up to the
+// last argument. NumAt > 0: the argument at NumAt is a count and the keys follow it (EVAL), after the key at First,
+// if any (ZUNIONSTORE); with Step 2 a value follows each key (MSETEX). Half: the keys are the first half of the
+// arguments after the first occurrence of this word (XREAD's STREAMS).
 type Keys struct {
 	First, Last, Step, NumAt int
 	Half                     string
@@ -86,8 +83,8 @@ var (
 	EvalKeys = Keys{NumAt: 2}
 )
 
-// Of returns the keys among args, and false where a count is not a number or
-// does not fit the arguments. args must satisfy the command's arity.
+// Of returns the keys among args, and false where a count is not a number or does not fit the arguments. args must
+// satisfy the command's arity.
 func (k Keys) Of(args Args) ([]string, bool) {
 	if k.Half != "" {
 		return k.firstHalf(args)
@@ -138,39 +135,37 @@ func (k Keys) firstHalf(args Args) ([]string, bool) {
 	return nil, false
 }
 
-// Spec is everything a command's table row says about it. COMMAND, COMMAND
-// DOCS, arity errors, MULTI's checks when it queues, routing and the
-// table of docs/redis.md are read from it.
+// Spec is the row of a command. COMMAND, COMMAND DOCS, arity errors, MULTI's checks when it queues, routing and the
+// table of docs/redis.md are derived from it.
 type Spec struct {
 	Name    string // lower case; a subcommand carries its container's name: "client|setname"
-	Arity   int    // number of arguments with the name; negative: at least so many
+	Arity   int    // number of arguments, the name included; negative: at least that many
 	Flags   Flags
 	Keys    Keys
 	Waits   string // the option without which a Blocking command does not wait; "": it has none
-	NilBulk bool   // it answers a null, and not Redis's null array, when its time is over
-	Refuses string // the option with which the command may find nothing to do; "*": it may in any case. See MayRefuse
-	// What is done with the keys, in Redis's words, where it does not follow from the flags: "RW insert"
-	// for all of them, or a list, "1 OW update; 2- RO access", which begins each of its parts with the
-	// argument that it is about; 2- is that one and all after it.
+	NilBulk bool   // on a timeout it answers a null, not Redis's null array
+	Refuses string // the option with which a call may find nothing to do; "*": any call may. See MayRefuse
+	// Access to the keys, in Redis's words, where the flags do not imply it: "RW insert" for all of them, or a list,
+	// "1 OW update; 2- RO access", whose parts begin with the argument concerned; 2- is that argument and all after
+	// it.
 	Access string
 	// Redis's group: string, hash, generic, connection, server, scripting, pubsub, transactions; lockd
 	// for our own
 	Group   string
-	Since   string // version of Redis that brought it
-	Level   int    // the cluster's level since which the machine has it; 0: it always did. See package keyspace
+	Since   string // version of Redis that introduced it
+	Level   int    // the cluster's level from which the machine has it; 0: from the first. See package keyspace
 	Summary string // one line, as COMMAND DOCS has it
 	Syntax  string // the arguments as the documentation writes them: "key value [NX | XX] [GET]"
-	// ArgLevel says of a call's arguments which one the machine has only from a level on that is later than the row's; a
-	// name without it is unknown to the machine before. Level 0: none of them. Nil: of no call.
+	// ArgLevel returns the argument of a call that needs a later level than the row, and that level; to the machine
+	// of an earlier level such a call is unknown, by that name. Level 0: no argument does. Nil: no call has any.
 	ArgLevel func(args Args) (name string, level int)
 
 	Subs []*Spec // subcommands of a container; filled by NewTable
-	row  any     // the *Row that this is of; filled by NewTable
+	row  any     // the *Row that contains this Spec; filled by NewTable
 }
 
-// Check finds what args call, spec itself or one of its subcommands, and checks
-// the number of arguments, as Redis does before it queues or runs anything. On
-// failure it returns nil and the error reply.
+// Check finds the row of the call args, spec itself or one of its subcommands, and checks the number of arguments, as
+// Redis does before it queues or runs a command. On failure it returns nil and the error reply.
 func (s *Spec) Check(args Args) (*Spec, Reply) {
 	if len(s.Subs) > 0 && len(args) >= 2 {
 		sub := s.sub(args[1])
@@ -194,9 +189,8 @@ func (s *Spec) sub(word string) *Spec {
 	return nil
 }
 
-// MayRefuse reports whether a call of a writing command may well change nothing, because what it
-// would take is already taken. The command is then tried as a read before it is logged: where many
-// clients wait for one lock, nearly all are refused.
+// MayRefuse reports whether a call of a writing command may well change nothing, because the key is already taken.
+// Such a command runs as a read before it is logged: where many clients compete for one lock, nearly all are refused.
 func (s *Spec) MayRefuse(args Args) bool {
 	if s.Refuses == "" || s.Refuses == "*" {
 		return s.Refuses != ""
@@ -209,8 +203,8 @@ func (s *Spec) MayRefuse(args Args) bool {
 	return false
 }
 
-// NamesClient reports whether a command may decide what becomes of a lock: the log then says whose it is.
-// A lock may be stored, and lost, by any command that works on strings, or on keys whatever they hold.
+// NamesClient reports whether a command may change the state of a lock, so that the log must name the client. Any
+// command that works on strings, or on keys of every type, may store or delete a lock.
 func (s *Spec) NamesClient() bool {
 	if s.Flags&Changes == 0 {
 		return false
@@ -222,23 +216,21 @@ func (s *Spec) NamesClient() bool {
 	return false
 }
 
-// ReadsKeys reports whether a tracking client (CLIENT TRACKING) must be told of changes of the
-// command's keys. For a script it must be told of the keys that the script really reads, which only
-// the machine knows.
+// ReadsKeys reports whether a tracking client (CLIENT TRACKING) must be told of changes of the command's keys. A
+// script's client must be told of the keys that the script really reads, which only the machine knows.
 func (s *Spec) ReadsKeys() bool {
 	return s.Flags&ReadOnly != 0 && s.Keys != NoKeys && s.Group != "scripting"
 }
 
-// Row is a row of a command table: what is said about a command, and the
-// function that runs it. Each table has its own kind of function F.
+// Row is a row of a command table: the Spec of a command and the function that runs it. Each table has its own type
+// of function F.
 type Row[F any] struct {
 	Spec
 	Run  F
-	Subs []Row[F] // subcommands; then Run is not used
+	Subs []Row[F] // subcommands; if there are any, Run is not used
 }
 
-// Table finds rows by name. It does not change once it is made, so any number
-// of goroutines may use it.
+// Table finds rows by name. It is immutable, and safe for concurrent use.
 type Table[F any] struct {
 	rows  map[string]*Row[F]
 	specs []*Spec
@@ -276,8 +268,8 @@ func (t *Table[F]) add(row *Row[F]) {
 	}
 }
 
-// At is the table of those rows that a level has: what was added later is unknown to it, as it was to
-// whoever wrote that level.
+// At returns the table of the rows that exist at a level: later additions are unknown in it, as they were to the
+// lockd of that level.
 func (t *Table[F]) At(level int) *Table[F] {
 	at := &Table[F]{rows: map[string]*Row[F]{}}
 	later := func(row Row[F]) bool { return row.Level > level }
@@ -307,8 +299,8 @@ func (t *Table[F]) Lookup(name string) *Spec {
 	return nil
 }
 
-// Row returns the row of a spec, a subcommand's too; nil if it is of another kind of
-// table, or spec is nil.
+// Row returns the row of a spec, also of a subcommand; nil if the row belongs to a table of another type, or spec is
+// nil.
 func (t *Table[F]) Row(spec *Spec) *Row[F] {
 	if spec == nil {
 		return nil
@@ -335,8 +327,8 @@ func (t *Table[F]) row(name string) *Row[F] {
 	return t.rows[string(buf[:len(name)])]
 }
 
-// Find returns the row that runs args, a subcommand's where there is one, after
-// the checks of Spec.Check; otherwise nil and the error reply.
+// Find returns the row that runs args, a subcommand's where there is one, after the checks of Spec.Check; otherwise
+// nil and the error reply.
 func (t *Table[F]) Find(args Args) (*Row[F], Reply) {
 	row := t.row(args[0])
 	if row == nil {

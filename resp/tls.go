@@ -2,12 +2,12 @@ package resp
 
 import "context"
 
-// overTLS is the key of a context's word that the client speaks TLS.
+// overTLS is the context key that marks a client that speaks TLS.
 type overTLS struct{}
 
-// WithTLS says that what is asked in a context comes from a client that speaks TLS: addresses that it is told are those
-// at which it can do so.
+// WithTLS marks a context as that of a client that speaks TLS, so that the addresses in its answers are TLS
+// addresses.
 func WithTLS(ctx context.Context) context.Context { return context.WithValue(ctx, overTLS{}, true) }
 
-// OverTLS reports whether WithTLS has said so.
+// OverTLS reports whether WithTLS marked the context.
 func OverTLS(ctx context.Context) bool { return ctx.Value(overTLS{}) != nil }

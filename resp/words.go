@@ -41,8 +41,8 @@ func nextWord(line string) (word, rest string, ok bool) {
 	return string(b), "", true
 }
 
-// quotedWord reads up to the closing quote and returns how many bytes that
-// took, the quote with them; -1 if there is none.
+// quotedWord reads up to the closing quote and returns how many bytes that took, the quote included; -1 if there is
+// none.
 func quotedWord(s string, quote byte) ([]byte, int) {
 	var b []byte
 	for i := 0; i < len(s); i++ {
