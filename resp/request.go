@@ -186,7 +186,7 @@ const (
 	MessageBlock                      // a blocking command ended: Block. Its changes follow in a later message
 	MessageLock                       // an event of a lock: Index, Event and Form
 	MessageHeld                       // an event of a lock, for holders only: its token was granted it again
-	MessageUser                       // a user changed: Channel is the name, Payload the rules, "" if deleted (package acl)
+	MessageUser                       // a user changed: Channel has the name, Payload the rules, "" if deleted
 	MessageUsers                      // all users were replaced: Payload lists them as acl.Users.Text writes them
 )
 

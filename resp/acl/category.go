@@ -19,7 +19,7 @@ var categoryNames = []string{
 // CategoryNames lists all categories.
 func CategoryNames() []string { return categoryNames }
 
-// CategoryNamed is the category that a word names in any case; 0 if it names none.
+// CategoryNamed returns the category of a word in any case; 0 if the word names none.
 func CategoryNamed(word string) Category {
 	for i, name := range categoryNames {
 		if resp.Is(word, name) {
@@ -40,7 +40,7 @@ func (c Category) Names() []string {
 	return names
 }
 
-// typeCategories are the categories of the groups that are a type of value.
+// typeCategories maps the groups of commands on one type of value to the category of that type.
 var typeCategories = map[string]string{
 	"string": "string", "hash": "hash", "list": "list", "set": "set", "sorted-set": "sortedset",
 	"bitmap": "bitmap", "stream": "stream",
@@ -69,7 +69,7 @@ func CategoriesOf(spec *resp.Spec) (set Category) {
 	add(spec.Group == "transactions", "transaction")
 	add(leaf && spec.Group == "scripting", "scripting")
 	container, _, _ := strings.Cut(spec.Name, "|")
-	// What a container is in, all its subcommands are given by: so LOCKS itself is in none of these.
+	// A rule about a container's category would cover all its subcommands, so LOCKS itself has none of these.
 	add(leaf && spec.Group == "lockd" && container != "lockd" && spec.Name != "locks|force", "lock")
 	add(spec.Name == "locks|force", "force")
 	add(container == "lockd", "cluster")

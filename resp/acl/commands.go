@@ -6,27 +6,27 @@ import (
 	"lockd/resp"
 )
 
-// Command is what rules and checks know of a command. It does not change.
+// Command is a command as rules and checks see it. It is immutable.
 type Command struct {
 	Spec       *resp.Spec
 	Categories Category
 
-	id       int // in the bits of selectors
+	id       int // its bit in selectors
 	parent   *Command
 	subs     []*Command
 	uses     []Use
 	channels channels
 }
 
-// channels says which arguments of a command are channels.
+// channels tells which arguments of a command are channels.
 type channels uint8
 
 const (
 	noChannels    channels = iota
 	firstChannel           // the first argument: PUBLISH
 	allChannels            // all: SUBSCRIBE
-	patternsOfAll          // all, and they are patterns: PSUBSCRIBE
-	leftChannels           // all, and everybody may leave them: SUNSUBSCRIBE, whose row has them for keys
+	patternsOfAll          // all, as patterns: PSUBSCRIBE
+	leftChannels           // all, and every user may leave them: SUNSUBSCRIBE, whose row lists them as keys
 )
 
 var channelsOf = map[string]channels{
@@ -35,13 +35,13 @@ var channelsOf = map[string]channels{
 	"sunsubscribe": leftChannels,
 }
 
-// Commands are all that rules can name. It does not change once it is made.
+// Commands holds every command that rules can name. It is immutable.
 type Commands struct {
 	byName map[string]*Command
-	all    []*Command // each container before its subcommands; Command.id is the place
+	all    []*Command // each container before its subcommands; Command.id is the index
 }
 
-// NewCommands joins the rows of several tables. Of two rows of one name the first counts.
+// NewCommands joins the rows of several tables. If two rows have one name, the first counts.
 func NewCommands(tables ...[]*resp.Spec) *Commands {
 	c := &Commands{byName: map[string]*Command{}}
 	for _, specs := range tables {
@@ -75,10 +75,10 @@ func (c *Commands) lookup(name string) *Command {
 	return c.byName[strings.ToLower(name)]
 }
 
-// Of is the command of a row of one of the tables.
+// Of returns the command of a row of one of the tables.
 func (c *Commands) Of(spec *resp.Spec) *Command { return c.byName[spec.Name] }
 
-// Called finds what a call names, a subcommand where there is one; nil if there is none. It does not
+// Called returns the command that a call names, a subcommand where there is one; nil if there is none. It does not
 // check the number of arguments.
 func (c *Commands) Called(args resp.Args) *Command {
 	cmd := c.lookup(args[0])

@@ -1,7 +1,6 @@
-// Package acl has the rules that say what a user may do, as in Redis 7: it reads them, writes them
-// back, and checks calls against them. It knows no connection and no password in clear, and its users
-// never change: a change is another user. So everything in it may be used concurrently, and what the
-// machine decides by it is the same on every node.
+// Package acl implements the rules of users as in Redis 7: it parses them, writes them back, and checks calls against
+// them. It knows neither connections nor passwords in clear. Its values are immutable: a change makes another user.
+// So all of them are safe for concurrent use, and the machine decides alike on every node.
 //
 //	users.go     all users by their names
 //	user.go      a user: whether he may come in, and what his rules say

@@ -7,8 +7,8 @@ import (
 	"lockd/resp"
 )
 
-// ReadFile reads a file of users as Redis writes it: a line "user NAME RULE ..." for each, others empty or
-// comments. There is always a default user. The error is that of ACL LOAD: all that is wrong, by line.
+// ReadFile parses a file of users as Redis writes it: a line "user NAME RULE ..." for each; empty lines and comments
+// are skipped. The result always has a default user. The error is that of ACL LOAD: all errors, by line.
 func ReadFile(known *Commands, path, text string) (*Users, error) {
 	users := map[string]*User{}
 	var wrong strings.Builder
@@ -42,8 +42,7 @@ func ReadFile(known *Commands, path, text string) (*Users, error) {
 	return usersOf(known, users), nil
 }
 
-// readLine makes a user of the rules of a line. why is each command that is not known, and the first of what
-// else is wrong.
+// readLine makes a user of the rules of a line. why lists each unknown command, and the first other error.
 func readLine(known *Commands, name string, rules []string) (user *User, why []string) {
 	user = New(known, name)
 	rules, err := merge(rules)

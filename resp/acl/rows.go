@@ -43,8 +43,8 @@ func newerSub(name string, arity int, flags resp.Flags, summary, syntax string) 
 	return s
 }
 
-// Row is the row of ACL in a table of functions F, with those that a name stands for. The machine and
-// connections have one each: what is about the state of all nodes, connections ask the machine for.
+// Row returns the row of ACL for a table of functions F: run returns the function of a subcommand, always that of a
+// fixed reply. The machine and connections have one each; a connection asks the machine for what concerns all nodes.
 func Row[F any](always func(resp.Reply) F, run func(name string) F) resp.Row[F] {
 	row := resp.Row[F]{Spec: Container}
 	for _, spec := range subcommands {

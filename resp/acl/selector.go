@@ -8,16 +8,16 @@ import (
 	"lockd/resp"
 )
 
-// selector is one set of rules. A call is allowed if one selector of the user allows all of it.
+// selector is one set of rules. A call is allowed if at least one selector of the user allows all of it.
 type selector struct {
-	allCommands bool // without a look at the bits
-	future      bool // it began with +@all: what it does not name is allowed
+	allCommands bool // skips the check of the bits
+	future      bool // it began with +@all: commands that it does not name are allowed
 	allKeys     bool
 	allChannels bool
 
 	allowed   []uint64 // by Command.id
 	firstArgs map[int][]string
-	rules     []string // about commands, since the last +@all or -@all, each without what came before for the same
+	rules     []string // about commands, since the last +@all or -@all, without those that a later rule replaced
 	keys      []keyPattern
 	channels  []string
 }
@@ -27,7 +27,7 @@ type keyPattern struct {
 	allow needs
 }
 
-// clone is a selector that may be changed.
+// clone returns a copy that may be changed.
 func (s *selector) clone() *selector {
 	c := *s
 	c.allowed, c.rules = slices.Clone(s.allowed), slices.Clone(s.rules)
@@ -51,7 +51,7 @@ const (
 	errTooMuch  = "ERR the rules of a user take more than 64 KB, or are too many"
 )
 
-// apply changes the selector as a rule says.
+// apply changes the selector by one rule.
 func (s *selector) apply(known *Commands, rule string) error {
 	switch {
 	case resp.Is(rule, "ALLKEYS") || rule == "~*":
@@ -136,7 +136,7 @@ func (s *selector) addChannels(glob string) error {
 	return nil
 }
 
-// setCommand is +name, -name, +name|sub, +name|first-arg, +@category and -@category.
+// setCommand applies +name, -name, +name|sub, +name|first-arg, +@category or -@category.
 func (s *selector) setCommand(known *Commands, rule string) error {
 	allow, name := rule[0] == '+', strings.ToLower(rule[1:])
 	if hasSpaces(name) {
@@ -190,7 +190,7 @@ func cutLast(name string) (before, after string, found bool) {
 	return name[:at], name[at+1:], true
 }
 
-// setOne allows a command or takes it away, its subcommands too.
+// setOne allows or denies a command together with its subcommands.
 func (s *selector) setOne(cmd *Command, allow bool) {
 	s.setBit(cmd, allow)
 	delete(s.firstArgs, cmd.id)
@@ -219,8 +219,8 @@ func (s *selector) addFirstArg(cmd *Command, first string) {
 	s.firstArgs[cmd.id] = append(slices.Clone(s.firstArgs[cmd.id]), first)
 }
 
-// note keeps a rule about commands in place of former ones that it makes void: those of the same name,
-// and of its subcommands and first arguments.
+// note appends a rule about commands and drops the former rules that it replaces: those of the same name, and of its
+// subcommands and first arguments.
 func (s *selector) note(allow bool, name string) {
 	s.rules = slices.DeleteFunc(s.rules, func(rule string) bool {
 		rest, same := strings.CutPrefix(rule[1:], name)
@@ -233,10 +233,10 @@ func (s *selector) note(allow bool, name string) {
 	s.rules = append(s.rules, sign+name)
 }
 
-// Reason says why a call is not allowed.
+// Reason is the reason why a call is denied; Allowed if it is not.
 type Reason uint8
 
-// The reasons, in the order in which one hides another where selectors have different ones.
+// The reasons. If selectors deny a call for different reasons, the highest counts.
 const (
 	Allowed       Reason = iota
 	DeniedCommand        // the user may not run it
@@ -244,7 +244,7 @@ const (
 	DeniedChannel        // a channel
 )
 
-// String is the reason in the words of ACL LOG; "" if there is none.
+// String returns the reason in the words of ACL LOG; "" for Allowed.
 func (r Reason) String() string {
 	switch r {
 	case DeniedCommand:
@@ -257,14 +257,14 @@ func (r Reason) String() string {
 	return ""
 }
 
-// denial is why a selector does not allow a call.
+// denial tells why a selector denies a call.
 type denial struct {
 	reason Reason
-	place  int    // of the key or channel, among those of the call, from 1
+	place  int    // index of the key or channel among those of the call, from 1
 	object string // the key or channel
 }
 
-// check says whether the selector allows a call, which has as many arguments as its row says.
+// check returns why the selector denies a call, whose arity is right; its reason is Allowed if it does not.
 func (s *selector) check(cmd *Command, args resp.Args, budget *int) denial {
 	if !s.allCommands && cmd.Spec.Flags&resp.NoAuth == 0 && !s.runs(cmd, args) {
 		return denial{reason: DeniedCommand}
@@ -330,7 +330,7 @@ func (s *selector) checkChannels(cmd *Command, args resp.Args, budget *int) deni
 	return denial{}
 }
 
-// hasChannel: a pattern must stand among the rules as it is.
+// hasChannel reports whether the selector allows a channel; a pattern must be among the rules literally.
 func (s *selector) hasChannel(name string, pattern bool, budget *int) bool {
 	if s.allChannels {
 		return true
@@ -340,13 +340,13 @@ func (s *selector) hasChannel(name string, pattern bool, budget *int) bool {
 	})
 }
 
-// matches: a pattern that takes too long matches nothing.
+// matches reports whether glob matches; a match that exceeds the budget fails.
 func matches(glob, name string, budget *int) bool { return resp.Glob(glob, name, budget) }
 
-// hasSpaces: what has spaces or a zero could not be written back.
+// hasSpaces reports whether s has spaces or a zero byte, which the text of rules cannot represent.
 func hasSpaces(s string) bool { return strings.ContainsAny(s, " \t\n\v\f\r\x00") }
 
-// commandRules are the rules about commands as Redis shows them.
+// commandRules returns the rules about commands as Redis shows them.
 func (s *selector) commandRules() string {
 	first := "-@all"
 	if s.future {
@@ -355,7 +355,7 @@ func (s *selector) commandRules() string {
 	return strings.Join(append([]string{first}, s.rules...), " ")
 }
 
-// keyRules are the patterns of keys as Redis shows them.
+// keyRules returns the patterns of keys as Redis shows them.
 func (s *selector) keyRules() string {
 	if s.allKeys {
 		return "~*"
@@ -378,7 +378,7 @@ func (s *selector) channelRules() string {
 	return strings.Join(list, " ")
 }
 
-// text is the selector in the words of ACL LIST.
+// text returns the selector in the words of ACL LIST.
 func (s *selector) text() string {
 	words := []string{}
 	if keys := s.keyRules(); keys != "" {

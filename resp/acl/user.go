@@ -10,35 +10,35 @@ import (
 	"lockd/resp"
 )
 
-// DefaultName is the user of a connection that has not said another.
+// DefaultName is the user of a connection that has not authenticated.
 const DefaultName = "default"
 
-// rulesBytesMax bounds the rules of one user, written out.
+// rulesBytesMax bounds the text of one user's rules.
 const rulesBytesMax = 64 << 10
 
-// rulesMax bounds the rules of one call, and patternsMax the patterns of keys, and those of channels, and
-// the first arguments of a command in one selector.
+// rulesMax bounds the rules of one call; patternsMax bounds, in one selector, the patterns of keys, those of
+// channels, and the first arguments of a command.
 const (
 	rulesMax    = 4096
 	patternsMax = 1024
 )
 
-// checkStepsMax bounds the work of one check in steps of resp.Glob. What is not found to match until then
-// does not.
+// checkStepsMax bounds the work of one check in steps of resp.Glob. A pattern that has not matched by then does not
+// match.
 const checkStepsMax = 1 << 20
 
-// User is a user at one moment. It does not change.
+// User is a user with all its rules. It is immutable.
 type User struct {
 	Name      string
-	On        bool // he may come in
-	NoPass    bool // with any password
+	On        bool // may authenticate
+	NoPass    bool // any password will do
 	sanitize  sanitizing
 	passwords []string    // SHA-256, 64 hex digits each
-	selectors []*selector // one at least: that of the rules outside of parentheses
-	text      string      // of Text
+	selectors []*selector // at least one: the first has the rules outside of parentheses
+	text      string      // returned by Text
 }
 
-// sanitizing is what a rule has said of the payloads of RESTORE. Nothing here looks at it.
+// sanitizing is the rule about payloads of RESTORE. It is stored and shown, and has no effect.
 type sanitizing uint8
 
 const (
@@ -47,14 +47,14 @@ const (
 	sanitizeSkip
 )
 
-// New is a user who may do nothing.
+// New returns a user that may do nothing.
 func New(known *Commands, name string) *User {
 	root := &selector{}
 	root.setAll(known, false)
 	return (&User{Name: name, selectors: []*selector{root}}).written()
 }
 
-// NewDefault is the default user of a server that nobody has told anything else.
+// NewDefault returns the default user of an unconfigured server.
 func NewDefault(known *Commands) *User {
 	u := New(known, DefaultName)
 	root := u.selectors[0]
@@ -63,7 +63,7 @@ func NewDefault(known *Commands) *User {
 	return u.written()
 }
 
-// written is u with its text, now that it does not change any more.
+// written sets the text of u, which must not change afterwards, and returns u.
 func (u *User) written() *User {
 	words := u.flags()
 	for _, p := range u.passwords {
@@ -80,7 +80,7 @@ func (u *User) written() *User {
 	return u
 }
 
-// ValidName reports whether a user may have a name.
+// ValidName reports whether a name is valid for a user.
 func ValidName(name string) bool { return name != "" && !hasSpaces(name) }
 
 func (u *User) clone() *User {
@@ -92,7 +92,7 @@ func (u *User) clone() *User {
 	return &c
 }
 
-// With is the user as rules change it, all of them or none. The error is that of ACL SETUSER.
+// With returns the user changed by all of the rules, or an error, that of ACL SETUSER, if one is wrong.
 func (u *User) With(known *Commands, rules []string) (*User, error) {
 	if len(rules) > rulesMax {
 		return nil, resp.Error(errTooMuch)
@@ -113,8 +113,8 @@ func (u *User) With(known *Commands, rules []string) (*User, error) {
 	return next, nil
 }
 
-// Read makes a user of a name and of what Text has said of him. Rules about commands that are not known
-// are left out; an error says what else is wrong with the first rule that is.
+// Read makes a user of a name and the Text of one. It skips rules about unknown commands; the error is the first
+// other one.
 func Read(known *Commands, name, text string) (*User, error) {
 	rules, err := merge(strings.Split(text, " "))
 	if err != nil {
@@ -129,7 +129,7 @@ func Read(known *Commands, name, text string) (*User, error) {
 	return u.written(), err
 }
 
-// merge joins the arguments of a selector that stands in several, as Redis does.
+// merge joins the words of a selector that are spread over several arguments, as Redis does.
 func merge(rules []string) ([]string, error) {
 	var merged []string
 	open := -1
@@ -153,7 +153,7 @@ func merge(rules []string) ([]string, error) {
 	return merged, nil
 }
 
-// apply changes the user, which nobody else has yet, as one rule says.
+// apply changes the user, which is not shared yet, by one rule.
 func (u *User) apply(known *Commands, rule string) error {
 	if rule == "" {
 		return nil
@@ -223,13 +223,13 @@ func (u *User) addSelector(known *Commands, rules string) error {
 	return nil
 }
 
-// Hash is a password as it is kept.
+// Hash returns the form in which a password is stored: SHA-256 in hex.
 func Hash(password string) string {
 	sum := sha256.Sum256([]byte(password))
 	return hex.EncodeToString(sum[:])
 }
 
-// Hashed is a rule without a password in clear: >password becomes #hash, and <password !hash.
+// Hashed returns a rule without a password in clear: >password becomes #hash, and <password !hash.
 func Hashed(rule string) string {
 	switch {
 	case strings.HasPrefix(rule, ">"):
@@ -244,8 +244,7 @@ func isHash(s string) bool {
 	return len(s) == 2*sha256.Size && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// Lets reports whether the user may come in with a password. The time it takes does not say how much of
-// it is right.
+// Lets reports whether a password authenticates the user. Comparing takes a time that tells nothing about the hash.
 func (u *User) Lets(password string) bool {
 	if !u.On || u.NoPass {
 		return u.On
@@ -257,10 +256,10 @@ func (u *User) Lets(password string) bool {
 	return found == 1
 }
 
-// Open reports whether a connection is this user's without a password.
+// Open reports whether the user needs no password.
 func (u *User) Open() bool { return u.On && u.NoPass }
 
-// WithPassword is the user with a password of this node where it has none of its own.
+// WithPassword returns the user with this password, which belongs to one node, if it has none of its own.
 func (u *User) WithPassword(password string) *User {
 	if !u.NoPass || password == "" {
 		return u
@@ -270,7 +269,7 @@ func (u *User) WithPassword(password string) *User {
 	return c.written()
 }
 
-// PasswordRule is the first of the user's passwords as a rule, #HASH; "" if he has none.
+// PasswordRule returns the first of the user's passwords as a rule, #HASH; "" if there is none.
 func (u *User) PasswordRule() string {
 	if u.NoPass || len(u.passwords) == 0 {
 		return ""
@@ -278,13 +277,13 @@ func (u *User) PasswordRule() string {
 	return "#" + u.passwords[0]
 }
 
-// Unlimited reports whether the user may do everything, so that nothing has to be checked.
+// Unlimited reports whether the user may do everything, so that no call needs a check.
 func (u *User) Unlimited() bool {
 	return slices.ContainsFunc(u.selectors, func(s *selector) bool { return s.allCommands && s.allKeys && s.allChannels })
 }
 
-// Check says whether the user may make a call, and if not, what is denied: the command by its name,
-// a key or a channel. The call has as many arguments as its row says. steps is the work of it.
+// Check tells whether the user may make a call, whose arity is right, and if not, which object is denied: the
+// command's name, a key or a channel. steps is the work of the check, in steps of resp.Glob.
 func (u *User) Check(cmd *Command, args resp.Args) (why Reason, object string, steps int) {
 	budget := checkStepsMax
 	worst := denial{reason: DeniedCommand}
@@ -303,13 +302,13 @@ func (u *User) Check(cmd *Command, args resp.Args) (why Reason, object string, s
 	return worst.reason, worst.object, checkStepsMax - budget
 }
 
-// HasChannel reports whether one of the user's selectors has a channel, or a pattern.
+// HasChannel reports whether one of the user's selectors allows a channel, or a pattern of channels.
 func (u *User) HasChannel(name string, pattern bool) bool {
 	budget := checkStepsMax
 	return slices.ContainsFunc(u.selectors, func(s *selector) bool { return s.hasChannel(name, pattern, &budget) })
 }
 
-// flags are the words about the user as a whole.
+// flags returns the words about the user as a whole.
 func (u *User) flags() []string {
 	flags := []string{"off"}
 	if u.On {
@@ -327,11 +326,10 @@ func (u *User) flags() []string {
 	return flags
 }
 
-// Text is the user's rules as ACL LIST shows them, without the name. The same rules make the same user
-// of a new one.
+// Text returns the user's rules as ACL LIST shows them, without the name. Read makes the same user of them.
 func (u *User) Text() string { return u.text }
 
-// Describe is the answer of ACL GETUSER.
+// Describe returns the answer of ACL GETUSER.
 func (u *User) Describe() resp.Reply {
 	flags := resp.Bulks(u.flags()...)
 	flags.Kind = resp.KindSet

@@ -8,16 +8,16 @@ import (
 	"lockd/resp"
 )
 
-// Users are all users at one moment, by name. It does not change.
+// Users is the set of all users, by name. It is immutable.
 type Users struct {
 	list  []*User
-	bytes int // of all rules
+	bytes int // of all names and rules
 }
 
-// NewUsers are the users of a new server: the default user alone.
+// NewUsers returns the users of a new server: only the default user.
 func NewUsers(known *Commands) *Users { return usersOf(known, nil) }
 
-// usersOf are those of a map, and the default user.
+// usersOf returns the users of a map, with a default user if it has none.
 func usersOf(known *Commands, byName map[string]*User) *Users {
 	u := &Users{list: slices.Collect(maps.Values(byName))}
 	if byName[DefaultName] == nil {
@@ -42,13 +42,13 @@ func (u *Users) Get(name string) *User {
 	return nil
 }
 
-// Default is the default user, which is always there.
+// Default returns the default user, which always exists.
 func (u *Users) Default() *User { return u.Get(DefaultName) }
 
 // All lists the users by name. The list is not to be changed.
 func (u *Users) All() []*User { return u.list }
 
-// With are the users with one more, or one changed.
+// With returns the users with one added or replaced.
 func (u *Users) With(user *User) *Users {
 	at, found := u.find(user.Name)
 	list, bytes := slices.Clone(u.list), u.bytes+user.bytes()
@@ -61,7 +61,7 @@ func (u *Users) With(user *User) *Users {
 	return &Users{list, bytes}
 }
 
-// Without are the users without one.
+// Without returns the users without one of them.
 func (u *Users) Without(name string) *Users {
 	at, found := u.find(name)
 	if !found {
@@ -72,10 +72,10 @@ func (u *Users) Without(name string) *Users {
 
 func (u *User) bytes() int { return len(u.Name) + len(u.text) }
 
-// Bytes are those of all names and rules.
+// Bytes returns the size of all names and rules.
 func (u *Users) Bytes() int { return u.bytes }
 
-// Text is the list of all users, a line for each.
+// Text returns all users, a line for each.
 func (u *Users) Text() string {
 	var b strings.Builder
 	for _, user := range u.list {
@@ -85,7 +85,7 @@ func (u *Users) Text() string {
 	return b.String()
 }
 
-// ReadUsers reads what Text has written; see Read.
+// ReadUsers parses the result of Text; see Read.
 func ReadUsers(known *Commands, text string) (*Users, error) {
 	users := map[string]*User{}
 	for line := range strings.Lines(text) {
@@ -102,10 +102,10 @@ func ReadUsers(known *Commands, text string) (*Users, error) {
 	return usersOf(known, users), nil
 }
 
-// line is a user as ACL LIST and the file of users show it.
+// line returns a user as ACL LIST and the file of users show it.
 func (u *User) line() string { return "user " + u.Name + " " + u.Text() }
 
-// List is the answer of ACL LIST.
+// List returns the answer of ACL LIST.
 func (u *Users) List() resp.Reply {
 	lines := make([]string, len(u.list))
 	for i, user := range u.list {
@@ -114,7 +114,7 @@ func (u *Users) List() resp.Reply {
 	return resp.Bulks(lines...)
 }
 
-// Names is the answer of ACL USERS.
+// Names returns the answer of ACL USERS.
 func (u *Users) Names() resp.Reply {
 	names := make([]string, len(u.list))
 	for i, user := range u.list {

@@ -7,17 +7,17 @@ import (
 	"lockd/resp"
 )
 
-// Use is what a command does with some of its keys.
+// Use tells how a command uses some of its keys.
 type Use struct {
 	Flags []string // RW, access, update ...
 	At    int      // the argument where these keys begin
 	Last  bool     // they go on to the last argument
 
-	variable, free needs // of a call: without what follows from its options, and with it
+	variable, free needs // rights that a call needs: without GET among its options, and with it
 }
 
-// UsesOf lists how a command uses its keys: as its row says, or as follows from it. Where sources
-// follow the key of a result and a number, only that key is written.
+// UsesOf lists how a command uses its keys: as its row says, or else derived from its flags. If a count and source
+// keys follow the key of a result (ZUNIONSTORE), only that key is written.
 func UsesOf(spec *resp.Spec) []Use {
 	uses := readAccess(spec)
 	if k := spec.Keys; len(uses) == 0 && k.First > 0 && k.NumAt > 0 {
@@ -28,7 +28,7 @@ func UsesOf(spec *resp.Spec) []Use {
 	return uses
 }
 
-// readAccess reads the row's Access; nothing where that is empty.
+// readAccess parses the row's Access; nil if it is empty.
 func readAccess(spec *resp.Spec) []Use {
 	var uses []Use
 	for part := range strings.SplitSeq(spec.Access, ";") {
@@ -46,7 +46,7 @@ func readAccess(spec *resp.Spec) []Use {
 	return uses
 }
 
-// access derives how a command uses its keys, all in the same way.
+// access derives from a command's flags how it uses its keys, all of them alike.
 func access(spec *resp.Spec) []string {
 	writes := spec.Flags&(resp.Write|resp.MayReplicate) != 0
 	switch {
@@ -60,7 +60,7 @@ func access(spec *resp.Spec) []string {
 	return []string{"RO", "access"}
 }
 
-// useOf finds how key i of a call is used.
+// useOf returns how key i of a call is used.
 func useOf(spec *resp.Spec, uses []Use, i int) *Use {
 	at := spec.Keys.First + i*spec.Keys.Step
 	found := &uses[len(uses)-1]
@@ -72,11 +72,11 @@ func useOf(spec *resp.Spec, uses []Use, i int) *Use {
 	return found
 }
 
-// variableFlags ends the flags of a use that follow from the options of a call: SET does not read what
-// it replaces, unless it is told to.
+// variableFlags ends the flags of a use that depend on the options of a call: SET reads the value that it replaces
+// only with GET.
 const variableFlags = "variable_flags"
 
-// flagsOf are the flags of a use in a call.
+// flagsOf returns the flags of a use in a call.
 func (u *Use) flagsOf(call resp.Args) []string {
 	n := len(u.Flags) - 1
 	if u.Flags[n] != variableFlags {
@@ -88,20 +88,20 @@ func (u *Use) flagsOf(call resp.Args) []string {
 	return u.Flags[:n]
 }
 
-// saysGet reports whether an option of SET is GET; what stands before the options is a key and a value.
+// saysGet reports whether an option of SET is GET; a key and a value come before the options.
 func saysGet(call resp.Args) bool {
 	const options = 3
 	return len(call) > options &&
 		slices.ContainsFunc(call[options:], func(word string) bool { return resp.Is(word, "GET") })
 }
 
-// KeyFlags says in Redis's words how a call uses its key i. The row is that of the call, and key i one
-// that its Keys has found.
+// KeyFlags returns, in Redis's words, how a call uses its key i. spec is the row of the call, and key i one that
+// spec.Keys finds.
 func KeyFlags(spec *resp.Spec, call resp.Args, i int) []string {
 	return useOf(spec, UsesOf(spec), i).flagsOf(call)
 }
 
-// needs are the rights that the use of a key asks for.
+// needs are the rights that a use of a key requires.
 type needs uint8
 
 const (
@@ -111,7 +111,7 @@ const (
 	readsAndWrites = reads | writes
 )
 
-// needsOf are the rights that flags ask for: none to learn whether a key is there.
+// needsOf returns the rights that flags require: none to learn whether a key exists.
 func needsOf(flags []string) (n needs) {
 	for _, flag := range flags {
 		switch flag {
@@ -124,7 +124,7 @@ func needsOf(flags []string) (n needs) {
 	return n
 }
 
-// usesForCheck are the uses of a command, with the rights they need.
+// usesForCheck returns the uses of a command with the rights they require.
 func usesForCheck(spec *resp.Spec) []Use {
 	uses := UsesOf(spec)
 	for i := range uses {
@@ -134,7 +134,7 @@ func usesForCheck(spec *resp.Spec) []Use {
 	return uses
 }
 
-// needsIn are the rights that a use asks for in a call.
+// needsIn returns the rights that a use requires in a call.
 func (u *Use) needsIn(call resp.Args) needs {
 	if u.free != u.variable && !saysGet(call) {
 		return u.variable

@@ -1,11 +1,9 @@
-// Package fault is where a test build of lockd breaks itself on purpose. A build
-// with the tag faults can be told, through a control port on loopback, to die at
-// a named point, to have its disk fail or hang there, to lose what was not synced,
-// or to see another wall clock. Its environment may have it dial its peers by ways of
-// its own.
+// Package fault injects faults into a test build of lockd. A build with the tag faults takes commands on a control
+// port on loopback: to die at a named point, to have its disk fail or hang there, to lose what was not synced, or to
+// see another wall clock. Its environment may redirect the addresses at which it dials its peers.
 //
-// In a normal build every function here is constant or empty, and the compiler
-// removes it together with what stands behind it.
+// In a normal build every function here is constant or empty, and the compiler removes it together with the code that
+// depends on it.
 package fault
 
 // The points at which a fault can be armed.
@@ -20,17 +18,17 @@ const (
 	VoteTorn        = "vote.torn"        // between the two halves of a vote
 	VoteWritten     = "vote.written"     // after it is on the disk
 	SnapshotWrite   = "snapshot.write"   // before a snapshot's first byte
-	SnapshotRename  = "snapshot.rename"  // it is written, not yet under its name
-	SnapshotRenamed = "snapshot.renamed" // it is under its name, the log is not yet trimmed
+	SnapshotRename  = "snapshot.rename"  // it is written, not yet renamed
+	SnapshotRenamed = "snapshot.renamed" // it is renamed, the log is not yet trimmed
 	Install         = "install"          // before a leader's snapshot replaces the state
 	Installed       = "installed"        // after that
-	Gather          = "gather"           // the clock says that the next entry waits for more requests
+	Gather          = "gather"           // the batching timer decides that the next entry waits for more requests
 	Propose         = "propose"          // before an entry is handed to Raft
-	Replicated      = "replicated"       // a leader's entries are stored, it is not answered
+	Replicated      = "replicated"       // a follower has stored a leader's entries and not answered yet
 	Applied         = "applied"          // an entry is applied, its clients are not answered
 )
 
-// Points lists all of them.
+// Points lists all points.
 var Points = []string{
 	LogWrite, LogWritten, LogSync, LogSynced, LogTrim, LogTrimmed, VoteWrite, VoteTorn, VoteWritten,
 	SnapshotWrite, SnapshotRename, SnapshotRenamed, Install, Installed, Gather, Propose, Replicated, Applied,

@@ -2,17 +2,17 @@
 
 package fault
 
-// On says whether this is a test build.
+// On tells whether this is a test build.
 const On = false
 
-// At is called at a point; its error is that of the operation. Never in this build.
+// At is called at a point and returns the error of a fault there: never one in this build.
 func At(string) error { return nil }
 
-// Wall is the wall clock in microseconds since 1970 as the test wants it seen.
+// Wall returns the wall clock in microseconds since 1970 that the test wants seen: us in this build.
 func Wall(us int64) int64 { return us }
 
-// Way is the address at which a peer is dialled that is known by addr: in this build addr itself.
+// Way returns the address at which to dial the peer at addr: addr itself in this build.
 func Way(addr string) string { return addr }
 
-// Serve opens the control port. Nothing in this build.
+// Serve opens the control port. It does nothing in this build.
 func Serve() error { return nil }

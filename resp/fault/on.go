@@ -15,30 +15,30 @@ import (
 	"time"
 )
 
-// On says whether this is a test build.
+// On tells whether this is a test build.
 const On = true
 
-// What the environment of a test build says.
+// The environment variables of a test build.
 const (
 	listenVar = "LOCKD_FAULT_LISTEN" // address of the control port
-	fullVar   = "LOCKD_FAULT_FULL"   // a file: while it is there, the disk has no space
+	fullVar   = "LOCKD_FAULT_FULL"   // a file: while it exists, the disk has no space
 	waysVar   = "LOCKD_FAULT_WAYS"   // ADDR=ADDR,...: a peer known by the first is dialled at the second
 )
 
-// What an armed point does.
+// The faults that can be armed at a point.
 const (
 	actKill  = "kill"  // the process dies on the spot, its files as they are
-	actDrop  = "drop"  // it dies, and what was not synced is lost
-	actTear  = "tear"  // it dies, and of what was not synced a part is there
+	actDrop  = "drop"  // it dies, and everything unsynced is lost
+	actTear  = "tear"  // it dies, and a part of what was unsynced survives
 	actError = "error" // the operation fails with EIO
 	actFull  = "full"  // the operation fails with ENOSPC
 	actStall = "stall" // the operation waits
-	actSlow  = "slow"  // the operation waits, for a quarter of the time to all of it, each time
+	actSlow  = "slow"  // the operation waits between a quarter of the time and all of it, each time
 )
 
 var actions = []string{actKill, actDrop, actTear, actError, actFull, actStall, actSlow}
 
-// armed is what waits at a point.
+// armed is the fault that waits at a point.
 type armed struct {
 	act   string
 	stall time.Duration
@@ -54,7 +54,7 @@ var state struct {
 	dying  []func(how string)
 }
 
-// full reports whether a point writes, and there is no space.
+// full reports whether a point writes while the disk is to have no space.
 func full(point string) bool {
 	file := os.Getenv(fullVar)
 	if file == "" || point != LogWrite && point != VoteWrite && point != SnapshotWrite {
@@ -64,8 +64,8 @@ func full(point string) bool {
 	return err == nil
 }
 
-// At is called at a point; its error is that of the operation. It may be called
-// concurrently. An armed point strikes once, unless it is slow.
+// At is called at a point and returns the error of a fault there. It is safe for concurrent use. An armed point
+// strikes once, unless it is slow.
 func At(point string) error {
 	if full(point) {
 		fmt.Fprintf(os.Stderr, "fault: no space at %s\n", point)
@@ -103,7 +103,7 @@ func At(point string) error {
 	return nil
 }
 
-// die ends the process as a power failure would, or a kill.
+// die ends the process as a kill or a power failure would.
 func die(how string) {
 	state.Lock() // for ever: nothing is armed, and no clock is read, any more
 	for _, do := range state.dying {
@@ -113,16 +113,15 @@ func die(how string) {
 	select {}
 }
 
-// OnDie registers what a death of a kind (kill, drop, tear) does to the disk. While
-// do runs, everything that comes to a point hangs there: what do locks may not be
-// held by a caller of At.
+// OnDie registers a function that damages the disk as a death of a kind (kill, drop, tear) would. While do runs,
+// every goroutine that comes to a point hangs there: a caller of At must not hold locks that do takes.
 func OnDie(do func(how string)) {
 	state.Lock()
 	defer state.Unlock()
 	state.dying = append(state.dying, do)
 }
 
-// arm sets a point.
+// arm arms a fault at a point.
 func arm(point, act string, stall time.Duration, skip int) error {
 	if !slices.Contains(Points, point) || !slices.Contains(actions, act) {
 		return errors.New("no such point or action")
@@ -143,7 +142,7 @@ func reset() {
 	state.points, state.step, state.rate = nil, 0, 0
 }
 
-// setClock has the wall clock step by µs, and run fast by a part from now on.
+// setClock makes the wall clock step by µs, and from now on run fast by the fraction rate.
 func setClock(step int64, rate float64) {
 	state.Lock()
 	defer state.Unlock()
@@ -154,14 +153,14 @@ func setClock(step int64, rate float64) {
 
 func drift(rate float64, d time.Duration) int64 { return int64(rate * float64(d.Microseconds())) }
 
-// Wall is the wall clock in microseconds since 1970 as the test wants it seen.
+// Wall returns the wall clock in microseconds since 1970 that the test wants seen.
 func Wall(us int64) int64 {
 	state.Lock()
 	defer state.Unlock()
 	return us + state.step + drift(state.rate, time.Since(state.since))
 }
 
-// ways are what waysVar says.
+// ways maps the addresses in waysVar.
 var ways = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	for way := range strings.SplitSeq(os.Getenv(waysVar), ",") {
@@ -171,6 +170,6 @@ var ways = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// Way is the address at which a peer is dialled that is known by addr: a way of this node's own, on which a proxy
-// knows who comes without looking into what is said.
+// Way returns the address at which to dial the peer at addr: of this node's own for each peer, so that a proxy knows
+// the caller without reading the traffic.
 func Way(addr string) string { return cmp.Or(ways()[addr], addr) }

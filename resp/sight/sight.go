@@ -1,6 +1,6 @@
-// Package sight is what a node sees its clients do with locks, as far as the log does not tell it: what
-// was only read, refused or found gone. LOCKS DOCTOR and LOCKS ADVICE get it as a Report of the node that
-// they are asked at, beside their arguments. Texts are hashed where it suffices to recognize them.
+// Package sight holds observations: what a node sees its clients do with locks and the log does not tell, such as
+// reads, refusals and keys found missing. LOCKS DOCTOR and LOCKS ADVICE get them as a Report of the node that
+// received the command, beside their arguments. Texts are hashed where recognizing them suffices.
 package sight
 
 import (
@@ -11,19 +11,19 @@ import (
 	"lockd/resp"
 )
 
-// Kind says what was seen.
+// Kind is the kind of an observation.
 type Kind uint8
 
-// The kinds of sighting.
+// The kinds of observation.
 const (
 	LeaseAfterwards Kind = iota + 1 // SETNX without a lease, and EXPIRE right behind it
 	NoLease                         // a key was taken without a lease, freed and taken again
-	StillTaken                      // such a key was asked for again and again, in vain
+	StillTaken                      // such a key was asked for again and again, without success
 	Polls                           // a lock was asked for more often than every 10 ms
 	GetThenDel                      // a client read its own token, and then deleted the key
 	LeaseDropped                    // SET IFEQ stored a token again, without a lease
 	Refused                         // a conditional SET, or LOCK, found the key taken
-	Missed                          // what compares a token with the key found another one, or nothing
+	Missed                          // a command that compares a token with the key found another token, or none
 	MissedDel                       // DEL found nothing
 	Extended                        // EXPIRE on a key that the client had taken, after its lease
 	GetThenSet                      // GET found nothing, SET without a condition stored a token, and the client freed it
@@ -31,29 +31,29 @@ const (
 	kindsEnd
 )
 
-// Sighting is one thing that a node has seen.
+// Sighting is one observation.
 type Sighting struct {
 	Kind   Kind
 	DB     int
 	Key    string   // "": only its hash is known
 	Hash   uint64   // of the key
-	Tokens []uint64 // the hashes of those that it may have been about
-	AtMs   int64    // the wall time of the node, of the last one
+	Tokens []uint64 // hashes of the tokens that it may concern
+	AtMs   int64    // the wall time of the node, of the latest
 	Count  int64
 	Client resp.Client // its Node is that of the Report
 }
 
-// Report is what a node has seen since a wall time.
+// Report holds the observations of a node since a wall time.
 type Report struct {
 	Node      string
 	SinceMs   int64
 	Sightings []Sighting
 }
 
-// Hash is the hash of a key or a token.
+// Hash returns the hash of a key or a token.
 func Hash(text string) uint64 { return xxh3.HashString(text) }
 
-// String is the binary form, which requests have as their Sightings.
+// String returns the binary form, for Request.Sightings.
 func (r *Report) String() string {
 	b := resp.AppendText(nil, r.Node)
 	b = binary.AppendVarint(b, r.SinceMs)
@@ -80,7 +80,7 @@ func (s *Sighting) append(b []byte) []byte {
 
 const sightingBytesMin = 16
 
-// Read reads the binary form, of which the texts of the Report are parts; "" is a Report of nothing.
+// Read parses the binary form; "" is an empty Report. The texts of the Report alias a copy of it.
 func Read(text string) (r Report, err error) {
 	if text == "" {
 		return r, nil

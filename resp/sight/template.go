@@ -3,8 +3,8 @@ package sight
 // templateBytesMax bounds a template.
 const templateBytesMax = 128
 
-// Template is what the names of many locks have in common: UUIDs, long hexadecimal words and digits
-// become "*". order:42 and order:43 are both order:*.
+// Template replaces UUIDs, long hexadecimal words and digits by "*", so that the names of similar locks become equal:
+// order:42 and order:43 both become order:*.
 func Template(key string) string {
 	b := make([]byte, 0, min(len(key), templateBytesMax))
 	for i := 0; i < len(key) && len(b) < templateBytesMax; {
@@ -21,8 +21,7 @@ func Template(key string) string {
 	return string(b)
 }
 
-// varying is how many bytes at the beginning of a text are a number or an id; inside says that it
-// begins inside a word.
+// varying returns how many bytes at the beginning of text are a number or an id; inside: text begins inside a word.
 func varying(text string, inside bool) int {
 	if !inside {
 		if n := uuidAt(text); n > 0 {
@@ -39,7 +38,7 @@ func varying(text string, inside bool) int {
 	return n
 }
 
-// uuidAt is the length of a UUID that is a word; 0: there is none.
+// uuidAt returns the length of a UUID at the beginning that is a whole word; 0 if there is none.
 func uuidAt(text string) int {
 	const form = "00000000-0000-0000-0000-000000000000"
 	if len(text) < len(form) || len(text) > len(form) && isWord(text[len(form)]) {
@@ -53,7 +52,8 @@ func uuidAt(text string) int {
 	return len(form)
 }
 
-// hexAt is the length of a word of eight hexadecimal digits or more, not all of them letters.
+// hexAt returns the length of a word of eight or more hexadecimal digits at the beginning, not all of them letters; 0
+// if there is none.
 func hexAt(text string) int {
 	n, digits := 0, 0
 	for n < len(text) && isHex(text[n]) {
