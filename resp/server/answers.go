@@ -6,8 +6,8 @@ import (
 	"lockd/resp"
 )
 
-// Answer answers a question of another node's server about this node's clients. It waits no longer than ctx. Any
-// goroutine may call it, also before there is a server.
+// Answer answers a question of another node's server about this node's clients. It blocks until ctx ends at most. It
+// is safe for concurrent use, also before there is a server.
 func (h *Hub) Answer(ctx context.Context, question resp.Args) resp.Reply {
 	server, what := h.server.Load(), question[1:]
 	switch {
@@ -24,7 +24,7 @@ func (h *Hub) Answer(ctx context.Context, question resp.Args) resp.Reply {
 	case question[0] == askUnblock && server != nil:
 		return server.answerUnblock(ctx, what)
 	case question[0] == askKill || question[0] == askUnblock:
-		return resp.Int(0) // nobody has come yet
+		return resp.Int(0) // no client has connected yet
 	}
 	return h.answerCount(question)
 }

@@ -8,36 +8,35 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// waiter is a blocking command that a session waits for. It implements resp.Waiter.
+// waiter is the blocking command that a session waits for. It implements resp.Waiter.
 type waiter struct {
 	of      *session
 	cmd     *command
 	args    resp.Args
-	unblock chan resp.Unblock // capacity 1: the first reason to wait no longer counts
-	done    chan struct{}     // closed when reply is there
+	unblock chan resp.Unblock // capacity 1: only the first reason counts
+	done    chan struct{}     // closed when reply is set
 	reply   resp.Reply
 
-	// How the session answers, which does not change while it waits. A client with pushes, or one that may get its
-	// first from this command, is answered through the outbox: what is pushed about the command comes behind its reply.
+	// How the session answers; none of it changes during the wait. A client that gets pushes, or whose first may come
+	// from this command, is answered through the outbox, so that pushes about the command come after its reply.
 	pushes     bool
 	subscribes bool
 	silent     bool
 	proto      int
 
-	fate atomic.Int32 // whether the client gets the reply; decided once
+	fate atomic.Int32 // decides, once, whether the client gets the reply
 }
 
-// The fates of a blocking command.
+// The values of fate.
 const (
 	fateOpen     = iota // it waits
-	fatePromised        // the session answers it
-	fateSent            // the reply is in the outbox
-	fateLost            // it will not be answered: the client is gone
+	fatePromised        // the session will send the reply
+	fateSent            // the outbox has the reply
+	fateLost            // no reply: the client has disconnected
 )
 
-// wait runs a blocking command. All before it in the pipeline has been answered, and
-// what comes behind it waits. Other connections do not: the command is in nobody's run,
-// and the backend lets go of the log while it waits.
+// wait runs a blocking command. All commands before it in the pipeline have been answered, and those after it wait.
+// Other connections do not: the command is in no run, and the backend does not hold up the log while it waits.
 func (s *session) wait(c *command, args resp.Args) {
 	if s.flushAll() != nil {
 		s.closing = true
@@ -52,7 +51,7 @@ func (s *session) wait(c *command, args resp.Args) {
 	stop := wire.WatchHangUp(s.conn, s.cancel)
 	s.waiter.Store(p)
 	if s.srv.draining.Load() {
-		s.unblock(resp.UnblockStop) // Shutdown looks for those who wait after it has set the flag
+		s.unblock(resp.UnblockStop) // Shutdown looks for waiting sessions after it has set the flag
 	}
 	s.show(shown{c, int(s.db.Load()), args})
 	p.reply = s.srv.backend.Block(s.ctx, cmd, s.sender([]resp.Cmd{cmd}), p.unblock, p)
@@ -69,11 +68,11 @@ func (s *session) wait(c *command, args resp.Args) {
 		p.sendPending()
 	}
 	s.waitForRoom()
-	s.account(s.srv.clock(), c, args, p.reply) // to wait is no work
+	s.account(s.srv.clock(), c, args, p.reply) // waiting counts as no work
 }
 
-// delivers reports whether the client gets the reply, now that the command has ended. Where Served has not decided
-// that, a client that is still connected gets it.
+// delivers reports, after the command has ended, whether the client gets the reply. Where Served has not decided, a
+// client that is still connected gets it.
 func (p *waiter) delivers() bool {
 	fate := int32(fatePromised)
 	if p.of.ctx.Err() != nil {
@@ -83,7 +82,7 @@ func (p *waiter) delivers() bool {
 	return p.fate.Load() != fateLost
 }
 
-// sendPending writes the reply, and then what was pushed since Hold.
+// sendPending writes the reply, then the pushes since Hold.
 func (p *waiter) sendPending() {
 	if !p.pushes {
 		return
@@ -108,7 +107,8 @@ func (p *waiter) Release() {
 	}
 }
 
-// Served implements resp.Waiter. A client that has closed its half of the connection is gone, as in Redis.
+// Served implements resp.Waiter. A client that has closed its half of the connection counts as disconnected, as in
+// Redis.
 func (p *waiter) Served(r resp.Reply) bool {
 	fate := int32(fatePromised)
 	switch {
@@ -128,14 +128,14 @@ func (p *waiter) Served(r resp.Reply) bool {
 	return p.fate.Load() != fateLost
 }
 
-// waits reports whether the client waits, in a blocking command or for the end of a pause.
-// Who has hung up waits for no data, though the janitor may not have seen it yet.
+// waits reports whether the client waits, in a blocking command or for the end of a pause. A client that hung up does
+// not wait for data, even before the janitor sees it.
 func (s *session) waits() bool {
 	return s.blocked.Load() || s.waiter.Load() != nil && !wire.HungUp(s.conn)
 }
 
-// unblock ends the wait of a session, from any goroutine; nil if it does not wait, or is
-// about to end already.
+// unblock ends the wait of a session, from any goroutine. It returns nil if the session does not wait or another
+// reason came first.
 func (s *session) unblock(why resp.Unblock) *waiter {
 	p := s.waiter.Load()
 	if p == nil {
@@ -149,8 +149,8 @@ func (s *session) unblock(why resp.Unblock) *waiter {
 	}
 }
 
-// unblocked waits until the command has ended and reports whether that was our doing:
-// it may have been served just before.
+// unblocked waits until the command has ended and reports whether unblock ended it: it may have been served just
+// before.
 func (p *waiter) unblocked(ctx context.Context) bool {
 	select {
 	case <-p.done:

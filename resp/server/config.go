@@ -8,92 +8,87 @@ import (
 	"lockd/resp"
 )
 
-// Config is what a Server needs. Backend is required.
+// Config configures a Server. Backend is required.
 type Config struct {
 	Backend  Backend
-	Profile  *Profile          // what kind of server this is; nil: Standalone
+	Profile  *Profile          // mode and commands of the server; nil: Standalone
 	Hub      *Hub              // made by NewHub before the backend that publishes to it; nil: New makes one
 	Password string            // requirepass; empty: none
 	Local    map[string]string // values of CONFIG GET that belong to this node: port, bind, dir ...
 	Version  string            // lockd's own version, lockd_release of INFO
 	RunID    string            // run_id of INFO: 40 hex digits
-	Node     string            // the id of this node, which the log says of clients
+	Node     string            // the id of this node, recorded in the log with its clients
 	Log      *slog.Logger      // nil: slog.Default()
-	Clock    Clock             // nil: the wall clock
+	Clock    Clock             // nil: the system's wall clock
 	Seats    *Seats            // connections that the process has descriptors for; nil: no bound
 	Protect  bool              // protected-mode: without a password only clients of this machine are served
-	LogLevel *slog.LevelVar    // that of Log, for CONFIG SET loglevel; nil: it cannot be changed
+	LogLevel *slog.LevelVar    // the level of Log, for CONFIG SET loglevel; nil: it cannot be changed
 	ACLFile  string            // file that ACL LOAD reads and ACL SAVE writes; empty: none
 
 	ClientsMax  int64  // maxclients of this node alone; 0: that of the cluster
-	PubSubCount string // whose subscribers are counted for its clients: CountCluster or CountNode; "": the former
+	PubSubCount string // CountCluster or CountNode: the subscribers that PUBLISH and PUBSUB count; "": CountCluster
 
-	// Redirect, of a cluster profile, says where commands with keys have to be sent
-	// instead: host:port, for clients with TLS or without, "" for here. nil: always here. Sessions
-	// call it concurrently.
+	// Redirect, of a cluster profile, returns the address to which clients must send commands with keys, host:port
+	// for clients with TLS or without; "" for this node. nil: always this node. It is called concurrently.
 	Redirect func(tls bool) string
 }
 
-// Backend executes everything that is not about the connection itself. Sessions call it
-// concurrently.
+// Backend executes every command that does not concern the connection itself. It is safe for concurrent use.
 type Backend interface {
 	// Specs lists the rows of all commands the backend knows.
 	Specs() []*resp.Spec
-	// Do runs a request and returns one reply for each of its commands, in their order, unless a
-	// watched key had changed. Of a request that is taken Partly it may answer fewer commands, but
-	// one at least; it has not executed the others. The caller has checked each command's name and
-	// arity. What goes wrong is a reply, too (law 6). When ctx ends, the client is gone: Do frees
-	// what it holds and returns soon, with whatever replies.
+	// Do runs a request and returns one reply for each of its commands, in order, unless a watched key had changed. A
+	// request that is Partly may get fewer replies, at least one; the other commands were not executed. The caller
+	// has checked each command's name and arity. Failures are replies, too (law 6). When ctx ends, the client has
+	// disconnected: Do frees what it holds and returns soon, with any replies.
 	Do(ctx context.Context, req resp.Request) resp.Result
-	// Block runs a command whose row Blocks and returns when it has ended. A word on unblock ends
-	// its wait, unless it has been served by then. When ctx ends, the client is gone: Block returns
-	// at once, and whatever it is given later goes back.
+	// Block runs a command whose row Blocks and returns when it has ended. A value on unblock ends its wait, unless
+	// it was served before. When ctx ends, the client has disconnected: Block returns at once, and what the command
+	// is given later goes back.
 	//
-	// Block tells waiter the reply of a command that was executed; that may be after Block has returned. Waiter.Served
-	// decides whether the client hears it: if it returns false, the client never does, and what the command has given
-	// it is taken back: a lock is released, elements return to where they came from. by may be "": see resp.Request.
+	// Block hands the reply of an executed command to waiter, perhaps after Block has returned. Waiter.Served decides
+	// whether the client gets it: if it returns false, the client never does, and what the command was given is taken
+	// back: a lock is released, elements return to their list. by may be "": see resp.Request.
 	Block(
 		ctx context.Context, cmd resp.Cmd, by resp.Sender, unblock <-chan resp.Unblock, waiter resp.Waiter,
 	) resp.Reply
-	// Await returns once the hub has heard what the entries of the log up to index tell, or when
-	// this node cannot say so soon. The answer to a request may be here before.
+	// Await returns once the hub has received the messages of the log up to index, or when this node cannot apply it
+	// soon. The answer to a request may arrive earlier than its messages.
 	Await(ctx context.Context, index uint64)
-	// ClientID returns the id of the nth client since this process began: from 1 to 2^53-1, and unlike that of any
-	// other client. It is called for each connection, and does not wait.
+	// ClientID returns the id of the nth client of this process: from 1 to 2^53-1, and unique in the cluster. It is
+	// called for each connection, and does not block.
 	ClientID(nth uint64) int64
-	// Members is how many other nodes Ask asks.
+	// Members returns the number of other nodes that Ask asks.
 	Members() int
-	// Ask has the servers of other nodes answer a question about their clients, and returns the answers of those that
-	// do, in any order. The questions leave after Ask was called. The error says that the answers do not count for the
-	// whole cluster.
+	// Ask puts a question about clients to the servers of other nodes, and returns the answers that arrive, in any
+	// order. Each node is asked after Ask was called. The error says that the answers do not cover the whole cluster.
 	Ask(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error)
-	// Leases says what this node knows of locks that its clients were granted, one Lease for each. It
-	// does not wait for other nodes.
+	// Leases returns this node's view of locks that its clients were granted, one Lease for each. It does not wait
+	// for other nodes.
 	Leases(locks []resp.HeldLock) []resp.Lease
 }
 
-// Clock tells the wall clock. It serves what an operator reads (uptime, ages,
-// SLOWLOG) and measures how long commands took; no lease is judged by it.
+// Clock returns the wall time. It serves displays for operators (uptime, ages, SLOWLOG) and measures how long
+// commands took; no lease depends on it.
 type Clock func() time.Time
 
-// wallClock is the one place of this package where time is read.
+// wallClock is the only place in this package that reads time.
 var wallClock Clock = time.Now
 
-// Profile is the kind of server that clients take this one for: what it says of
-// itself, and which rows its connections have. The Backend's rows must go with it.
+// Profile is a kind of server: how it describes itself to clients, and which rows its connections have. The Backend's
+// rows must go with it.
 type Profile struct {
 	mode       string // of HELLO, and redis_mode of INFO
-	role       string // of HELLO; "" where it has none
-	databases  int    // that SELECT knows
+	role       string // of HELLO; "": omitted
+	databases  int    // number of databases that SELECT accepts
 	noDatabase string // the error of SELECT for any other
 	rows       func() [][]row
 }
 
-// redisVersion is the version of Redis whose commands are all here. Clients
-// choose what they send by it.
+// redisVersion is the version of Redis whose commands are all implemented. Clients choose their commands by it.
 const redisVersion = "7.2.4"
 
-// databases is how many a standalone server has.
+// databases is the number of databases of a standalone server.
 const databases = 16
 
 // parseDB reads the number of a database as SELECT does.

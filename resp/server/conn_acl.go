@@ -14,7 +14,7 @@ import (
 func aclRows() []row {
 	r := acl.Row(always, func(name string) action { return aclActions[name] })
 	for i := range r.Subs {
-		r.Subs[i].Flags &^= resp.MayReplicate // the backend's, which is asked to change users
+		r.Subs[i].Flags &^= resp.MayReplicate // that flag is the backend's, which changes the users
 	}
 	return []row{r}
 }
@@ -34,11 +34,11 @@ var aclActions = map[string]action{
 	"whoami":  {run: func(s *session, _ resp.Args) resp.Reply { return resp.Bulk(s.as.Name) }},
 }
 
-// aclAsk answers what the cluster does.
+// aclAsk returns the cluster's answer.
 func aclAsk(s *session, args resp.Args) resp.Reply { return replyAt(s.ask(args), 0) }
 
-// aclChange changes users, and waits until this node's clients are bound by it. No password in clear
-// leaves the session.
+// aclChange changes users, and waits until the change binds this node's clients. No password in clear leaves the
+// session.
 func aclChange(s *session, args resp.Args) resp.Reply {
 	sent := append(resp.Args(nil), args...)
 	for i := 3; i < len(sent); i++ {
@@ -57,14 +57,14 @@ func (s *session) changeUsers(args resp.Args) resp.Reply {
 	s.changing.Store(true)
 	res := s.ask(args)
 	s.srv.backend.Await(s.ctx, res.Index)
-	s.srv.hub.mu.Lock() // who ends connections has ended
+	s.srv.hub.mu.Lock() // whoever closes connections for the change has the lock until done
 	s.changing.Store(false)
 	s.srv.hub.mu.Unlock()
 	s.closing = s.closing || s.leaving.Load()
 	return replyAt(res, 0)
 }
 
-// What is answered where there is no file, or it cannot be used, in Redis's words.
+// The errors of ACL LOAD and ACL SAVE without a file, or with an unusable one, in Redis's words.
 const (
 	errNoACLFile = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the " +
 		"ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in " +
@@ -72,10 +72,9 @@ const (
 	errACLSave = "ERR There was an error trying to save the ACLs. Please check the server logs for more information"
 )
 
-// LoadUsers does as ACL LOAD if the file of users (Config.ACLFile) has changed since the server was made, or since
-// ACL LOAD, ACL SAVE or LoadUsers has dealt with it: what ACL SETUSER has changed since is kept where nobody has touched
-// the file. It reports whether the users were loaded; an error is one of ACL LOAD's answers. It may be called
-// concurrently.
+// LoadUsers does as ACL LOAD if the file of users (Config.ACLFile) has changed since the server started, or since ACL
+// LOAD, ACL SAVE or LoadUsers last handled it. So changes by ACL SETUSER stay as long as nobody edits the file. It
+// reports whether the users were loaded; an error is one of ACL LOAD's answers. It is safe for concurrent use.
 func (s *Server) LoadUsers(ctx context.Context) (loaded bool, err error) {
 	if s.aclFile.Path == "" {
 		return false, nil
@@ -96,12 +95,12 @@ func (s *Server) LoadUsers(ctx context.Context) (loaded bool, err error) {
 	return true, nil
 }
 
-// loadUsers is the command that has these users take the place of all that there are.
+// loadUsers returns the command that replaces all users by these.
 func loadUsers(users *acl.Users) resp.Args {
 	return resp.Args{acl.Container.Name, "load", users.Text()}
 }
 
-// aclLoad has the users of the file take the place of all that there are.
+// aclLoad replaces all users by those of the file.
 func aclLoad(s *session, _ resp.Args) resp.Reply {
 	file := s.srv.aclFile
 	if file.Path == "" {
@@ -178,7 +177,7 @@ func aclGenPass(_ *session, args resp.Args) resp.Reply {
 	return resp.Bulk(hex.EncodeToString(random)[:digits])
 }
 
-// aclDryRun says what a user would be told. Its errors are strings, as in Redis.
+// aclDryRun returns the answer that a user would get. Its errors are strings, as in Redis.
 func aclDryRun(s *session, args resp.Args) resp.Reply {
 	user := s.all.Get(args[2])
 	if user == nil {

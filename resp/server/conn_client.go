@@ -123,7 +123,7 @@ func setFlag(flag interface{ Store(bool) }, word string) resp.Reply {
 	return resp.OK()
 }
 
-// clientUnblock answers when it is certain whether the client was unblocked.
+// clientUnblock answers once it is certain whether the client was unblocked.
 func clientUnblock(s *session, args resp.Args) resp.Reply {
 	if len(args) > 4 {
 		return wrongSubcommand("client", args[1])
@@ -145,7 +145,7 @@ func clientUnblock(s *session, args resp.Args) resp.Reply {
 	return s.srv.unblock(s.ctx, id, why)
 }
 
-// unblock ends the wait of a client, if it waits, and returns when it is certain whether it did.
+// unblock ends the wait of a client, if it waits, and returns once it is certain whether it did.
 func (s *Server) unblock(ctx context.Context, id int64, why string) resp.Reply {
 	c, reason := s.session(id), resp.UnblockTimeout
 	if why == "ERROR" {
@@ -169,8 +169,8 @@ func (s *Server) answerUnblock(ctx context.Context, question resp.Args) resp.Rep
 	return s.unblock(ctx, id, question[1])
 }
 
-// askOthers adds up what the servers of other nodes answer to a question about their clients, and n of this node.
-// What they have done counts, even if some did not answer.
+// askOthers returns n of this node plus the sum of the other nodes' answers to a question about their clients. What
+// they did counts, even if some did not answer.
 func (s *session) askOthers(q resp.Inquiry, n int64) resp.Reply {
 	if s.srv.backend.Members() == 0 {
 		return resp.Int(n)
@@ -185,7 +185,7 @@ func (s *session) askOthers(q resp.Inquiry, n int64) resp.Reply {
 	return resp.Int(n)
 }
 
-// clientType is Redis's class of a client; ok is false for a word that names none.
+// clientType returns Redis's class of a client; ok is false for an unknown word.
 func clientType(word string) (class string, ok bool) {
 	switch w := lower(word); w {
 	case "normal", "master", "pubsub":
@@ -223,7 +223,7 @@ func clientList(s *session, args resp.Args) resp.Reply {
 	s.work += len(clients) * workPerClient
 	var text []byte
 	for _, c := range clients {
-		if keep(c) && !c.out.Ends() { // one that was killed may take a moment to end
+		if keep(c) && !c.out.Ends() { // a killed client may take a moment to end
 			text = c.describe(text, now)
 		}
 	}
@@ -276,7 +276,7 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 	return b
 }
 
-// killFilter is what CLIENT KILL in its new form asks for.
+// killFilter holds the conditions of CLIENT KILL in its new form.
 type killFilter struct {
 	id          int64 // 0: any
 	addr, laddr string
@@ -314,8 +314,8 @@ func clientKill(s *session, args resp.Args) resp.Reply {
 	return s.killEverywhere(&filter)
 }
 
-// killEverywhere closes the clients that match. A filter that names clients, by id, address or user, is for those of
-// every node; one that does not is for those of this node, which CLIENT LIST shows.
+// killEverywhere closes the clients that match: those of every node if the filter names clients, by id, address or
+// user, else those of this node, which CLIENT LIST shows.
 func (s *session) killEverywhere(f *killFilter) resp.Reply {
 	n := int64(s.srv.killAll(s, f))
 	if f.id == 0 && f.addr == "" && f.user == "" || f.id != 0 && s.srv.session(f.id) != nil {
@@ -324,7 +324,7 @@ func (s *session) killEverywhere(f *killFilter) resp.Reply {
 	return s.askOthers(resp.Inquiry{Args: append(resp.Args{askKill}, f.words()...), Client: f.id}, n)
 }
 
-// words are the filter as askKill has it.
+// words encodes the filter for askKill.
 func (f *killFilter) words() resp.Args {
 	return resp.Args{strconv.FormatInt(f.id, 10), f.addr, f.laddr, f.class, f.user}
 }
@@ -372,7 +372,7 @@ func (f *killFilter) option(s *session, word, value string) error {
 	return nil
 }
 
-// killAll closes the clients of this node that match; the one that asks gets its answer first.
+// killAll closes the clients of this node that match; the asking client gets its answer first.
 func (s *Server) killAll(asks *session, f *killFilter) int {
 	n := 0
 	for _, c := range s.clients() {

@@ -6,8 +6,7 @@ import (
 	"lockd/resp"
 )
 
-// clusterRows are what a client of Redis Cluster tells the node that it is
-// connected to.
+// clusterRows are the commands that a client of Redis Cluster sends to the node of its connection.
 func clusterRows(readOnly, readWrite, asking func(*session, resp.Args) resp.Reply) []row {
 	return []row{
 		{Spec: resp.Spec{Name: "readonly", Arity: 1, Flags: basic, Group: "cluster", Since: "3.0.0",
@@ -31,13 +30,11 @@ func readWrite(s *session, _ resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// asking has nothing to do: no slot is ever on its way elsewhere, so no client of
-// lockd is answered -ASK.
+// asking does nothing: no slot ever migrates, so no client of lockd is answered -ASK.
 func asking(*session, resp.Args) resp.Reply { return resp.OK() }
 
-// redirects is the error that sends a command with keys to another node, if this one was told
-// not to serve such commands itself; "" if it stays here. Reads after READONLY stay: they are
-// linearizable through every node.
+// redirects returns the error that sends a command with keys to another node, if this node is configured not to serve
+// such commands; "" if this node serves it. Reads after READONLY stay: they are linearizable through every node.
 func (s *session) redirects(c *command, args resp.Args) (moved string) {
 	if s.srv.redirect == nil || s.readOnly.Load() && c.spec.Flags&resp.ReadOnly != 0 {
 		return ""

@@ -76,7 +76,7 @@ func commandDocs(s *session, args resp.Args) resp.Reply {
 	return describe.Docs(specs)
 }
 
-// keysOf finds the keys of the command given as an argument.
+// keysOf finds the keys of the command in call.
 func (s *session) keysOf(call resp.Args) (*resp.Spec, []string, error) {
 	spec := s.srv.index.lookup(call[0])
 	if spec == nil {
@@ -102,7 +102,7 @@ func (s *session) keysOf(call resp.Args) (*resp.Spec, []string, error) {
 	return nil, nil, resp.Error("ERR Invalid arguments specified for command")
 }
 
-// namesKeys reports whether a call that says how many keys it has says that it has some.
+// namesKeys reports whether a call has keys: its count of keys, if there is one, is positive.
 func namesKeys(spec *resp.Spec, call resp.Args) bool {
 	if spec.Keys.NumAt == 0 {
 		return true

@@ -61,8 +61,8 @@ func (s *Server) localConfig(patterns []string) []resp.Reply {
 	return elems
 }
 
-// configSet changes what belongs to this node and can be changed; the rest is replicated
-// state, and goes first, as it may be refused.
+// configSet changes settings of this node that can be changed; the others are replicated, and go first, as they may
+// be refused.
 func configSet(s *session, args resp.Args) resp.Reply {
 	shared, own, passwords := args[:2:2], []func(){}, []string(nil)
 	for i := 2; i < len(args); i += 2 {
@@ -99,11 +99,11 @@ func configSet(s *session, args resp.Args) resp.Reply {
 // requirePass is the password of the default user.
 const requirePass = "requirepass"
 
-// replicatesPassword reports whether requirepass is the default user's password on all nodes: this node has none of its
-// own.
+// replicatesPassword reports whether requirepass is the default user's password on all nodes: this node has no
+// password of its own.
 func (s *Server) replicatesPassword() bool { return s.index.replicates && s.local[requirePass] == "" }
 
-// passwordOfDefault is the command that does what CONFIG SET requirepass does in Redis.
+// passwordOfDefault returns the command that does what CONFIG SET requirepass does in Redis.
 func passwordOfDefault(password string) resp.Args {
 	rule := acl.Hashed(">" + password) // no password in clear leaves the session
 	if password == "" {
@@ -112,13 +112,13 @@ func passwordOfDefault(password string) resp.Args {
 	return resp.Args{acl.Container.Name, "setuser", acl.DefaultName, "resetpass", rule}
 }
 
-// secretOfConfigSet: a password follows its name.
+// secretOfConfigSet marks the value after requirepass.
 func secretOfConfigSet(args resp.Args, i int) bool {
 	return i >= 3 && i%2 == 1 && resp.Is(args[i-1], "REQUIREPASS")
 }
 
-// setShared is the part of CONFIG SET that is replicated. It waits until the values hold on
-// this node too: the leader may answer before.
+// setShared is the replicated part of CONFIG SET. It waits until the values apply on this node too: the leader may
+// answer earlier.
 func (s *session) setShared(shared resp.Args) resp.Reply {
 	if len(shared) == 2 {
 		return resp.OK()
@@ -136,7 +136,7 @@ func (s *session) setShared(shared resp.Args) resp.Reply {
 	return replyAt(res, 0)
 }
 
-// asksClients is the value that CONFIG SET gives to maxclients, or 0.
+// asksClients returns the value that CONFIG SET gives to maxclients, or 0.
 func asksClients(pairs []string) (n int64) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if resp.Is(pairs[i], "MAXCLIENTS") {
@@ -146,7 +146,7 @@ func asksClients(pairs []string) (n int64) {
 	return n
 }
 
-// configResetStat sets back what this node's server has counted, and what the machines of all nodes have.
+// configResetStat resets the counters of this node's server, and those of the machines of all nodes.
 func configResetStat(s *session, args resp.Args) resp.Reply {
 	s.srv.stats.Reset()
 	s.srv.index.figures.Reset()

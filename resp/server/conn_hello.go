@@ -7,7 +7,7 @@ import (
 	"lockd/resp/acl"
 )
 
-// connectionRows are the commands of a connection that need no file of their own, and DEBUG.
+// connectionRows are the connection's commands without a file of their own, and DEBUG.
 func connectionRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "hello", Arity: -1, Flags: handshake, Group: "connection", Since: "6.0.0",
@@ -39,12 +39,12 @@ func connectionRows() []row {
 
 func secretOfAuth(_ resp.Args, i int) bool { return i > 0 }
 
-// secretOfHello: AUTH comes before a name and a password.
+// secretOfHello marks the two arguments after AUTH: a name and a password.
 func secretOfHello(args resp.Args, i int) bool {
 	return i > 1 && resp.Is(args[i-1], "AUTH") || i > 2 && resp.Is(args[i-2], "AUTH")
 }
 
-// hello changes nothing unless all of it is right. It runs under the hub's lock.
+// hello changes nothing unless all its arguments are right. It runs under the hub's lock.
 func hello(s *session, args resp.Args) resp.Reply {
 	proto, rest := int64(s.proto.Load()), resp.Args(nil)
 	if len(args) > 1 {
@@ -117,7 +117,7 @@ func auth(s *session, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// login checks a user and his password, and makes the session his. command is the word by which they came.
+// login checks a user and a password, and gives the session the user's rights. command is HELLO or AUTH, for ACL LOG.
 func (s *session) login(command, user, password string) error {
 	from, now := s.conn.RemoteAddr(), s.srv.clock()
 	if wait := s.srv.guesses.Wait(from, now); wait > 0 {
@@ -137,7 +137,8 @@ func (s *session) login(command, user, password string) error {
 	return resp.Error(resp.ErrWrongPass)
 }
 
-// authenticate makes the session a user's if the password is his. command is the word by which it came.
+// authenticate gives the session the rights of a user if the password is right. command is HELLO or AUTH, for ACL
+// LOG.
 func (s *session) authenticate(command, name, password string) bool {
 	user := s.all.Get(name)
 	if user == nil || !user.Lets(password) {
@@ -169,8 +170,7 @@ func ping(s *session, args resp.Args) resp.Reply {
 
 func echo(_ *session, args resp.Args) resp.Reply { return resp.Bulk(args[1]) }
 
-// debug refuses as a Redis does that has not been told otherwise; here nothing can
-// tell it.
+// debug refuses as a Redis does whose configuration does not enable it; lockd has no such setting.
 func debug(*session, resp.Args) resp.Reply {
 	return resp.Err(`ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can ` +
 		"run it from a local connection, otherwise you need to set this option in the configuration file, " +
@@ -182,7 +182,7 @@ func quit(s *session, _ resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// reset makes the connection new again, the authentication included.
+// reset returns the connection to its initial state, unauthenticated.
 func reset(s *session, _ resp.Args) resp.Reply {
 	s.discard()
 	s.subs.clear(s)

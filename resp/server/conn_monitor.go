@@ -7,8 +7,8 @@ import (
 	"lockd/resp"
 )
 
-// monitorRows is MONITOR: it shows a client every command that the sessions of this node run, as
-// a line of its own behind the replies.
+// monitorRows is MONITOR: it sends a client each command that the sessions of this node run, as a line of its own
+// after the replies.
 func monitorRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "monitor", Arity: 1, Flags: administrative, Group: "server", Since: "1.0.0",
@@ -17,7 +17,7 @@ func monitorRows() []row {
 	}
 }
 
-// monitor runs under the hub's lock. Who monitors already gets no answer, as in Redis.
+// monitor runs under the hub's lock. A client that monitors already gets no answer, as in Redis.
 func monitor(s *session, _ resp.Args) resp.Reply {
 	h := s.srv.hub
 	switch {
@@ -35,7 +35,7 @@ func monitor(s *session, _ resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// unmonitor ends it. The hub's lock is held.
+// unmonitor ends monitoring. The hub's lock is held.
 func (h *Hub) unmonitor(s *session) {
 	s.monitors.Store(false)
 	delete(h.monitors, s)
@@ -49,14 +49,13 @@ type shown struct {
 	args resp.Args
 }
 
-// visible: what an administrator does is not shown; a script is, once.
+// visible reports whether monitors see a command: not those of administrators; a script once, by its own command.
 func (c *command) visible() bool {
 	f := c.spec.Flags
 	return f&resp.Admin == 0 && (f&resp.SkipMonitor == 0 || c.spec.Group == "scripting")
 }
 
-// show sends commands that ran to all who monitor. To the session itself the lines
-// come behind its replies.
+// show sends executed commands to all monitors. The session itself gets the lines after its replies.
 func (s *session) show(list ...shown) {
 	h := s.srv.hub
 	if !h.watched.Load() {
@@ -77,7 +76,7 @@ func (s *session) show(list ...shown) {
 	lim := h.settings.pushLimit()
 	for m := range h.monitors {
 		switch {
-		case m == s && s.closing: // QUIT: nothing comes behind its answer
+		case m == s && s.closing: // QUIT: nothing follows its answer
 		case m == s:
 			s.pending = append(s.pending, lines...)
 		default:

@@ -29,23 +29,23 @@ func multiRows() []row {
 	}
 }
 
-// multiState is what MULTI and WATCH have begun.
+// multiState is the state of MULTI and WATCH.
 type multiState struct {
-	tx        *transaction // nil: none is open
+	tx        *transaction // nil: no transaction is open
 	watch     []resp.Watch
 	watchLen  int       // bytes of the watched keys
 	followed  *followed // of EXEC, until its reply is appended
 	executing bool      // EXEC composes its array
-	work      int       // of the connection's commands in it so far: see transactionWorkMax
-	underHub  bool      // the same under the hub's lock
-	executed  func()    // shows to monitors what EXEC has run
+	work      int       // of the connection's commands in EXEC so far: see transactionWorkMax
+	underHub  bool      // EXEC composes its array under the hub's lock
+	executed  func()    // shows the commands of EXEC to monitors
 }
 
-// transaction is what was queued since MULTI.
+// transaction holds the commands queued since MULTI.
 type transaction struct {
 	cmds    []queued
 	size    int  // bytes of the arguments
-	kept    int  // the same with what keeps them
+	kept    int  // size plus the bytes of the structures that hold them
 	spoiled bool // a command could not be queued: EXEC refuses
 }
 
@@ -53,11 +53,11 @@ type queued struct {
 	of   *command
 	args resp.Args
 
-	denied string // why the user may not make it any more; "": he may
+	denied string // the error if the user may no longer make the call; "": none
 }
 
-// queue puts a command, whose name and arity are right, into the transaction, or says why it
-// cannot. A transaction that is spoiled keeps nothing more: it will not be run.
+// queue adds a command, whose name and arity are right, to the transaction, or returns why it cannot. A spoiled
+// transaction stores nothing more: EXEC will refuse it.
 func (s *session) queue(c *command, args resp.Args) (why string) {
 	if !s.tx.spoiled {
 		size, kept := argBytes(args)
@@ -76,7 +76,7 @@ func (s *session) queue(c *command, args resp.Args) (why string) {
 	return ""
 }
 
-// argBytes is what arguments take, without and with what keeps them.
+// argBytes returns the size of arguments, without and with the structures that hold them.
 func argBytes(args resp.Args) (bytes, kept int) {
 	for _, a := range args {
 		bytes += len(a)
@@ -84,8 +84,7 @@ func argBytes(args resp.Args) (bytes, kept int) {
 	return bytes, bytes + heldPerCommand + len(args)*heldPerArg
 }
 
-// cloneArgs copies arguments that are to be kept: they are parts of all that arrived
-// with them.
+// cloneArgs copies arguments to keep them: they alias the whole input buffer.
 func cloneArgs(args resp.Args) resp.Args {
 	all := strings.Join(args, "")
 	kept := make(resp.Args, len(args))
@@ -112,7 +111,7 @@ func discard(s *session, _ resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// discard forgets the transaction and what was watched for it.
+// discard drops the transaction and the watched keys.
 func (s *session) discard() {
 	if s.tx != nil {
 		s.letGo(s.tx.kept)
@@ -132,8 +131,7 @@ func unwatch(s *session, _ resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// watch learns the present versions of keys from the backend. A key that is already watched
-// keeps its older version.
+// watch gets the current versions of keys from the backend. A key that is already watched keeps its older version.
 func watch(s *session, args resp.Args) resp.Reply {
 	if s.tx != nil {
 		return resp.Err("ERR WATCH inside MULTI is not allowed")
@@ -163,7 +161,7 @@ func watch(s *session, args resp.Args) resp.Reply {
 		if !have[key] {
 			have[key] = true
 			if !s.hold(len(key) + heldPerWatch) {
-				return resp.Err(errHeld) // what is watched by now stays so
+				return resp.Err(errHeld) // keys watched so far stay watched
 			}
 			s.watchLen += len(key)
 			s.watch = append(s.watch, resp.Watch{DB: db, Key: strings.Clone(key), Version: res.Watched.Versions[i]})
@@ -172,8 +170,8 @@ func watch(s *session, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// exec runs the transaction. Its data commands are one request, which is one
-// entry of the log; what is about the connection is answered here, at its place.
+// exec runs the transaction. Its data commands are one request, which is one entry of the log; commands of the
+// connection are answered here, at their place.
 func exec(s *session, _ resp.Args) resp.Reply {
 	tx := s.tx
 	if tx == nil {
@@ -210,8 +208,8 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	return s.compose(tx, req, res, start)
 }
 
-// data lists the commands for the backend. SELECT among them counts: db is where
-// the transaction begins.
+// data lists the commands for the backend, each with its database: db at first, then as SELECT in the transaction
+// says.
 func (t *transaction) data(p *Profile, db int) []resp.Cmd {
 	var cmds []resp.Cmd
 	for _, q := range t.cmds {
@@ -227,7 +225,7 @@ func (t *transaction) data(p *Profile, db int) []resp.Cmd {
 	return cmds
 }
 
-// selected is the database that a SELECT in the transaction goes to.
+// selected returns the database that a SELECT in the transaction selects.
 func (q *queued) selected(p *Profile) (db int, ok bool) {
 	if q.of.act == nil || !q.of.act.selects || q.denied != "" {
 		return 0, false
@@ -236,8 +234,8 @@ func (q *queued) selected(p *Profile) (db int, ok bool) {
 	return db, err == nil
 }
 
-// runData has the backend run the data commands. A transaction without any still
-// fails when a watched key has changed; then asking for a version stands in.
+// runData has the backend run the data commands. A transaction without any still fails if a watched key has changed:
+// then the request asks for a version instead.
 func (s *session) runData(req resp.Request) resp.Result {
 	if len(req.Cmds) == 0 {
 		if req.Watch == nil {
@@ -254,11 +252,10 @@ func (s *session) runData(req resp.Request) resp.Result {
 	return res
 }
 
-// commonFailure finds the error that every command of a request got, because the
-// request as a whole was not done, or nobody knows. EXEC then answers it, rather
-// than an array of it, so that a client can resend the whole.
+// commonFailure returns the error that every command of a request got, because the request as a whole was not done or
+// its outcome is unknown. EXEC answers that error rather than an array of it, so that a client can resend the whole.
 func commonFailure(res resp.Result, n int) (resp.Reply, bool) {
-	if n == 0 { // it was asked for no more than the check of what is watched
+	if n == 0 { // the request only checked the watched keys
 		if len(res.Replies) > 0 && res.Replies[0].IsErr() {
 			return res.Replies[0], true
 		}
@@ -277,8 +274,8 @@ func commonFailure(res resp.Result, n int) (resp.Reply, bool) {
 	return first, true
 }
 
-// compose makes EXEC's array, or, with subscriptions in it, writes it. What asks
-// the backend has to run before the hub is locked.
+// compose makes EXEC's array, or writes it if it contains subscriptions. Commands that ask the backend have to run
+// before the hub is locked.
 func (s *session) compose(tx *transaction, req resp.Request, res resp.Result, start time.Time) resp.Reply {
 	replies := make([]resp.Reply, len(tx.cmds))
 	data, locked := 0, slices.ContainsFunc(tx.cmds, func(q queued) bool { return q.of.act != nil && q.of.act.hubLocked })
@@ -310,8 +307,8 @@ func (s *session) compose(tx *transaction, req resp.Request, res resp.Result, st
 	return resp.Array(replies...)
 }
 
-// inPlace runs what has to run where it stands in the array. It may be about
-// tracking, so what is to be remembered of the data commands is decided beside.
+// inPlace runs a command that has to run at its place in the array. It may change tracking, so whether to remember
+// the reads of each data command is decided here, too.
 func (s *session) inPlace(q queued, r resp.Reply) resp.Reply {
 	switch {
 	case q.denied != "":
@@ -323,13 +320,13 @@ func (s *session) inPlace(q queued, r resp.Reply) resp.Reply {
 	return r
 }
 
-// here: the command has to run where it stands in the array.
+// here reports whether the command has to run at its place in the array.
 func (q *queued) here(underHub bool) bool {
 	return q.of.act != nil && (!q.of.act.asksBackend || underHub && q.of.act.countsSubscribers)
 }
 
-// timed runs a command of the connection inside EXEC, unless those before it have done as much as they may together.
-// SELECT is run: the data commands behind it have been.
+// timed runs a command of the connection inside EXEC, unless those before it have used up their common budget. SELECT
+// always runs: the data commands after it have run already.
 func (s *session) timed(q queued) resp.Reply {
 	if s.work > transactionWorkMax && !q.of.act.selects {
 		q.of.stats.Reject()
@@ -344,9 +341,8 @@ func (s *session) timed(q queued) resp.Reply {
 	return r
 }
 
-// composeLocked writes an array with subscriptions in it. Their confirmations
-// stand in it as Redis writes them, one for each channel, so that the array may
-// have more elements than its head says.
+// composeLocked writes an array that contains subscriptions. As in Redis it contains one confirmation for each
+// channel, so that the array may have more elements than its head announces.
 func (s *session) composeLocked(tx *transaction, replies []resp.Reply) {
 	hub := s.srv.hub
 	hub.mu.Lock()
@@ -362,7 +358,7 @@ func (s *session) composeLocked(tx *transaction, replies []resp.Reply) {
 	s.waitForRoom()
 }
 
-// showTransaction shows what EXEC has run, each in its database.
+// showTransaction shows the commands of EXEC to monitors, each with its database.
 func (s *session) showTransaction(tx *transaction, db int) {
 	if !s.srv.hub.watched.Load() {
 		return

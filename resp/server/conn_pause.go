@@ -44,15 +44,14 @@ func clientUnpause(s *session, _ resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// pause holds the commands of this node's clients back, all or those that write
-// (CLIENT PAUSE). It does not reach the other nodes.
+// pause delays the commands of this node's clients, all or only writes (CLIENT PAUSE). Other nodes are not affected.
 type pause struct {
-	active atomic.Bool // sessions look here first
+	active atomic.Bool // read first, without the lock
 
 	mu      sync.Mutex
 	all     bool
 	until   time.Time
-	changed chan struct{} // closed when it changes
+	changed chan struct{} // closed when the pause changes
 }
 
 // hold begins a pause, or makes the present one stricter or longer, never milder.
@@ -70,7 +69,7 @@ func (p *pause) hold(all bool, until, now time.Time) {
 	p.active.Store(true)
 }
 
-// lift ends it.
+// lift ends the pause.
 func (p *pause) lift() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +78,7 @@ func (p *pause) lift() {
 	p.notify()
 }
 
-// notify has waiting commands ask again. mu is held.
+// notify makes waiting commands check the pause again. mu is held.
 func (p *pause) notify() {
 	if p.changed != nil {
 		close(p.changed)
@@ -87,7 +86,7 @@ func (p *pause) notify() {
 	p.changed = make(chan struct{})
 }
 
-// holds says how long a command must wait, and what is closed when the pause changes; 0: not at all.
+// holds returns how long a command must wait, 0 for not at all, and a channel that is closed when the pause changes.
 func (p *pause) holds(writes bool, now time.Time) (left time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,8 +101,8 @@ func (p *pause) holds(writes bool, now time.Time) (left time.Duration, changed <
 	return left, p.changed
 }
 
-// waitOutPause keeps a command from running for as long as clients are paused; the
-// commands before it are answered. It is false when the client has gone meanwhile.
+// waitOutPause delays a command while clients are paused; the commands before it are answered. It returns false if
+// the client disconnects meanwhile.
 func (s *session) waitOutPause(c *command) bool {
 	p := &s.srv.pause
 	if !p.active.Load() || s.monitors.Load() {

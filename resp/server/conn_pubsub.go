@@ -67,21 +67,20 @@ func pubsubRows() []row {
 	}
 }
 
-// subscriptions are what one session listens to. Its own goroutine changes them,
-// with the hub's lock held.
+// subscriptions are those of one session. Its own goroutine changes them, with the hub's lock held.
 type subscriptions struct {
-	names [3]map[string]uint64 // by kind: the name and when it came
+	names [3]map[string]uint64 // by kind: the name and its sequence number
 	seq   uint64
 }
 
-// kind is one of the three ways to subscribe: the same commands under other names.
+// kind is one of the three ways to subscribe, by channel, pattern or shard channel, with its commands.
 type kind struct {
 	at        int // in subscriptions.names
 	word      string
 	leaveWord string
 	nameMax   int
 	tooLong   string
-	others    []int                             // kinds that the count in a confirmation adds up
+	others    []int                             // kinds whose count a confirmation adds up
 	add       func(*Hub, string, *session) bool // false: there are too many
 	remove    func(*Hub, string, *session)
 }
@@ -115,8 +114,7 @@ func (u *subscriptions) sorted(k *kind) []string {
 	return slices.SortedFunc(maps.Keys(names), func(a, b string) int { return cmp.Compare(names[a], names[b]) })
 }
 
-// subscribe answers with one confirmation for each name. An error ends it: what
-// came before it holds.
+// subscribe answers with one confirmation for each name. The first error ends it; the subscriptions before it stay.
 func (k *kind) subscribe(s *session, args resp.Args) resp.Reply {
 	s.startPushing()
 	for _, name := range args[1:] {
@@ -154,8 +152,7 @@ func (k *kind) join(s *session, name string) error {
 	return nil
 }
 
-// unsubscribe leaves the given names, or all of the kind. With none to leave it
-// still answers once.
+// unsubscribe leaves the given names, or all of the kind. If there are none to leave, it still answers once.
 func (k *kind) unsubscribe(s *session, args resp.Args) resp.Reply {
 	names := []string(args[1:])
 	if len(names) == 0 {
@@ -188,7 +185,7 @@ func (u *subscriptions) update(s *session) {
 	u.show(s)
 }
 
-// show puts the counts where CLIENT LIST of other sessions sees them.
+// show copies the counts to where CLIENT LIST of other sessions reads them.
 func (u *subscriptions) show(s *session) {
 	s.subCount.Store(int32(len(u.names[0])))
 	s.psubCount.Store(int32(len(u.names[1])))
@@ -203,7 +200,7 @@ func (k *kind) confirmation(s *session, word string, name resp.Reply) resp.Reply
 	return resp.Push(resp.Bulk(word), name, resp.Int(int64(n)))
 }
 
-// clear leaves everything without a word; the hub's lock is held.
+// clear leaves all subscriptions without confirmations; the hub's lock is held.
 func (u *subscriptions) clear(s *session) {
 	for _, k := range kinds {
 		for name := range u.names[k.at] {
@@ -229,7 +226,7 @@ func pubsubShardChannels(s *session, args resp.Args) resp.Reply {
 	return s.topicNames(askShardChannels, args)
 }
 
-// topicNames lists the channels that anybody in the cluster is subscribed to, sorted.
+// topicNames lists the channels with subscribers anywhere in the cluster, sorted.
 func (s *session) topicNames(question string, args resp.Args) resp.Reply {
 	matching := "*"
 	switch len(args) {
@@ -259,7 +256,7 @@ func pubsubShardNumSub(s *session, args resp.Args) resp.Reply {
 	return s.topicCounts(askShardNumSub, args[2:])
 }
 
-// topicCounts is a flat array in both protocols, as in Redis.
+// topicCounts answers a flat array in both protocols, as in Redis.
 func (s *session) topicCounts(question string, names resp.Args) resp.Reply {
 	size := 0
 	for _, name := range names {
@@ -279,7 +276,7 @@ func (s *session) topicCounts(question string, names resp.Args) resp.Reply {
 	return resp.Array(elems...)
 }
 
-// pubsubNumPat counts patterns, not their subscribers, as in Redis: one of several nodes is one.
+// pubsubNumPat counts distinct patterns of the cluster, not their subscribers, as in Redis.
 func pubsubNumPat(s *session, _ resp.Args) resp.Reply {
 	sums, err := s.askUnion(askPatterns)
 	if err != nil {

@@ -84,7 +84,7 @@ func latencyHistogram(s *session, args resp.Args) resp.Reply {
 	return s.srv.index.figures.Histogram(wanted)
 }
 
-// account keeps the figures of a command that ran by itself.
+// account records the statistics of a command that ran by itself.
 func (s *session) account(start time.Time, c *command, args resp.Args, r resp.Reply) {
 	s.countIfError(r)
 	res := resp.Result{Replies: []resp.Reply{r}, TookNs: int64(max(0, s.srv.clock().Sub(start)))}
@@ -97,9 +97,8 @@ func (s *session) countIfError(r resp.Reply) {
 	}
 }
 
-// accountRun shares the time of a run out among its commands: it took effect as one, and nobody
-// knows more. first are the arguments of the first. SLOWLOG is about what a command does, so it goes by the time for
-// which it was executed: the others also by that for which it waited.
+// accountRun divides the time of a run evenly among its commands: it took effect as one, so nothing finer is known.
+// first are the arguments of the first. SLOWLOG goes by execution time; the other statistics include waits.
 func (s *session) accountRun(start time.Time, cmds []*command, first resp.Args, res resp.Result) {
 	took := max(0, s.srv.clock().Sub(start).Microseconds())
 	s.srv.stats.Commands.Add(int64(len(cmds)))

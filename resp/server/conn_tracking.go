@@ -149,8 +149,8 @@ func clientTrackingInfo(s *session, _ resp.Args) resp.Reply {
 	)
 }
 
-// Invalidate sends an invalidation on the connection that the client has chosen for that. The hub's
-// lock is held.
+// Invalidate sends an invalidation to the connection that the client has chosen for invalidations. The hub's lock is
+// held.
 func (s *session) Invalidate(inv *track.Invalidation) {
 	to, redirected := s, s.track.Redirect != 0
 	if redirected {
@@ -163,10 +163,10 @@ func (s *session) Invalidate(inv *track.Invalidation) {
 	case proto >= 3, redirected && to.subscribed():
 		s.srv.hub.push(to, inv.Form(proto))
 	}
-	// A RESP2 client outside of Pub/Sub can get no push.
+	// A RESP2 client outside of Pub/Sub cannot receive pushes.
 }
 
-// redirectBroke tells a client that the connection it has chosen is gone. The hub's lock is held.
+// redirectBroke tells a client that its connection for invalidations has closed. The hub's lock is held.
 func (s *session) redirectBroke() {
 	s.track.Broken = true
 	s.showTracking()
@@ -176,16 +176,15 @@ func (s *session) redirectBroke() {
 	}
 }
 
-// sendEarly sends a session that has waited long for an answer the invalidations that need not wait
-// for it.
+// sendEarly sends a session that has long waited for an answer the invalidations that may precede it.
 func (h *Hub) sendEarly(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tracking.SendEarly(&s.track)
 }
 
-// shrinkTracking makes the table of tracked keys smaller when its limit was lowered, and takes out who has not
-// cached keys any more. Between two steps it lets go of the lock, for which others wait.
+// shrinkTracking shrinks the table of tracked keys after its limit was lowered, and removes clients that no longer
+// cache a key. It releases the lock between two steps.
 func (h *Hub) shrinkTracking() {
 	for range shrinksMax {
 		h.mu.Lock()
@@ -197,7 +196,7 @@ func (h *Hub) shrinkTracking() {
 	}
 }
 
-// forget lets go of a session that ends.
+// forget removes a session that ends.
 func (h *Hub) forget(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

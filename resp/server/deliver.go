@@ -8,8 +8,8 @@ import (
 	"lockd/resp/server/stats"
 )
 
-// Publish passes on messages, in order; what has become of locks goes to their holders behind all else. What is for
-// subscribers joins the queue of deliveries.
+// Publish distributes messages, in order; news of locks goes to their holders after everything else. Messages for
+// subscribers join the queue of deliveries.
 func (h *Hub) Publish(msgs []resp.Message) {
 	anybody, locks, queued := h.subscribers.Load() > 0, false, 0
 	flush := func(end, next int) {
@@ -22,7 +22,7 @@ func (h *Hub) Publish(msgs []resp.Message) {
 		m := &msgs[i]
 		locks = locks || m.Form != nil
 		if m.Kind == resp.MessageChannel || m.Kind == resp.MessageShard || m.Kind == resp.MessageLock {
-			continue // it goes with the next ones
+			continue // it is queued together with the next ones
 		}
 		flush(i, i+1)
 		switch {
@@ -40,7 +40,7 @@ func (h *Hub) Publish(msgs []resp.Message) {
 	}
 }
 
-// handOut hands out all that is in the queue. One goroutine at a time runs it.
+// handOut delivers everything in the queue. One goroutine at a time runs it.
 func (h *Hub) handOut() {
 	h.matching.begin()
 	for p, skipped, ok := h.queue.next(&parcel{}); ok; p, skipped, ok = h.queue.next(&p) {
@@ -60,10 +60,10 @@ func (h *Hub) handOut() {
 	}
 }
 
-// errMissed is why subscribers are dropped who have missed messages that this node could not keep.
+// errMissed is the reason to drop subscribers that have missed messages for which this node had no room.
 const errMissed = "more messages waited than this node keeps"
 
-// pass hands what is for one session to its outbox. One that misses something of its own is dropped.
+// pass hands a parcel for one session to its outbox. A session whose parcel was skipped is dropped.
 func (h *Hub) pass(p *parcel, skipped bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,8 +79,8 @@ func (h *Hub) pass(p *parcel, skipped bool) {
 	}
 }
 
-// deliver hands a message to all who had subscribed before it was published: to its channel, and then to patterns in
-// the order in which these came.
+// deliver hands a message to all who subscribed before it was published: first to its channel, then to patterns, in
+// the order of their creation.
 func (h *Hub) deliver(m *resp.Message, number uint64) {
 	channel, payload := m.Channel, func() string { return m.Payload }
 	word, of := "message", h.channels
@@ -116,7 +116,7 @@ func (h *Hub) deliver(m *resp.Message, number uint64) {
 	}
 }
 
-// once says something for the first who asks.
+// once returns say with its result cached.
 func once(say func() string) func() string {
 	said, done := "", false
 	return func() string {
@@ -130,11 +130,11 @@ func once(say func() string) func() string {
 // delivery hands one message to sessions.
 type delivery struct {
 	hub    *Hub
-	number uint64 // of the message: who subscribed later does not get it
+	number uint64 // of the message: later subscribers do not get it
 }
 
-// send sends a push to subscribers. It encodes it once for each protocol, and lets go of the hub's lock now and then
-// where they are many. mu is held.
+// send sends a push to subscribers. It encodes the push once for each protocol, and releases the hub's lock now and
+// then if there are many subscribers. mu is held.
 func (d *delivery) send(subs subscribers, push func() resp.Reply) {
 	if len(subs) == 0 {
 		return
@@ -167,16 +167,17 @@ func (d *delivery) send(subs subscribers, push func() resp.Reply) {
 	}
 }
 
-// refuse drops the subscribers of a pattern that takes too long to match. They may have missed a message, and a client
-// must never miss one without noticing. mu is held.
+// refuse drops the subscribers of a pattern that takes too long to match. They may have missed a message, and a
+// client must never miss one without noticing. mu is held.
 func (h *Hub) refuse(p *pattern) {
 	for s := range p.subs {
 		h.drop(s, stats.DropPattern, "a pattern takes too long to match")
 	}
 }
 
-// match finds, of patterns whose heads a channel has, those that match it, in the order in which they came, and those that
-// take too long to match. It takes a millisecond or two at most, and sorts the patterns. note is told of the steps that each has taken, if it is there.
+// match returns the patterns that match a channel, in the order of their creation, and those that take too long to
+// match (dear). The heads of all patterns match already. It takes a millisecond or two at most, and sorts patterns.
+// note, unless nil, gets the steps that each pattern took.
 func match(patterns []*pattern, channel string, note func(p *pattern, steps int)) (matching, dear []*pattern) {
 	left := globStepsPerMessageMax
 	slices.SortFunc(patterns, comparePatterns)
@@ -200,11 +201,11 @@ func match(patterns []*pattern, channel string, note func(p *pattern, steps int)
 	return matching, dear
 }
 
-// matching is what matching has taken since the queue was empty: by so much deliveries are late. If that is too much,
-// the pattern that has taken the most has to go. Only the goroutine that hands out uses it, and what patterns have of
-// it.
+// matching sums the steps of matching since the queue was last empty: deliveries are late by that much. Beyond
+// globStepsBehindMax the pattern that took the most is refused. Only the goroutine that hands out uses it and the
+// fields run and steps of patterns.
 type matching struct {
-	run   uint64 // of handOut
+	run   uint64 // counts the runs of handOut
 	steps int
 	of    []*pattern
 }
@@ -223,7 +224,7 @@ func (n *matching) note(p *pattern, steps int) {
 	n.steps += steps
 }
 
-// costliest is the pattern that has to go, or nil. Of several that have taken as much it is the latest.
+// costliest returns the pattern to refuse, or nil: the one with the most steps, the latest of several with as many.
 func (n *matching) costliest() (worst *pattern) {
 	if n.steps <= globStepsBehindMax {
 		return nil
@@ -238,8 +239,7 @@ func (n *matching) costliest() (worst *pattern) {
 	return worst
 }
 
-// receivers counts the subscribers that a message to the channel reaches, as
-// PUBLISH answers.
+// receivers counts the subscribers that a message to the channel reaches, as PUBLISH answers.
 func (h *Hub) receivers(channel string, shard bool) int64 {
 	if h.subscribers.Load() == 0 {
 		return 0

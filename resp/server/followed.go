@@ -8,19 +8,19 @@ import (
 	"lockd/resp/server/track"
 )
 
-// followed is a request of a session that tracks, on its way to the backend and back. Its reads
-// and the changes that are published meanwhile are put in order when the answer comes.
+// followed is a request of a session that tracks keys, on its way to the backend and back. When the answer arrives,
+// its reads are ordered with the changes published meanwhile.
 type followed struct {
 	cmds    []resp.Cmd
 	of      []*command
-	tracked []bool // commands whose reads are to be remembered
-	aborted bool   // the transaction was not run, so it has read nothing
+	tracked []bool // for each command: remember its reads
+	aborted bool   // the transaction was not run, so it read nothing
 
 	trace *resp.Trace // nil: not known
-	gone  int         // reads of the trace that were gone through
+	gone  int         // reads of the trace already handled
 }
 
-// followRun follows the run that has gathered; nil if nobody needs to.
+// followRun follows the gathered run; nil if the session does not track.
 func (s *session) followRun(req *resp.Request) *followed {
 	if !s.track.On {
 		return nil
@@ -34,8 +34,8 @@ func (s *session) followRun(req *resp.Request) *followed {
 	return f
 }
 
-// followTransaction follows the data commands of a transaction; nil if nobody needs to. Which of
-// their reads are to be remembered is decided while EXEC composes its array.
+// followTransaction follows the data commands of a transaction; nil if tracking is off and stays off. EXEC decides
+// which of their reads to remember while it composes its array.
 func (s *session) followTransaction(tx *transaction, req *resp.Request) *followed {
 	follow := s.track.On
 	var of []*command
@@ -52,7 +52,7 @@ func (s *session) followTransaction(tx *transaction, req *resp.Request) *followe
 	return s.follow(req, of)
 }
 
-// follow begins to follow a request; nil if none of its commands is about data.
+// follow begins to follow a request; nil if none of its commands accesses data.
 func (s *session) follow(req *resp.Request, of []*command) *followed {
 	const data = resp.ReadOnly | resp.Write | resp.MayReplicate
 	if !slices.ContainsFunc(of, func(c *command) bool { return c.spec.Flags&data != 0 }) {
@@ -67,8 +67,8 @@ func (s *session) follow(req *resp.Request, of []*command) *followed {
 	return f
 }
 
-// answered takes the answer of the backend. Of a run it may answer some first commands only:
-// the others are run by themselves.
+// answered takes the answer of the backend. For a run it may cover only the first commands; the others run again by
+// themselves.
 func (f *followed) answered(res resp.Result) {
 	f.aborted = res.Aborted()
 	n := min(len(f.cmds), max(1, len(res.Replies)))
@@ -78,8 +78,8 @@ func (f *followed) answered(res resp.Result) {
 	}
 }
 
-// reads is how many keys the request may have to remember. More than followedReadsMax would hold the hub's lock for long:
-// the client is told that any key may have changed, as where they are not known.
+// reads returns how many keys the request may have to remember. More than followedReadsMax would hold the hub's lock
+// too long: the client is then told that any key may have changed, as when the reads are unknown.
 func (f *followed) reads(t *resp.Trace) int {
 	n, may := 0, func(i int) bool { return i >= len(f.tracked) || f.tracked[i] }
 	for _, r := range t.Reads {
@@ -96,13 +96,12 @@ func (f *followed) reads(t *resp.Trace) int {
 	return n
 }
 
-// remembers reports whether what command i reads is to be remembered. It is not, where a
-// transaction was not run.
+// remembers reports whether to remember the reads of command i; never those of a transaction that was not run.
 func (f *followed) remembers(i int) bool { return i < len(f.tracked) && f.tracked[i] }
 
-// answerFollowed answers a followed request: it appends the replies of its commands (unless reply
-// is nil: then they are appended already), remembers what was read, and tells the client what has
-// changed since. It holds the hub's lock all the while, so no change is published in between.
+// answerFollowed answers a followed request: it appends the replies of its commands (reply is nil if they were
+// appended before), remembers the keys read, and sends the client the changes since. It holds the hub's lock
+// throughout, so that no change is published in between.
 func (s *session) answerFollowed(f *followed, reply func(i int)) {
 	h := s.srv.hub
 	h.mu.Lock()
@@ -123,7 +122,7 @@ func (s *session) answerFollowed(f *followed, reply func(i int)) {
 	s.waitForRoom()
 }
 
-// made are the changes that the request itself has made; zero where that is not known.
+// made returns the span of changes that the request itself made; zero if unknown.
 func (f *followed) made() track.Span {
 	t := f.trace
 	if t == nil {
@@ -132,8 +131,8 @@ func (f *followed) made() track.Span {
 	return track.Span{Index: t.Index, From: t.From, To: t.Marks[len(t.Marks)-1]}
 }
 
-// goThrough hands on what command i has read: first what its scripts read, in their order, then
-// its own keys. Commands are gone through one after the other.
+// goThrough records the reads of command i: first those of its scripts, in order, then its own keys. Commands are
+// handled in order.
 func (f *followed) goThrough(a *track.Answer, i int) {
 	for ; f.gone < len(f.trace.Reads) && f.trace.Reads[f.gone].Cmd == i; f.gone++ {
 		a.Read(f.trace.Reads[f.gone].Key, f.trace.Reads[f.gone].At, f.remembers(i))
@@ -148,8 +147,8 @@ func (f *followed) goThrough(a *track.Answer, i int) {
 	a.UpTo(mark)
 }
 
-// endCaching ends what CLIENT CACHING asked for: it holds for one command. As in Redis a
-// transaction counts as one command, and commands of CLIENT do not count.
+// endCaching ends the effect of CLIENT CACHING, which lasts for one command. As in Redis a transaction counts as one
+// command, and commands of CLIENT do not count.
 func (s *session) endCaching(c *command) {
 	if s.track.Caching && s.tx == nil && (c == nil || !strings.HasPrefix(c.spec.Name, "client|")) {
 		s.track.Caching = false

@@ -11,50 +11,50 @@ import (
 	"lockd/resp"
 )
 
-// A client of RESP3 that takes locks by LOCK gets a push when it has lost one, and before that when a third of the
-// lease is left. Every node learns from the log, in order, what was granted and what was lost: the node that has the
-// client keeps the grants, and pushes the losses.
+// A RESP3 client that takes locks by LOCK gets a push when it loses one, and before that when a third of the lease is
+// left. Every node learns from the log, in order, which locks are granted and lost: the client's node stores the
+// grants, and pushes the losses.
 
-// holders are the locks of whose loss clients of this node get a push. The hub's lock guards them.
+// holders stores the locks of this node's clients for which the clients get pushes. The hub's lock guards it.
 type holders struct {
-	inUse   atomic.Int64       // clients: Publish reads it first
-	clients map[int64]*session // who has asked for a lock in RESP3
+	inUse   atomic.Int64       // number of clients: Publish reads it first
+	clients map[int64]*session // clients that have asked for a lock in RESP3
 	locks   map[lockID][]*holding
-	kept    int            // holdings
-	perDB   [databases]int // those of each database
+	kept    int            // number of holdings
+	perDB   [databases]int // number of holdings of each database
 	checks  checkQueue
 }
 
-// lockID is a lock that a token may have.
+// lockID names a lock and a token that may hold it.
 type lockID struct {
 	db         int
 	key, token string
 }
 
-// holding is a lock that a client has.
+// holding is a lock that a client holds.
 type holding struct {
 	lockID
 	of     *session
 	fence  uint64
 	check  time.Time // when to check how much of the lease is left
-	place  int       // in the order of these
-	warned int64     // the end of the lease of which the client was warned
+	place  int       // its index in checks
+	warned int64     // the end of the lease for which the client was warned
 }
 
-// heldLocks are the holdings of a session. The hub's lock guards them, but for seen.
+// heldLocks are the holdings of a session. The hub's lock guards them, except seen.
 type heldLocks struct {
 	list      map[lockID]*holding
 	asking    bool   // the answer of a request that may take a lock is on its way to the client
-	waiting   []byte // pushes that come behind that answer
-	forgotten uint64 // what was granted up to this entry of the log is forgotten
-	seen      uint64 // the last entry that such an answer came from; the session's goroutine only
+	waiting   []byte // pushes to send after that answer
+	forgotten uint64 // grants up to this entry of the log are ignored
+	seen      uint64 // log index of the last such answer; only the session's goroutine uses it
 }
 
 func newHolders() holders {
 	return holders{clients: map[int64]*session{}, locks: map[lockID][]*holding{}}
 }
 
-// takesLock reports whether commands may take a lock of whose loss the client gets a push.
+// takesLock reports whether commands may take a lock for which the client gets pushes.
 func (s *session) takesLock(cmds []resp.Cmd) bool {
 	isLock := func(c resp.Cmd) bool { return c.Spec != nil && c.Spec.Name == resp.LockCommand }
 	if s.proto.Load() < 3 || !slices.ContainsFunc(cmds, isLock) {
@@ -64,30 +64,30 @@ func (s *session) takesLock(cmds []resp.Cmd) bool {
 	return !confusesPushes(lib, version)
 }
 
-// confusesPushes reports whether a library takes a push that it does not know for the reply to its
-// command, and every reply from then on for that to the next one. Jedis 5 to 7 do.
+// confusesPushes reports whether a library takes an unknown push for the reply to its command, and each later reply
+// for that to the next command. Jedis 5 to 7 do.
 func confusesPushes(lib, version string) bool {
 	major, _, _ := strings.Cut(version, ".")
 	return strings.HasPrefix(lib, "jedis") && (len(major) == 0 || len(major) == 1 && major < "8")
 }
 
-// asksForLock is called before commands run. If they may take a lock of whose loss the client gets a push, its pushes
-// wait for their replies, so that the grant arrives before the loss.
+// asksForLock is called before commands run. If they may take a lock for which the client gets pushes, pushes wait
+// for the replies, so that the grant arrives before the loss.
 func (s *session) asksForLock(cmds []resp.Cmd) {
 	if s.takesLock(cmds) {
 		s.srv.hub.enterHolders(s, true)
 	}
 }
 
-// noteIndex notes the entry of the log that an answer came from.
+// noteIndex records the log index of an answer.
 func (s *session) noteIndex(res resp.Result) {
 	if s.locks.asking {
 		s.locks.seen = max(s.locks.seen, res.Index)
 	}
 }
 
-// waitsForLock is asksForLock for a command that waits. If it reports true the client has to be
-// answered where this node applies what the answer says: nothing has to wait for it then.
+// waitsForLock is asksForLock for a blocking command. If it reports true, the reply goes through the outbox when this
+// node applies the grant: then no push has to wait for it.
 func (s *session) waitsForLock(cmd resp.Cmd) bool {
 	takes := s.takesLock([]resp.Cmd{cmd})
 	if takes {
@@ -106,7 +106,7 @@ func (h *Hub) enterHolders(s *session, asking bool) {
 	s.locks.asking = asking
 }
 
-// flushAll writes what is pending, and then what had to wait for that.
+// flushAll writes the pending replies, then the pushes that waited for them.
 func (s *session) flushAll() error {
 	err := s.flush()
 	if s.locks.asking {
@@ -125,7 +125,7 @@ func (h *Hub) sendWaiting(s *session) {
 	}
 }
 
-// forgetLocks forgets the locks of a client, also those whose grant this node has not applied yet. mu is held.
+// forgetLocks removes the locks of a client, also those whose grant this node has not applied yet. mu is held.
 func (h *Hub) forgetLocks(s *session) {
 	if h.holders.clients[s.id] != s {
 		return
@@ -138,7 +138,7 @@ func (h *Hub) forgetLocks(s *session) {
 	s.locks.list, s.locks.asking, s.locks.waiting, s.locks.forgotten = nil, false, nil, s.locks.seen
 }
 
-// publishLocks takes what an entry of the log has granted and ended.
+// publishLocks processes the grants and losses of an entry of the log.
 func (h *Hub) publishLocks(msgs []resp.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,7 +173,7 @@ func (h *Hub) loseAll(n *resp.LockNews) {
 	}
 }
 
-// hold remembers a lock that was granted, if its client is one of this node that gets pushes. mu is held.
+// hold stores a granted lock if its client is one of this node that gets pushes. mu is held.
 func (h *Hub) hold(index uint64, n *resp.LockNews) {
 	s := h.holders.clients[int64(n.Client.Client().ID)]
 	if s == nil || !s.isClient(n.Client) || index <= s.locks.forgotten {
@@ -193,13 +193,13 @@ func (h *Hub) hold(index uint64, n *resp.LockNews) {
 	h.holders.checkIn(l, n.LeaseMs-n.LeaseMs/3, n.LeaseMs)
 }
 
-// isClient reports whether the log speaks of this client: ids begin anew with each process.
+// isClient reports whether a sender is this client. The address counts, too: ids start again with each process.
 func (s *session) isClient(by resp.Sender) bool {
 	c := by.Client()
 	return by != "" && c.ID == uint64(s.id) && c.Node == s.srv.node && c.Addr == s.addr
 }
 
-// lose forgets a lock that was lost, and pushes the loss to its client, unless that has given it up. mu is held.
+// lose removes a lost lock, and pushes the loss to its client, unless the client gave the lock up. mu is held.
 func (h *Hub) lose(l *holding, how string, script bool, by resp.Sender) {
 	h.holders.remove(l)
 	if !l.of.gaveUp(how, script, by) {
@@ -207,8 +207,8 @@ func (h *Hub) lose(l *holding, how string, script bool, by resp.Sender) {
 	}
 }
 
-// gaveUp reports whether a lock was given up by its holder: by whoever has compared its token, or by
-// this client in any way that LOCKS HISTORY calls released.
+// gaveUp reports whether the holder gave a lock up: its token was compared, or this client did it in any way that
+// LOCKS HISTORY calls released.
 func (s *session) gaveUp(how string, script bool, by resp.Sender) bool {
 	switch how {
 	case resp.LockReleased:
@@ -219,7 +219,7 @@ func (s *session) gaveUp(how string, script bool, by resp.Sender) bool {
 	return false
 }
 
-// pushToHolder pushes to the client that has a lock. mu is held.
+// pushToHolder pushes to the client that holds a lock. mu is held.
 func (h *Hub) pushToHolder(l *holding, kind string, what resp.Reply) {
 	form := resp.Push(
 		resp.Bulk(kind), resp.Bulk(l.key), resp.Bulk(l.token), resp.Int(int64(l.fence)), what,
@@ -231,8 +231,8 @@ func (h *Hub) pushToHolder(l *holding, kind string, what resp.Reply) {
 	}
 }
 
-// checkLeases asks the backend for the leases of which a third may be left, and warns their clients.
-// The janitor calls it, without a lock.
+// checkLeases gets from the backend the leases of which a third may be left, and warns their clients. The janitor
+// calls it, without a lock.
 func (h *Hub) checkLeases(b Backend, now time.Time) {
 	for {
 		due, asked := h.dueChecks(now)
@@ -250,7 +250,7 @@ func (h *Hub) checkLeases(b Backend, now time.Time) {
 	}
 }
 
-// dueChecks takes some of the holdings that are to be checked by now.
+// dueChecks takes up to leaseChecksAtOnceMax holdings whose check is due.
 func (h *Hub) dueChecks(now time.Time) (due []*holding, asked []resp.HeldLock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -266,7 +266,7 @@ func (h *Hub) dueChecks(now time.Time) (due []*holding, asked []resp.HeldLock) {
 	return due, asked
 }
 
-// takeLease takes what has become of a lease: the client gets a push about it, or it is checked again. mu is held.
+// takeLease handles the current state of a lease: it pushes to the client, or schedules the next check. mu is held.
 func (h *Hub) takeLease(l *holding, lease *resp.Lease) {
 	third := lease.LeaseMs / 3
 	switch {
@@ -306,22 +306,22 @@ func (h *holders) remove(l *holding) {
 	heap.Remove(&h.checks, l.place)
 }
 
-// checkIn has a lease checked after some time: not so soon that a clock which stands still makes
-// much work, and not so late that a lease which somebody has cut short is over long before.
+// checkIn schedules the check of a lease in ms milliseconds: not so soon that a clock which stands still causes much
+// work, and not so late that a shortened lease is long over.
 func (h *holders) checkIn(l *holding, ms, leaseMs int64) {
 	ms = min(max(ms, leaseMs/leaseChecksPerLease), leaseCheckEveryMax.Milliseconds())
 	l.check = l.of.srv.clock().Add(time.Duration(ms) * time.Millisecond)
 	heap.Fix(&h.checks, l.place)
 }
 
-// checkAll has all leases checked in the janitor's next round.
+// checkAll schedules the check of all leases for the janitor's next round.
 func (h *holders) checkAll() {
 	for _, l := range h.checks {
-		l.check = time.Time{} // which leaves a heap one
+		l.check = time.Time{} // equal times keep the heap valid
 	}
 }
 
-// checkQueue is a heap of holdings: the first is the one to be checked next.
+// checkQueue is a heap of holdings by the time of their checks.
 type checkQueue []*holding
 
 // Len implements heap.Interface.

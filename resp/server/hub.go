@@ -14,47 +14,46 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// Hub hands messages to the subscribers of this node, changes of keys to its clients that track,
-// losses of locks to those that held them, and settings to its server. The goroutine that applies the
-// log calls Publish, so Publish does bounded work and waits for nobody: what is for subscribers goes into
-// a queue (deliveries), from which another goroutine appends it to the outboxes of its receivers. A receiver
-// that has too much waiting is dropped.
+// Hub distributes messages to the subscribers of this node, changes of keys to its tracking clients, losses of locks
+// to their former holders, and settings to its server. The goroutine that applies the log calls Publish, so Publish
+// does bounded work and never blocks: messages for subscribers go into a queue (deliveries), from which another
+// goroutine appends them to the outboxes. A receiver whose outbox is too full is dropped.
 type Hub struct {
 	settings    settings
-	tracking    *track.Table // guarded by mu, but for InUse
-	holders     holders      // likewise
+	tracking    *track.Table // guarded by mu, except InUse
+	holders     holders      // guarded by mu, except inUse
 	subscribers atomic.Int64 // subscribed sessions: Publish reads it first
 	queue       *deliveries
 	matching    matching
 	server      atomic.Pointer[Server]
 
-	counting sync.Mutex // taken before mu: of many questions that list much, one waits for mu, and the log behind one
+	counting sync.Mutex // taken before mu: of many questions that list much, at most one competes with the log for mu
 	mu       sync.Mutex
 	users    userNews
 	channels topics
 	shards   topics
 	patterns
-	members  subscribers // who is subscribed to anything
+	members  subscribers // all sessions with subscriptions
 	monitors map[*session]struct{}
 	watched  atomic.Bool // there are monitors
 
 	answering *session  // the session whose followed request is being answered, with the lock held
-	delayed   []delayed // pushes to others, until the replies of that session are handed over
+	delayed   []delayed // pushes to others, until the replies of answering are handed over
 }
 
-// topics are the sessions subscribed to each name.
+// topics maps names to the sessions subscribed to them.
 type topics map[string]subscribers
 
-// subscribers are sessions, each with the number of the last parcel that had been published when it subscribed: what
-// was published before is not for it.
+// subscribers are sessions, each with the number of the last parcel published before it subscribed: it does not get
+// earlier messages.
 type subscribers map[*session]uint64
 
 type pattern struct {
-	number uint64 // patterns are in the order in which they came
+	number uint64 // patterns are ordered by their creation
 	glob   string
-	head   string // what every matching channel begins with: by it candidates are found
-	rest   string // of the pattern, behind the head
-	sum    string // by which nodes know that they have the same pattern
+	head   string // the prefix of all matching channels, by which candidates are found
+	rest   string // the pattern after the head
+	sum    string // hash by which nodes recognize equal patterns
 	subs   subscribers
 
 	run   uint64 // see matching
@@ -73,11 +72,11 @@ func newPattern(glob string) *pattern {
 	}
 }
 
-// patterns are those of all clients.
+// patterns are the patterns of all clients.
 type patterns struct {
 	byGlob map[string]*pattern
 	byHead map[string][]*pattern   // each in the order of numbers
-	lens   [patternHeadMax + 1]int // how many heads there are of each length
+	lens   [patternHeadMax + 1]int // number of heads of each length
 	last   uint64
 }
 
@@ -105,8 +104,8 @@ func (l *patterns) remove(p *pattern) {
 
 func comparePatterns(p, q *pattern) int { return cmp.Compare(p.number, q.number) }
 
-// candidates are the patterns whose heads a channel begins with, in any order: who matches them sorts them, without the
-// hub's lock.
+// candidates returns the patterns whose heads are prefixes of the channel, in any order: match sorts them, without
+// the hub's lock.
 func (l *patterns) candidates(channel string) (list []*pattern) {
 	for n := range min(len(l.lens), len(channel)+1) {
 		if l.lens[n] == 0 {
@@ -117,8 +116,7 @@ func (l *patterns) candidates(channel string) (list []*pattern) {
 	return list
 }
 
-// NewHub makes a hub. It may receive settings and messages before there is a
-// server to serve it.
+// NewHub returns a hub. It accepts settings and messages before it has a server.
 func NewHub() *Hub {
 	h := &Hub{channels: topics{}, shards: topics{}, members: subscribers{}, monitors: map[*session]struct{}{},
 		patterns: patterns{byGlob: map[string]*pattern{}, byHead: map[string][]*pattern{}},
@@ -132,9 +130,9 @@ func NewHub() *Hub {
 // Listening reports whether there are subscribers, or clients that track keys.
 func (h *Hub) Listening() bool { return h.subscribers.Load() > 0 || h.tracking.InUse() }
 
-// DropSubscribers closes every subscribed connection, because it may have missed messages: its
-// client then subscribes again, and reads again. Clients that track are told that any key may have
-// changed; the leases of all holders of locks are checked.
+// DropSubscribers closes every subscribed connection, because it may have missed messages: its client then subscribes
+// and reads again. Tracking clients are told that any key may have changed; the leases of all holders of locks are
+// checked.
 func (h *Hub) DropSubscribers(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,7 +142,7 @@ func (h *Hub) DropSubscribers(why string) {
 	h.dropMembers(h.queue.last()+1, stats.DropUnsure, why)
 }
 
-// dropMembers drops all who subscribed before a parcel was added. mu is held.
+// dropMembers drops the sessions that subscribed before the parcel of this number was added. mu is held.
 func (h *Hub) dropMembers(number uint64, reason stats.DropReason, why string) {
 	for s, since := range h.members {
 		if since < number {
@@ -153,8 +151,8 @@ func (h *Hub) dropMembers(number uint64, reason stats.DropReason, why string) {
 	}
 }
 
-// drop closes a session that cannot have all its messages. Later the session leaves the hub by
-// itself, and logs why. mu is held.
+// drop closes a session that cannot get all its messages. The session then leaves the hub by itself, and logs why. mu
+// is held.
 func (h *Hub) drop(s *session, reason stats.DropReason, why string) {
 	if s.dropped {
 		return
@@ -164,28 +162,28 @@ func (h *Hub) drop(s *session, reason stats.DropReason, why string) {
 	s.kill()
 }
 
-// whyDropped is why a session was dropped, "" if it was not.
+// whyDropped returns why a session was dropped, "" if it was not.
 func (h *Hub) whyDropped(s *session) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return s.droppedWhy
 }
 
-// publishChanges sends invalidations for what an entry has changed.
+// publishChanges sends invalidations for the changes of an entry.
 func (h *Hub) publishChanges(m *resp.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tracking.Publish(m)
 }
 
-// delayed is a push that waits until the session that is being answered has its replies.
+// delayed is a push that waits until the session being answered has its replies.
 type delayed struct {
 	to   *session
 	form []byte
 }
 
-// push sends a push to a session. The session that is being answered gets it behind its replies so
-// far; others get theirs when those replies are handed over. mu is held.
+// push sends a push to a session. The session being answered gets it after its replies so far; others get theirs when
+// those replies are handed over. mu is held.
 func (h *Hub) push(to *session, form []byte) {
 	switch {
 	case to.dropped:
@@ -198,7 +196,7 @@ func (h *Hub) push(to *session, form []byte) {
 	}
 }
 
-// send sends a push to a session: behind the messages that are on their way, if it subscribes. mu is held.
+// send sends a push to a session: after the messages on their way to it, if it subscribes. mu is held.
 func (h *Hub) send(to *session, form []byte, lim wire.PushLimit) {
 	_, subscribes := h.members[to]
 	if (subscribes || to.underway.Load() > 0) && h.joins(parcel{to: to, form: form, bytes: len(form)}) {
@@ -207,30 +205,30 @@ func (h *Hub) send(to *session, form []byte, lim wire.PushLimit) {
 	h.sendNow(to, form, lim)
 }
 
-// sendNow appends a push to the outbox of a session, and drops the session if too much waits there.
-// mu is held.
+// sendNow appends a push to the outbox of a session, and drops the session if its outbox is full. mu is held.
 func (h *Hub) sendNow(to *session, form []byte, lim wire.PushLimit) {
 	if !to.dropped && !to.out.Push(form, lim) {
 		h.drop(to, stats.DropSlow, "its output buffer is full")
 	}
 }
 
-// holdPushes has what is pushed to a session from now on wait for the reply to a command that has waited: behind the messages
-// that are on their way, if it subscribes. The goroutine that applies calls it, without the lock.
+// holdPushes delays later pushes to a session until the reply to its blocking command: the hold takes its place after
+// the messages on their way, if the session subscribes. The goroutine that applies calls it, without the lock.
 func (h *Hub) holdPushes(to *session, subscribes bool) {
 	if !subscribes || !h.joins(parcel{to: to, turn: turnHold}) {
 		to.out.Hold()
 	}
 }
 
-// resumePushes ends a hold with that reply, or with none. It is called without the lock, by any goroutine.
+// resumePushes ends a hold, with the reply or, if form is empty, without. It is called without the lock, by any
+// goroutine.
 func (h *Hub) resumePushes(to *session, form []byte, subscribes bool) {
 	if !subscribes || !h.joins(parcel{to: to, turn: turnResume, form: form, bytes: len(form)}) {
 		to.out.Resume(form)
 	}
 }
 
-// joins adds a parcel for one session if others are on their way, and reports whether it has.
+// joins adds a parcel for one session if others are on their way, and reports whether it did.
 func (h *Hub) joins(p parcel) bool {
 	p.to.underway.Add(1)
 	if h.queue.join(p) {
@@ -240,15 +238,15 @@ func (h *Hub) joins(p parcel) bool {
 	return false
 }
 
-// settle waits until what was published before is in the outbox of a session that subscribes: the next reply comes
-// behind that.
+// settle waits until the outbox of a session that subscribes has all messages published before: the next reply
+// follows them.
 func (s *session) settle() {
 	if s.subscribed() || s.underway.Load() > 0 {
 		s.srv.hub.queue.wait()
 	}
 }
 
-// endAnswer sends the pushes that had to wait. mu is held.
+// endAnswer sends the delayed pushes. mu is held.
 func (h *Hub) endAnswer() {
 	h.answering = nil
 	for _, d := range h.delayed {
@@ -288,13 +286,13 @@ func (t topics) remove(name string, s *session) {
 	}
 }
 
-// names lists the channels that match. It calls pause now and then, which may let others change the topics: what it
-// lists then are the channels that had subscribers all the time, and some of those that had them a part of it.
+// names lists the channels that match. It calls pause now and then, during which the topics may change: the result
+// has every channel with subscribers throughout, and some of those with subscribers part of the time.
 func (t topics) names(matching string, left *int, pause func()) resp.Reply {
 	size, next := 0, *left-listedAtOnce
 	var names []string
 	for name := range t {
-		*left-- // to look at it at all
+		*left-- // the cost of looking at a name
 		if resp.Glob(matching, name, left) {
 			names = append(names, name)
 			size += len(name)
@@ -312,7 +310,7 @@ func (t topics) names(matching string, left *int, pause func()) resp.Reply {
 	return resp.Bulks(names...)
 }
 
-// counts are the subscribers of each name.
+// counts returns the number of subscribers of each name.
 func (t topics) counts(names resp.Args) resp.Reply {
 	counts := make([]resp.Reply, len(names))
 	for i, name := range names {

@@ -10,7 +10,7 @@ import (
 	"lockd/resp/server/stats"
 )
 
-// Info reports the sections of INFO that are about this process and its clients.
+// Info returns the sections of INFO on this process and its clients.
 func (s *Server) Info() []resp.Section {
 	figures := s.index.figures
 	return []resp.Section{s.infoServer(), s.infoClients(), s.infoMemory(), s.infoStats(), stats.CPUSection(),
@@ -47,7 +47,7 @@ func (s *Server) infoServer() resp.Section {
 	return resp.Section{Name: "Server", Fields: l}
 }
 
-// census is what the clients do at the moment.
+// census counts the clients by what they are doing, and their buffers.
 type census struct {
 	clients, limit                           int64
 	executing, blocked, subscribed, tracking int64
@@ -93,7 +93,7 @@ func (s *Server) infoClients() resp.Section {
 	return resp.Section{Name: "Clients", Fields: l}
 }
 
-// Metrics are the figures of INFO, for those who watch the node from outside.
+// Metrics returns the figures of INFO as metrics, for monitoring.
 func (s *Server) Metrics() []resp.Metric {
 	n := s.census()
 	doing := resp.Metric{

@@ -6,16 +6,15 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// The janitor is one goroutine that checks all sessions a few times a second, which
-// would otherwise cost each connection a goroutine or a timer:
+// The janitor is one goroutine that checks all sessions a few times a second, which saves a goroutine or a timer for
+// each connection:
 //
-//   - A session that has run for a whole round may be waiting in the backend. Its
-//     goroutine does not read, so it does not see that its client has hung up: the
-//     janitor asks the kernel, and ends the session's context. Invalidations of a client
-//     that tracks wait for the reply; the janitor sends those that need not wait.
-//   - A session that has been writing for a whole round has a client that does not
-//     read: its write is interrupted, and goes on beside the reading (see outbox).
-//   - A client that has been silent for longer than the setting timeout is closed.
+//   - A session that has run for a whole round may be waiting in the backend. Its goroutine does not read, so it cannot
+//     see that its client has hung up: the janitor asks the kernel, and ends the session's context. Invalidations of a
+//     tracking client wait for the reply; the janitor sends those that need not wait.
+//   - A session that has been writing for a whole round has a client that does not read: the janitor interrupts the
+//     write, which then continues in parallel to reading (see wire.Outbox).
+//   - A client that has been silent for longer than the setting timeout is disconnected.
 //   - A table of tracked keys whose limit was lowered shrinks.
 //   - A client whose lock has a third of its lease left gets a push.
 
@@ -68,7 +67,7 @@ func (s *Server) round() {
 			}
 		case phaseRunning:
 			if (stands || c.waiter.Load() != nil) && wire.HungUp(c.conn) {
-				c.cancel() // soon: what is popped for a client that is gone is lost
+				c.cancel() // soon: elements popped for a disconnected client are lost
 			}
 			if stands && c.trackFlags.Load() != 0 {
 				s.hub.sendEarly(c)

@@ -8,25 +8,25 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// Limits of what one client may make the server hold or do. Those that are
-// settings can be changed by CONFIG SET; the others are fixed.
+// Limits on what one client may make the server hold or do. CONFIG SET can change those that are settings; the others
+// are fixed.
 const (
 	bulkBytesMaxDefault     = 8 << 20   // one argument: setting proto-max-bulk-len
 	queryBytesMaxDefault    = 64 << 20  // one command as sent: setting client-query-buffer-limit
 	transactionCmdsMax      = 1 << 16   // commands queued by MULTI
 	transactionBytesMax     = 12 << 20  // bytes queued by MULTI: they must fit one entry of the log
-	transactionWorkMax      = 16 << 20  // bytes that the connection's commands in a transaction answer, and what takes as long
+	transactionWorkMax      = 16 << 20  // bytes that the connection's commands in a transaction answer, plus work
 	heldBytesMax            = 64 << 20  // subscriptions, queued commands, watched keys, prefixes to track
-	heldBytesOfAllMax       = 512 << 20 // the same of all clients
+	heldBytesOfAllMax       = 512 << 20 // of all clients together
 	watchedKeysMax          = 1 << 16   // keys watched by one client
 	watchedBytesMax         = 16 << 20  // bytes of those keys
 	subscriptionsMax        = 1 << 17   // channels, patterns and shard channels of one client
 	channelBytesMax         = 64 << 10  // name of a channel to subscribe to
 	patternBytesMax         = 4 << 10   // pattern to subscribe to
-	patternHeadMax          = 64        // bytes of it that are compared before it is matched
+	patternHeadMax          = 64        // bytes of its literal prefix that are looked up before matching
 	patternsMax             = 1 << 13   // distinct patterns of all clients
-	patternSumBytes         = 16        // of the sum by which nodes compare patterns
-	countRoundBytesMax      = 1 << 20   // channels of messages in one question to other nodes, if they are of several sessions
+	patternSumBytes         = 16        // of the hash by which nodes compare patterns
+	countRoundBytesMax      = 1 << 20   // channels in one question to other nodes that serves several sessions
 	countedNamesMax         = 1 << 16   // channels of one PUBSUB NUMSUB
 	countedBytesMax         = 16 << 20  // bytes of their names
 	listedAtOnce            = 1 << 16   // steps of listing channels before others may use the hub
@@ -37,10 +37,10 @@ const (
 	followedReadsMax        = 1 << 16   // keys that one request of a client that tracks reads
 	shrinksMax              = 128       // steps, in a round of the janitor, by which the table of tracked keys shrinks
 	heldLocksMax            = 1 << 10   // locks of one client about which it gets pushes
-	heldLocksOfAllMax       = 1 << 17   // the same of all clients
-	leaseChecksAtOnceMax    = 1 << 10   // leases that the backend is asked for at once
-	leaseChecksPerLease     = 32        // how often one is asked for at most
-	loggedNameBytesMax      = 128       // of them, in the log
+	heldLocksOfAllMax       = 1 << 17   // of all clients together
+	leaseChecksAtOnceMax    = 1 << 10   // leases in one query of the backend
+	leaseChecksPerLease     = 32        // queries for one lease, at most
+	loggedNameBytesMax      = 128       // of a client's name, in the log
 	clientNameBytesMax      = 4 << 10   // CLIENT SETNAME, SETINFO
 	clientsMaxDefault       = 10000     // setting maxclients
 	pushBytesHardDefault    = 32 << 20  // setting client-output-buffer-limit pubsub
@@ -52,23 +52,23 @@ const (
 	slowlogMicrosDefault    = 10000     // setting slowlog-log-slower-than
 	globStepsMax            = 1 << 14   // comparisons, 3 to 10 ns each, of one pattern with one name
 	globStepsPerMessageMax  = 1 << 17   // of all patterns with the channel of a message
-	globStepsPerPattern     = 4         // what it takes to look at a pattern at all
+	globStepsPerPattern     = 4         // the cost of looking at a pattern
 	globStepsPerListMax     = 1 << 22   // of one pattern with all channels
-	globStepsBehindMax      = 1 << 26   // of all patterns since no message waited, some 0.5 s
-	deliveriesMax           = 1 << 19   // messages that wait to be handed to subscribers
+	globStepsBehindMax      = 1 << 26   // of all patterns since the queue was last empty, some 0.5 s
+	deliveriesMax           = 1 << 19   // messages waiting for delivery to subscribers
 	deliveryBytesMax        = 256 << 20 // their bytes
 	deliveriesAtOnce        = 256       // subscribers that get a message before others may use the hub
 	keepAliveSecondsDefault = 300       // setting tcp-keepalive
 )
 
-// What commands of the connection look at without answering it, for transactionWorkMax.
+// Work of the connection's commands beside their answers, for transactionWorkMax.
 const (
 	workPerClient = 16 // of CLIENT LIST
 	workPerRow    = 64 // of COMMAND LIST
 	workPerPrefix = 16 // of CLIENT TRACKING
 )
 
-// A run is bounded like what is taken of the input at once.
+// A run is bounded like one read of the input.
 const (
 	pipelineCmdsMax  = wire.PipelineCmdsMax  // commands of one run, which is one Request
 	pipelineBytesMax = wire.PipelineBytesMax // bytes of one run, but for its last command
@@ -76,30 +76,29 @@ const (
 
 // Sizes that trade memory for system calls.
 const (
-	outputKeep = 64 << 10 // a larger buffer of replies is given back once they are written
-	flushBytes = 64 << 10 // replies are written when so many wait, also inside a pipeline
+	outputKeep = 64 << 10 // a larger buffer of replies is freed once they are written
+	flushBytes = 64 << 10 // replies are written when this many bytes wait, also inside a pipeline
 )
 
-// Times of the shell around the sessions.
+// Times of the code around the sessions.
 const (
 	janitorEvery       = 50 * time.Millisecond  // see janitor.go
-	leaseCheckEveryMax = 10 * time.Second       // how long the lease of a client's lock is not asked for at most
+	leaseCheckEveryMax = 10 * time.Second       // longest interval between checks of the lease of a client's lock
 	lingerMax          = 200 * time.Millisecond // how long a closing connection waits for its client to close
-	lingerBytes        = 1 << 20                // and how much of what it still sends is read
-	cutOffMax          = time.Second            // how long Shutdown waits for the sessions that it has cut off
-	countStaleMax      = 100 * time.Millisecond // age of a count of receivers at which it is taken again
+	lingerBytes        = 1 << 20                // and how many of the bytes it still sends are read
+	cutOffMax          = time.Second            // how long Shutdown waits for sessions after cutting them off
+	countStaleMax      = 100 * time.Millisecond // age at which a count of receivers is taken again
 	acceptBackoff      = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
 )
 
-// held counts what a client makes the node keep between its commands, with what it takes to
-// keep it: subscriptions, the commands queued by MULTI, watched keys, prefixes to track. Only the client's session
-// changes it.
+// held counts the memory that a client occupies between its commands: subscriptions, the commands queued by MULTI,
+// watched keys, prefixes to track, each with its overhead. Only the client's session changes it.
 type held struct {
 	bytes atomic.Int64
 	ofAll *atomic.Int64 // of all clients of the server
 }
 
-// What it takes to keep them, beside their bytes.
+// The overhead of each, in bytes beside its text.
 const (
 	heldPerSubscription = 256
 	heldPerCommand      = 64
@@ -111,7 +110,7 @@ const (
 const errHeld = "ERR this would take too much memory: subscriptions, queued commands, watched keys and prefixes " +
 	"to track may take 64 MiB of a client and 512 MiB of all"
 
-// hold counts what is to be kept, if there is room for it.
+// hold adds bytes if there is room for them, and reports whether there was.
 func (h *held) hold(bytes int) bool {
 	n := int64(bytes)
 	if h.bytes.Load()+n > heldBytesMax {
@@ -125,25 +124,25 @@ func (h *held) hold(bytes int) bool {
 	return true
 }
 
-// letGo takes back what hold has counted.
+// letGo takes back bytes that hold has added.
 func (h *held) letGo(bytes int) {
 	h.bytes.Add(-int64(bytes))
 	h.ofAll.Add(-int64(bytes))
 }
 
-// Seats are the connections for which a process has file descriptors. The servers of a
-// process share them, whatever maxclients says: what the log, snapshots and peers need is
-// left to them. Its methods may be called concurrently; a nil Seats has no bound.
+// Seats are the connections for which a process has file descriptors. The servers of a process share them, whatever
+// maxclients says, so that descriptors remain for the log, snapshots and peers. Its methods are safe for concurrent
+// use; a nil Seats has no bound.
 type Seats struct {
 	most  func() int64
 	taken atomic.Int64
 }
 
-// NewSeats makes seats for as many connections as most says, which is asked for each of
-// them, from several goroutines: the limit of a process can change while it runs.
+// NewSeats returns seats for most() connections. most is called for each connection, from several goroutines: the
+// limit of a process can change while it runs.
 func NewSeats(most func() int64) *Seats { return &Seats{most: most} }
 
-// Max is how many there are now. More may be taken, if there were more before.
+// Max returns the number of seats at present. More may be taken, if the number was higher before.
 func (s *Seats) Max() int64 {
 	if s == nil {
 		return math.MaxInt64

@@ -7,8 +7,8 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// serve is the session's goroutine: it reads what has arrived, runs it and writes the replies, until
-// the client goes, QUIT, or Shutdown.
+// serve is the session's goroutine: it reads, runs commands and writes replies, until the client disconnects, QUIT,
+// or Shutdown.
 func (s *session) serve() {
 	defer s.end()
 	for !s.closing {
@@ -22,7 +22,7 @@ func (s *session) serve() {
 			if s.srv.draining.Load() {
 				break
 			}
-			s.out.Finish(wallClock().Add(lingerMax)) // it may have closed one direction only
+			s.out.Finish(wallClock().Add(lingerMax)) // the client may have closed only its sending direction
 			return
 		}
 		s.srv.stats.InputBytes.Add(int64(n))
@@ -30,7 +30,7 @@ func (s *session) serve() {
 		s.activeAt.Store(s.srv.ticks.Load())
 		s.inputBytes.Store(int64(s.in.Pending()))
 		if s.process(); s.closing {
-			s.leaveHub() // it may linger; who has the answer to QUIT counts on being forgotten
+			s.leaveHub() // it may linger, and a client that has the answer to QUIT expects to be gone
 		}
 		s.inputBytes.Store(int64(s.in.Pending()))
 		if s.flushAll() != nil {
@@ -52,7 +52,7 @@ func (s *session) process() {
 				s.run = make([]resp.Cmd, 0, len(cmds)-i)
 			}
 			if s.handle(args); s.closing {
-				return // what is pipelined after QUIT is not run
+				return // commands pipelined after QUIT do not run
 			}
 		}
 		s.endRun()
@@ -77,8 +77,8 @@ func (s *session) handle(args resp.Args) {
 	s.flushFull()
 }
 
-// dispatch passes a command through Redis's gates, in Redis's order (processCommand of
-// server.c), and runs it or puts it where it waits. It returns the command, nil if there is none.
+// dispatch passes a command through Redis's gates, in Redis's order (processCommand of server.c), and runs or queues
+// it. It returns the command, nil if there is none.
 func (s *session) dispatch(args resp.Args) *command {
 	s.settle()
 	c, fail := s.srv.index.find(args)
@@ -93,7 +93,7 @@ func (s *session) dispatch(args resp.Args) *command {
 		return c
 	}
 	switch {
-	case !s.waitOutPause(c): // its client has gone
+	case !s.waitOutPause(c): // its client has disconnected
 	case s.tx != nil && (c.act == nil || !c.act.unqueued):
 		if why := s.queue(c, args); why != "" {
 			s.refuseCommand(c, why)
@@ -110,7 +110,7 @@ func (s *session) dispatch(args resp.Args) *command {
 	return c
 }
 
-// forbids says why the session's state does not allow a command; "": it does.
+// forbids returns the error if the session's state does not allow a command; "": it does.
 func (s *session) forbids(c *command, args resp.Args) (why string) {
 	if why = s.refreshUsers(c); why != "" {
 		return why
@@ -139,8 +139,7 @@ func (s *session) forbids(c *command, args resp.Args) (why string) {
 	return ""
 }
 
-// crossProtocol ends a connection on which a browser speaks HTTP: somebody may be
-// making it send commands.
+// crossProtocol ends a connection on which a browser speaks HTTP: a web page may be making it send commands.
 func (s *session) crossProtocol(name string) {
 	if resp.Is(name, "POST") || resp.Is(name, "HOST:") {
 		s.srv.log.Warn("possible cross-protocol attack: connection closed", "client", s.id, "addr", s.addr)
@@ -149,8 +148,7 @@ func (s *session) crossProtocol(name string) {
 	}
 }
 
-// refuse answers a command that was not run. It spoils an open transaction, or ends it
-// if the command is EXEC.
+// refuse answers a command that was not run. It spoils an open transaction, or ends it if the command is EXEC.
 func (s *session) refuse(name string, fail resp.Reply) {
 	s.endRun()
 	if resp.Is(name, "EXEC") {
@@ -173,7 +171,7 @@ func (s *session) refuseCommand(c *command, why string) {
 func (s *session) runOwn(c *command, args resp.Args) {
 	start := s.srv.clock()
 	if c.act.tracks {
-		s.srv.backend.Await(s.ctx, s.track.Seen()) // what the client knows already is not told in its new mode
+		s.srv.backend.Await(s.ctx, s.track.Seen()) // the new mode does not repeat changes that the client knows already
 	}
 	var r resp.Reply
 	if c.act.hubLocked {
@@ -208,9 +206,8 @@ func (s *session) runLocked(c *command, args resp.Args) resp.Reply {
 
 func (s *session) runHubLocked(c *command, args resp.Args) resp.Reply { return c.act.run(s, args) }
 
-// linger closes in order: everything is written, and the client has a moment to
-// read it. A socket closed over unread input would be reset, and the last replies
-// could be lost.
+// linger closes in order: all replies are written, and the client has a moment to read them. A socket closed over
+// unread input would be reset, and the last replies could be lost.
 func (s *session) linger() {
 	if s.flush() != nil {
 		return
@@ -232,14 +229,14 @@ func (s *session) linger() {
 	}
 }
 
-// leaveHub ends what the session is told of. It may be called twice.
+// leaveHub ends all subscriptions, tracking and pushes of the session. It may be called twice.
 func (s *session) leaveHub() {
 	s.subs.leaveAll(s)
 	s.srv.hub.forget(s)
 	s.trackFlags.Store(0)
 }
 
-// end lets go of everything the session holds.
+// end frees everything that the session holds.
 func (s *session) end() {
 	s.leaveHub()
 	if why := s.srv.hub.whyDropped(s); why != "" {

@@ -10,18 +10,18 @@ import (
 	"lockd/resp"
 )
 
-// Subscribers and clients are each node's own, and no part of the log. What is asked about those of the whole cluster
-// is asked of every node when it is asked here, so the answer is not older than the question: of two clients that have
-// subscribed to a channel, at two nodes, and ask who has, one at least sees the other.
+// Subscribers and clients belong to their nodes, not to the log. A question about those of the whole cluster goes to
+// every node at the time it is asked here, so that the answer is never older than the question: of two clients that
+// subscribe to a channel at two nodes and then count its subscribers, at least one sees the other.
 
 // The questions of servers to each other. They are answered in answers.go.
 const (
 	askReceivers     = "receivers"     // of messages, each a letter for its kind and its channel: how many
 	askNumSub        = "numsub"        // channels: how many subscribers each has
-	askShardNumSub   = "shardnumsub"   // likewise of shard channels
+	askShardNumSub   = "shardnumsub"   // shard channels: how many subscribers each has
 	askChannels      = "channels"      // a pattern: the channels with subscribers
-	askShardChannels = "shardchannels" // likewise
-	askPatterns      = "patterns"      // sums of the patterns with subscribers
+	askShardChannels = "shardchannels" // a pattern: the shard channels with subscribers
+	askPatterns      = "patterns"      // hashes of the patterns with subscribers
 	askKill          = "kill"          // a killFilter: how many clients were closed
 	askUnblock       = "unblock"       // a client's id and a reason: 1 if it was unblocked
 	askPing          = "PING"          // whether the node answers
@@ -33,7 +33,8 @@ const (
 	askShard   = "s"
 )
 
-// errLockedCount answers PUBSUB in a transaction that subscribes: nobody can be asked between its subscriptions.
+// errLockedCount answers PUBSUB in a transaction that subscribes: other nodes cannot be asked between its
+// subscriptions.
 const errLockedCount = "ERR PUBSUB cannot count the whole cluster in a transaction that subscribes or unsubscribes: " +
 	"send it after EXEC"
 
@@ -42,7 +43,7 @@ func (s *session) countsAll() bool {
 	return *s.srv.own[pubsubCount].value.Load() == CountCluster && s.srv.backend.Members() > 0
 }
 
-// askEverybody has this server and, if they count, those of the other nodes answer a question about subscribers.
+// askEverybody asks this server and, if they count, those of the other nodes a question about subscribers.
 func (s *session) askEverybody(question resp.Args) ([]resp.Reply, error) {
 	h := s.srv.hub
 	if s.underHub {
@@ -74,7 +75,7 @@ func firstError(answers ...resp.Reply) ([]resp.Reply, error) {
 	return answers, nil
 }
 
-// askUnion returns what everybody's answers list, sorted, each text once.
+// askUnion returns the sorted union of the lists that all nodes answer.
 func (s *session) askUnion(question ...string) ([]string, error) {
 	answers, err := s.askEverybody(question)
 	if err != nil {
@@ -89,7 +90,7 @@ func (s *session) askUnion(question ...string) ([]string, error) {
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
-// addUp adds the numbers of answers, each of which lists n. One that does not counts for nothing.
+// addUp adds up answers, each a list of n numbers. An answer of another shape is ignored.
 func addUp(answers []resp.Reply, n int) []int64 {
 	sums := make([]int64, n)
 	for _, a := range answers {
@@ -116,8 +117,8 @@ func (h *Hub) answerCount(question resp.Args) resp.Reply {
 	})
 }
 
-// about answers a question about this node's subscribers, in so many steps of matching at most. mu is held; pause lets
-// others have it.
+// about answers a question about this node's subscribers; left bounds the steps of matching. mu is held; pause
+// releases it for a moment.
 func (h *Hub) about(question resp.Args, left *int, pause func()) resp.Reply {
 	switch {
 	case question[0] == askNumSub:
@@ -138,21 +139,21 @@ func (h *Hub) about(question resp.Args, left *int, pause func()) resp.Reply {
 	return resp.Err(errQuestion)
 }
 
-// errQuestion answers what is none of the questions.
+// errQuestion answers an unknown question.
 const errQuestion = "ERR this node does not know the question"
 
-// counting is a request with PUBLISH in it, on its way to the backend. The other nodes are asked meanwhile how many
+// counting is a request that publishes, on its way to the backend. Meanwhile the other nodes are asked how many
 // receivers they have.
 type counting struct {
-	at       []int     // the commands
-	messages resp.Args // of each, as askReceivers names it
+	at       []int     // indices of the commands that publish
+	messages resp.Args // their messages, as askReceivers names them
 	round    *countRound
-	from     int       // where its messages are in the question of the round
-	began    time.Time // when they were asked
+	from     int       // index of the first message in the question of the round
+	began    time.Time // when the question was asked
 }
 
-// beginCount begins to count the receivers of what a request publishes; nil if it publishes nothing. endCount has to
-// follow.
+// beginCount begins to count the receivers of the messages that a request publishes; nil if there are none. endCount
+// has to follow.
 func (s *session) beginCount(cmds []resp.Cmd) *counting {
 	var c *counting
 	for i, cmd := range cmds {
@@ -174,7 +175,7 @@ func (s *session) beginCount(cmds []resp.Cmd) *counting {
 	return c
 }
 
-// ask asks the other nodes, if they count.
+// ask asks the other nodes, if their subscribers count.
 func (c *counting) ask(s *session) {
 	if c.round = nil; s.countsAll() {
 		c.began = s.srv.clock()
@@ -182,9 +183,9 @@ func (c *counting) ask(s *session) {
 	}
 }
 
-// endCount puts the receivers into the replies of PUBLISH and SPUBLISH: the subscribers of this node once the messages
-// are in the log, and those of the others at a moment since they came. If that is long ago, they are asked again. It
-// waits for the others, and takes the hub's lock.
+// endCount puts the number of receivers into the replies of PUBLISH and SPUBLISH: the subscribers of this node once
+// the messages are in the log, plus those of the other nodes at a moment since beginCount. If that is long ago, they
+// are asked again. It waits for the other nodes, and takes the hub's lock.
 func (s *session) endCount(c *counting, res resp.Result) {
 	if c == nil {
 		return
@@ -211,7 +212,7 @@ func (s *session) endCount(c *counting, res resp.Result) {
 	}
 }
 
-// receiversOf counts the receivers of a message, as askReceivers names it, on this node.
+// receiversOf counts the receivers on this node of a message, as askReceivers names it.
 func (h *Hub) receiversOf(message string) int64 {
 	if message == "" {
 		return 0
@@ -219,23 +220,23 @@ func (h *Hub) receiversOf(message string) int64 {
 	return h.receivers(message[1:], message[:1] == askShard)
 }
 
-// countRound is one question about the receivers of messages of several sessions.
+// countRound is one question about the receivers of messages, shared by several sessions.
 type countRound struct {
 	question resp.Args
 	size     int // bytes of it
 	answers  []resp.Reply
-	done     chan struct{} // closed when the answers are there
+	done     chan struct{} // closed when the answers have arrived
 }
 
-// countRounds asks one question at a time: what comes meanwhile waits for the next one, which is sent after it came.
+// countRounds asks one question at a time: messages that arrive meanwhile go into the next one.
 type countRounds struct {
 	mu      sync.Mutex
-	next    *countRound // nil: nobody waits
+	next    *countRound // nil: no session waits
 	running bool
 }
 
-// joinRound puts messages into the next question, and returns where they begin in its answers. What has no room in that
-// is a question of its own.
+// joinRound adds messages to the next question, and returns their index in its answers. Messages without room in it
+// become a question of their own.
 func (s *Server) joinRound(messages resp.Args) (r *countRound, from int) {
 	size := 0
 	for _, m := range messages {
@@ -265,7 +266,7 @@ func newRound(messages resp.Args, size int) *countRound {
 	return &countRound{question: append(resp.Args{askReceivers}, messages...), size: size, done: make(chan struct{})}
 }
 
-// runRounds asks until nobody waits.
+// runRounds asks until no session waits.
 func (s *Server) runRounds() {
 	for {
 		s.rounds.mu.Lock()
@@ -279,7 +280,7 @@ func (s *Server) runRounds() {
 	}
 }
 
-// askRound asks the other nodes. One that did not answer the last question is not waited for.
+// askRound asks the other nodes. It does not wait for a node that did not answer the last question.
 func (s *Server) askRound(r *countRound) {
 	r.answers, _ = s.backend.Ask(context.Background(), resp.Inquiry{Args: r.question, Brief: true})
 	close(r.done)

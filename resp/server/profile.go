@@ -26,8 +26,8 @@ var (
 	}
 )
 
-// families are the connection's commands, each from its conn_*.go. What clientRows has of tracking
-// and pauses stands with these.
+// families are the connection's commands, each family from its conn_*.go. clientRows includes those of tracking and
+// pauses.
 func families() [][]row {
 	return [][]row{connectionRows(), clientRows(), commandRows(), pubsubRows(), multiRows(),
 		configRows(), aclRows(), slowlogRows(), latencyRows(), monitorRows()}
@@ -35,7 +35,7 @@ func families() [][]row {
 
 func (p *Profile) table() *resp.Table[action] { return resp.NewTable(p.rows()...) }
 
-// sentinelRows keeps of families what a sentinel's clients find.
+// sentinelRows keeps the rows that a sentinel's clients have.
 func sentinelRows(families [][]row) [][]row {
 	for i := range families {
 		families[i] = slices.DeleteFunc(families[i], func(r row) bool { return !r.Run.onSentinel })

@@ -6,14 +6,14 @@ import (
 	"lockd/resp"
 )
 
-// deliveries are the messages on their way to this node's subscribers, in the order of the log. The goroutine that
-// applies the log adds them and goes on; another one, which runs while there are any, hands them out. So nobody's
-// writes wait while this node finds out who gets a message.
+// deliveries is the queue of messages for this node's subscribers, in the order of the log. The goroutine that
+// applies the log adds them and goes on; another one, which runs while the queue is not empty, delivers them. So no
+// write waits while this node finds out which sessions get a message.
 //
-// What else is pushed to a session that subscribes, and the reply to a command of it that has waited, joins the
-// messages: the session gets all of it in one order.
+// Other pushes to a session that subscribes, and replies to its blocking commands, join the queue: the session gets
+// all of them in one order.
 type deliveries struct {
-	handOut func() // takes what there is by next, until that has nothing more
+	handOut func() // takes parcels by next until the queue is empty
 
 	mu      sync.Mutex
 	passed  sync.Cond // done has risen
@@ -26,8 +26,8 @@ type deliveries struct {
 	running bool
 }
 
-// parcel is one of these: messages of an entry; a push, or a reply, to one session; the notice that subscribers have
-// missed messages.
+// parcel is an element of the queue: the messages of an entry; a push, or a reply, to one session; or the notice that
+// subscribers have missed messages.
 type parcel struct {
 	number uint64
 	msgs   []resp.Message
@@ -38,16 +38,16 @@ type parcel struct {
 	missed bool
 }
 
-// turn is what a parcel to one session does.
+// turn is the effect of a parcel for one session.
 type turn uint8
 
 const (
-	turnPush   turn = iota // form is pushed
-	turnHold               // what is pushed from now on waits for a reply
-	turnResume             // form is that reply; if it is empty, none comes
+	turnPush   turn = iota // push form
+	turnHold               // later pushes wait for a reply
+	turnResume             // form is that reply; if it is empty, there is none
 )
 
-// parcelOf are messages, with their bytes.
+// parcelOf makes a parcel of messages.
 func parcelOf(msgs []resp.Message) parcel {
 	p := parcel{msgs: msgs}
 	for i := range msgs {
@@ -56,7 +56,7 @@ func parcelOf(msgs []resp.Message) parcel {
 	return p
 }
 
-// size is how many messages it counts for.
+// size returns the number of messages that the parcel counts as.
 func (p *parcel) size() int { return max(1, len(p.msgs)) }
 
 func newDeliveries(handOut func()) *deliveries {
@@ -72,7 +72,7 @@ func (q *deliveries) add(p parcel) {
 	q.put(p)
 }
 
-// join adds a parcel if others are on their way, and reports whether it has.
+// join adds a parcel if others are waiting, and reports whether it did.
 func (q *deliveries) join(p parcel) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -83,7 +83,7 @@ func (q *deliveries) join(p parcel) bool {
 	return on
 }
 
-// put adds a parcel. Beyond its limits the queue skips what waits in it, and notes that subscribers miss that.
+// put adds a parcel. Beyond its limits the queue skips the waiting parcels, and records that subscribers miss them.
 func (q *deliveries) put(p parcel) {
 	if q.size+p.size() > deliveriesMax || q.bytes+p.bytes > deliveryBytesMax {
 		q.skipAll()
@@ -106,7 +106,7 @@ func (q *deliveries) append(p parcel) {
 	}
 }
 
-// skip skips all that waits: whoever would get it is gone.
+// skip skips all waiting parcels: their receivers have been dropped.
 func (q *deliveries) skip() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -115,15 +115,15 @@ func (q *deliveries) skip() {
 
 func (q *deliveries) skipAll() { q.skipped, q.size, q.bytes = q.added, 0, 0 }
 
-// last is the number of the parcel that was added last.
+// last returns the number of the parcel added last.
 func (q *deliveries) last() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.added
 }
 
-// next takes the next parcel, once the one before was handed out. skipped says that it is not to be delivered. Without
-// one the queue has come to an end, and another goroutine may be started for it.
+// next takes the next parcel, after the one before was handed out. skipped: do not deliver it. If ok is false the
+// queue is empty, and its goroutine must end: another one may be started.
 func (q *deliveries) next(before *parcel) (p parcel, skipped, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -143,7 +143,7 @@ func (q *deliveries) next(before *parcel) (p parcel, skipped, ok bool) {
 	return p, p.number <= q.skipped, true
 }
 
-// wait waits until all that was added before has been handed out. Handing out waits for nobody.
+// wait waits until all parcels added before have been handed out. Handing out never blocks.
 func (q *deliveries) wait() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

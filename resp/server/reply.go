@@ -8,8 +8,8 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// replies are a session's replies on their way to its client: they gather in pending and go into
-// the outbox. The outbox is for everybody, the rest for the session's goroutine alone.
+// replies are a session's replies on their way to its client: they gather in pending and go into the outbox. Any
+// goroutine may use the outbox; the rest belongs to the session's goroutine.
 type replies struct {
 	out    *wire.Outbox
 	status *status
@@ -18,9 +18,9 @@ type replies struct {
 	pending  []byte // not yet written
 	replyOff bool   // CLIENT REPLY OFF
 	skipping bool   // CLIENT REPLY SKIP: this command's reply is left out
-	skipNext bool   // ... the next one's
-	pushing  bool   // messages may come: the outbox has its writer goroutine
-	closing  bool   // the connection closes when all is written
+	skipNext bool   // the next command's reply is left out
+	pushing  bool   // pushes may come: the outbox has its writer goroutine
+	closing  bool   // the connection closes when everything is written
 }
 
 // reply appends a reply to what is pending.
@@ -37,14 +37,13 @@ func (o *replies) replyHead(elems int) {
 	}
 }
 
-// confirm appends the confirmation of a subscription: a push in RESP3, and
-// written even where replies are switched off.
+// confirm appends the confirmation of a subscription: a push in RESP3. It is written even where CLIENT REPLY switched
+// replies off.
 func (o *replies) confirm(r resp.Reply) {
 	o.pending = r.AppendTo(o.pending, int(o.status.proto.Load()))
 }
 
-// startPushing prepares for messages that come between replies. What is pending goes
-// its way, ahead of them.
+// startPushing prepares for pushes between replies. The pending replies go out before them.
 func (o *replies) startPushing() {
 	if !o.pushing {
 		o.pushing = true
@@ -52,8 +51,8 @@ func (o *replies) startPushing() {
 	}
 }
 
-// handOver gives what is pending to the writer goroutine, if there is one,
-// without waiting. The hub's lock is held.
+// handOver gives the pending replies to the writer goroutine, if there is one, without waiting. The hub's lock is
+// held.
 func (o *replies) handOver() {
 	if o.pushing {
 		o.out.Enqueue(o.pending)
@@ -79,22 +78,21 @@ func (o *replies) flush() error {
 	return err
 }
 
-// flushFull writes what is pending if it is much.
+// flushFull writes the pending replies if they have flushBytes or more.
 func (o *replies) flushFull() {
 	if len(o.pending) >= flushBytes && o.flush() != nil {
 		o.closing = true
 	}
 }
 
-// waitForRoom keeps a session from filling its outbox without end.
+// waitForRoom blocks while the session's outbox is full.
 func (o *replies) waitForRoom() {
 	if o.pushing && o.out.WaitForRoom() != nil {
 		o.closing = true
 	}
 }
 
-// replyAt is the reply to command i. One that is missing breaks the contract of
-// Do; its outcome is then not known.
+// replyAt returns the reply to command i. A missing reply breaks the contract of Do; the outcome is then unknown.
 func replyAt(res resp.Result, i int) resp.Reply {
 	if i < len(res.Replies) {
 		return res.Replies[i]

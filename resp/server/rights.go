@@ -11,28 +11,28 @@ import (
 	"lockd/resp/server/access"
 )
 
-// users are those that this node's clients can be. They come as messages, in the order of the log.
+// users are the users of the cluster as this node knows them. Changes arrive as messages, in the order of the log.
 type users struct {
 	of      *Server
 	now     atomic.Pointer[acl.Users]
-	learned atomic.Bool  // they are not older than this process
+	learned atomic.Bool  // they are as new as the start of this process, or newer
 	unread  []unreadUser // to be logged; guarded by the hub's lock
 }
 
-// unreadUser is a user whose rules cannot be read, which does not happen.
+// unreadUser is a user whose rules do not parse, which does not happen.
 type unreadUser struct {
 	name string
 	err  error
 }
 
-// userNews are the users as the hub has them. They may be published before there is a server.
+// userNews holds the users as published to the hub, perhaps before it has a server.
 type userNews struct {
 	rev   uint64
 	rules map[string]string // by name
 	to    *users            // nil: no server yet
 }
 
-// serve hands all changes of users to a server, from now on.
+// serve hands the users, and from now on all changes of them, to a server.
 func (h *Hub) serve(u *users) {
 	h.withUsers(func(n *userNews) {
 		n.to = u
@@ -40,12 +40,12 @@ func (h *Hub) serve(u *users) {
 	})
 }
 
-// publishUsers takes a change of users, but none that this node knew already.
+// publishUsers applies a change of users, unless this node knew it already.
 func (h *Hub) publishUsers(m *resp.Message) {
 	h.withUsers(func(n *userNews) { n.publish(m) })
 }
 
-// withUsers changes the users under the hub's lock, and logs afterwards whose rules could not be read.
+// withUsers changes the users under the hub's lock, and afterwards logs those whose rules do not parse.
 func (h *Hub) withUsers(change func(n *userNews)) {
 	h.mu.Lock()
 	change(&h.users)
@@ -59,7 +59,7 @@ func (h *Hub) withUsers(change func(n *userNews)) {
 	}
 }
 
-// publish takes a change of users. The hub's lock is held.
+// publish applies a change of users. The hub's lock is held.
 func (n *userNews) publish(m *resp.Message) {
 	if m.Index < n.rev || m.Index == n.rev && m.Kind == resp.MessageUser {
 		return
@@ -89,7 +89,7 @@ func (n *userNews) change(name, rules string) {
 	}
 }
 
-// readRules reads what acl.Users.Text has written.
+// readRules parses the result of acl.Users.Text.
 func readRules(text string) map[string]string {
 	rules := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -100,7 +100,7 @@ func readRules(text string) map[string]string {
 	return rules
 }
 
-// take makes users of all their rules. The hub's lock is held.
+// take makes users of all rules. The hub's lock is held.
 func (u *users) take(rules map[string]string) {
 	known := u.of.index.known
 	next := acl.NewUsers(known).With(u.read(acl.DefaultName, acl.NewDefault(known).Text()))
@@ -110,7 +110,7 @@ func (u *users) take(rules map[string]string) {
 	u.now.Store(next)
 }
 
-// change takes the rules of one user, "" if he is gone. The hub's lock is held.
+// change applies the rules of one user, "" if the user was deleted. The hub's lock is held.
 func (u *users) change(name, rules string) {
 	now := u.now.Load()
 	if rules == "" {
@@ -120,8 +120,8 @@ func (u *users) change(name, rules string) {
 	}
 }
 
-// read makes a user of his rules. The default user without a password of his own has requirepass. One
-// whose rules cannot be read, which does not happen, may do nothing.
+// read makes a user of its rules. A default user without a password gets requirepass. A user whose rules do not
+// parse, which does not happen, may do nothing.
 func (u *users) read(name, rules string) *acl.User {
 	user, err := acl.Read(u.of.index.known, name, rules)
 	if err != nil {
@@ -134,8 +134,8 @@ func (u *users) read(name, rules string) *acl.User {
 	return user
 }
 
-// endDenied closes the connections of users who are gone, and those that do what their users may not do
-// any more: listen, wait, monitor. The hub's lock is held.
+// endDenied closes the connections of deleted users, and those that are doing what their users may no longer do:
+// listen, wait, monitor. The hub's lock is held.
 func (u *users) endDenied() {
 	now := u.now.Load()
 	for _, c := range u.of.clients() {
@@ -151,7 +151,7 @@ func (u *users) endDenied() {
 	}
 }
 
-// keepsTo reports whether a user may go on with what the session does. The hub's lock is held.
+// keepsTo reports whether a user may go on with what the session is doing. The hub's lock is held.
 func (s *session) keepsTo(user *acl.User) bool {
 	if user.Unlimited() {
 		return true
@@ -175,8 +175,8 @@ func (s *session) keepsTo(user *acl.User) bool {
 	return true
 }
 
-// learn asks the cluster once for its users: a node that has just started may not have applied yet what
-// changed them, and its clients must not profit by that. The reply is that of the cluster if it has none.
+// learn asks the cluster once for its users: a node that has just started may not have applied the latest changes,
+// and its clients must not profit by that. why is the cluster's error reply, if any.
 func (u *users) learn(ctx context.Context) (why string) {
 	res := u.of.backend.Do(ctx, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{acl.Container.Name, "save"}}}})
 	r := replyAt(res, 0)
@@ -189,9 +189,9 @@ func (u *users) learn(ctx context.Context) (why string) {
 	return ""
 }
 
-// rights are what the session's user may do. They are the session's goroutine's.
+// rights are the rights of the session's user. Only the session's goroutine uses them.
 type rights struct {
-	all     *acl.Users // those that the rest follows from
+	all     *acl.Users // the users from which the rest is derived
 	as      *acl.User
 	authed  bool
 	limited bool // calls must be checked
@@ -199,10 +199,10 @@ type rights struct {
 
 var defaultUser = acl.DefaultName
 
-// mustAuth reports whether the client has to say first who he is.
+// mustAuth reports whether the client has to authenticate first.
 func (s *session) mustAuth() bool { return !s.authed && !s.all.Default().Open() }
 
-// be makes the session a user's.
+// be gives the session the rights of a user.
 func (s *session) be(user *acl.User, authed bool) {
 	if name := user.Name; name != *s.status.user.Load() {
 		s.status.user.Store(&name)
@@ -210,7 +210,7 @@ func (s *session) be(user *acl.User, authed bool) {
 	s.as, s.authed, s.limited = user, authed, !user.Unlimited()
 }
 
-// beDefault makes the session what it is at the beginning.
+// beDefault sets the rights with which a session begins.
 func (s *session) beDefault() {
 	s.all = s.srv.users.now.Load()
 	s.be(s.all.Default(), s.all.Default().Open())
@@ -219,9 +219,8 @@ func (s *session) beDefault() {
 // learnWaitMax bounds how long AUTH waits for the users of the cluster.
 const learnWaitMax = time.Second
 
-// refreshUsers takes over users that have changed. why is what to answer if this node does not know the
-// users yet, and cannot ask the cluster; a command that only asks for what the node knows itself does not
-// wait for that.
+// refreshUsers adopts changed users. why is the error to answer if this node does not know the users yet and cannot
+// ask the cluster; a command that only asks for what the node knows itself does not wait for that.
 func (s *session) refreshUsers(c *command) (why string) {
 	u := &s.srv.users
 	if !u.learned.Load() && s.srv.index.hasUsers {
@@ -231,7 +230,7 @@ func (s *session) refreshUsers(c *command) (why string) {
 		s.all = now
 		if user := now.Get(s.as.Name); user != nil {
 			s.be(user, s.authed)
-		} else { // his connections are being closed
+		} else { // its connections are being closed
 			s.be(acl.New(s.srv.index.known, s.as.Name), false)
 		}
 	}
@@ -261,7 +260,7 @@ const (
 		"call. This command is no longer allowed for the following reason: "
 )
 
-// denies says why the user may not make a call; "": he may.
+// denies returns the error if the user may not make a call; "": it may.
 func (s *session) denies(c *command, args resp.Args) (why string) {
 	reason, object, _ := s.as.Check(c.acl, args)
 	if reason == acl.Allowed {
@@ -277,7 +276,7 @@ func (s *session) denies(c *command, args resp.Args) (why string) {
 	return strings.Replace(errNoPermCommand, "%", c.spec.Name, 1)
 }
 
-// denyQueued looks again at what was queued: the rules may have changed since.
+// denyQueued checks the queued commands again: the rules may have changed since.
 func (s *session) denyQueued(tx *transaction) {
 	if !s.limited || tx.spoiled {
 		return
@@ -299,7 +298,7 @@ func (s *session) denyQueued(tx *transaction) {
 	}
 }
 
-// scriptUser is whose rights the scripts of a request have; "": they may do everything, or there are none.
+// scriptUser returns the user whose rights bind the scripts of a request; "": no limits, or no scripts.
 func (s *session) scriptUser(cmds []resp.Cmd) string {
 	if s.limited {
 		for i := range cmds {
@@ -311,7 +310,7 @@ func (s *session) scriptUser(cmds []resp.Cmd) string {
 	return ""
 }
 
-// denialContext is where a client is that calls a command itself.
+// denialContext returns the context of ACL LOG for a command that the client itself calls.
 func (s *session) denialContext() string {
 	if s.tx != nil {
 		return "multi"
@@ -319,14 +318,14 @@ func (s *session) denialContext() string {
 	return "toplevel"
 }
 
-// noteScripts writes into ACL LOG what scripts of a request were denied that had the rights of a user.
+// noteScripts writes into ACL LOG what the scripts of a request were denied by the rights of a user.
 func (s *session) noteScripts(user string, res resp.Result) {
 	for _, d := range res.Denied {
 		s.noteDenied(d.Reason, "lua", user, d.Object)
 	}
 }
 
-// noteDenied writes into ACL LOG what the user was denied, or who has tried to be a user.
+// noteDenied writes a denied call, or a failed login, into ACL LOG.
 func (s *session) noteDenied(reason, context, user, object string) {
 	now := s.srv.clock()
 	s.srv.aclLog.Add(access.Denied{Reason: reason, Context: context, Object: object, User: user, At: now,

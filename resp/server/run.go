@@ -2,16 +2,16 @@ package server
 
 import "lockd/resp"
 
-// gathered are the commands that will be the next run.
+// gathered holds the commands of the next run.
 type gathered struct {
 	run      []resp.Cmd
-	runOf    []*command // what the commands of run are
+	runOf    []*command // the commands of run, looked up
 	runSize  int        // bytes of their arguments
 	runFirst bool       // CLIENT CACHING came before the first of them
 }
 
-// addToRun puts a command into the next run, which begins at once when it is full. What takes sightings runs
-// alone: beside a write it would go into the log, which has no place for them.
+// addToRun puts a command into the next run, which starts at once when it is full. A command that takes sightings
+// runs alone: beside a write it would go into the log, which has no place for them.
 func (s *session) addToRun(c *command, args resp.Args) {
 	alone := c.spec.Flags&resp.TakesSightings != 0
 	if alone {
@@ -30,8 +30,8 @@ func (s *session) addToRun(c *command, args resp.Args) {
 	}
 }
 
-// endRun has the backend run what has gathered, and answers it. What has large replies
-// is run in pieces: the next one when the client has room for it.
+// endRun has the backend run the gathered commands, and answers them. A run with large replies goes in pieces: the
+// next one when the client has room for it.
 func (s *session) endRun() {
 	of := s.runOf
 	for len(s.run) > 0 {
@@ -45,14 +45,14 @@ func (s *session) endRun() {
 	s.runOf = of[:0]
 }
 
-// request is what the backend is asked for with commands.
+// request returns the request for commands.
 func (s *session) request(cmds []resp.Cmd) resp.Request {
 	return resp.Request{
 		Cmds: cmds, Sender: s.sender(cmds), User: s.scriptUser(cmds), Sightings: s.srv.sightings(cmds),
 	}
 }
 
-// runPiece runs as much of what has gathered as the backend does at once.
+// runPiece runs as many gathered commands as the backend takes at once.
 func (s *session) runPiece() {
 	start := s.srv.clock()
 	req := s.request(s.run)
@@ -92,7 +92,7 @@ func (s *session) runPiece() {
 	s.flushFull()
 }
 
-// showRun shows the first n commands of the run, which have been answered.
+// showRun shows the first n commands of the run, which have been answered, to monitors.
 func (s *session) showRun(n int) {
 	if !s.srv.hub.watched.Load() {
 		return

@@ -18,7 +18,7 @@ import (
 	"lockd/resp/server/witness"
 )
 
-// Server serves clients. Its methods may be called concurrently.
+// Server serves clients. Its methods are safe for concurrent use.
 type Server struct {
 	backend  Backend
 	profile  *Profile
@@ -27,7 +27,7 @@ type Server struct {
 	index    *index
 	password string
 	users    users
-	local    map[string]string // what cannot be changed
+	local    map[string]string // settings that cannot be changed
 	own      map[string]*ownSetting
 	version  string
 	runID    string
@@ -47,25 +47,25 @@ type Server struct {
 	rounds   countRounds
 	witness  *witness.Node
 	guesses  *access.Guesses
-	guessing loglimit.Limiter // of the warnings of those
+	guessing loglimit.Limiter // of the warnings of wrong passwords
 
 	held     atomic.Int64 // of all sessions: see session.hold
-	ticks    atomic.Int64 // rounds of the janitor: the time that idle clients are measured in
+	ticks    atomic.Int64 // rounds of the janitor, by which idle time is measured
 	draining atomic.Bool  // Shutdown has begun
 
 	mu        sync.Mutex
 	listeners []net.Listener
 	sessions  map[int64]*session
-	came      uint64 // sessions so far
+	came      uint64 // number of sessions so far
 	janitor   bool
 	idle      chan struct{} // closed when the last session ends while draining
 	stop      chan struct{} // ends the janitor
 }
 
-// ErrServerClosed is what Serve returns after Shutdown.
+// ErrServerClosed is returned by Serve after Shutdown.
 var ErrServerClosed = errors.New("server: closed")
 
-// New makes a server that serves nobody yet.
+// New returns a server, which serves no listener yet.
 func New(cfg Config) *Server {
 	s := &Server{
 		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub,
@@ -100,11 +100,11 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Hub returns the hub that messages and settings are to be published to.
+// Hub returns the hub to which messages and settings are published.
 func (s *Server) Hub() *Hub { return s.hub }
 
-// Serve accepts clients of l, tcp or unix, until Shutdown or an error of l that
-// does not pass. Several listeners may be served at once.
+// Serve accepts clients of l, tcp or unix, until Shutdown or a permanent error of l. Several listeners may be served
+// at once.
 func (s *Server) Serve(l net.Listener) error {
 	if !s.begin(l) {
 		l.Close()
@@ -141,7 +141,7 @@ func (s *Server) begin(l net.Listener) bool {
 	return true
 }
 
-// admit starts the session of a connection, or turns it away.
+// admit starts the session of a connection, or refuses it.
 func (s *Server) admit(conn net.Conn) {
 	s.setKeepAlive(conn)
 	why := resp.ErrMaxClients
@@ -154,7 +154,7 @@ func (s *Server) admit(conn net.Conn) {
 	}
 	s.stats.Rejected.Add(1)
 	conn.SetWriteDeadline(wallClock().Add(lingerMax))
-	_, _ = conn.Write(resp.Err(why).AppendTo(nil, 2)) // it is turned away either way
+	_, _ = conn.Write(resp.Err(why).AppendTo(nil, 2)) // the connection is refused in any case
 	conn.Close()
 }
 
@@ -171,8 +171,7 @@ const errProtected = "DENIED Redis is running in protected mode because protecte
 	"NOTE: You only need to do one of the above things in order for the server to start accepting connections from " +
 	"the outside."
 
-// protects reports whether a client must not come in: it is of another machine, and
-// nobody has said who may.
+// protects reports whether protected mode refuses a client: it is on another machine, and no password is set.
 func (s *Server) protects(conn net.Conn) bool {
 	if !s.users.now.Load().Default().NoPass || *s.own[protectedMode].value.Load() != "yes" {
 		return false
@@ -191,7 +190,7 @@ func (s *Server) setKeepAlive(conn net.Conn) {
 		net.KeepAliveConfig{Enable: every > 0, Idle: every, Interval: max(every/3, time.Second), Count: 3})
 }
 
-// newSession registers a session; nil if there are too many or the server stops.
+// newSession registers a session; nil if there are too many or the server is stopping.
 func (s *Server) newSession(conn net.Conn) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,10 +214,9 @@ func (s *Server) newSession(conn net.Conn) *session {
 	return c
 }
 
-// Shutdown stops accepting, lets each session finish what it has read and write
-// the replies, and closes the connections. When ctx ends first the rest is cut
-// off, and ctx's error is returned, after cutOffMax at the latest: a session whose
-// backend does not let go of it is left behind.
+// Shutdown stops accepting, lets each session finish the commands it has read and write the replies, and closes the
+// connections. If ctx ends first, it cuts off the remaining sessions and returns ctx's error, after cutOffMax at the
+// latest: a session still blocked in the backend is left behind.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
 	for _, c := range s.clients() {
@@ -249,7 +247,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// drain closes the doors.
+// drain closes the listeners and wakes the sessions.
 func (s *Server) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

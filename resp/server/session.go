@@ -16,43 +16,42 @@ import (
 	"lockd/resp/server/witness"
 )
 
-// session is one connection and what it has agreed with its client. Its own goroutine reads,
-// runs and answers. Other goroutines use what does not change, status and held, the outbox, what
-// the hub's lock guards, and kill.
+// session is one connection and its state. Its own goroutine reads, runs and answers. Other goroutines use the
+// immutable fields, status and held, the outbox, the fields that the hub's lock guards, and kill.
 type session struct {
 	endpoint
 	srv    *Server
-	ctx    context.Context // ends with the client: the backend then stops waiting for it
+	ctx    context.Context // ends when the client disconnects: the backend then stops waiting
 	cancel context.CancelFunc
 
-	// These are the session's goroutine's.
+	// Only the session's goroutine uses these.
 	in wire.Input
 	gathered
 	multiState
 	replies
 	rights
-	witness witness.Session // what it does with locks
+	witness witness.Session // observes its use of locks
 
-	// The session's goroutine changes these with the hub's lock, and reads them without it; the
-	// hub reads them with it.
+	// The session's goroutine changes these with the hub's lock, and reads them without it; the hub reads them with
+	// it.
 	subs  subscriptions
 	track track.Client
 	locks heldLocks
 
-	prefixesHeld int // what the prefixes of track count for in held
+	prefixesHeld int // bytes that the prefixes of track add to held
 
 	dropped    bool         // by the hub; guarded by its lock
-	droppedWhy string       // likewise
+	droppedWhy string       // guarded by the hub's lock
 	underway   atomic.Int64 // parcels for this session alone in the queue of deliveries
 	seen       phase        // in the janitor's last round; only the janitor uses it
 
-	untold []func() // lines for the log, which is not written under the hub's lock; the session's goroutine's
+	untold []func() // lines to log, which must not happen under the hub's lock; only the session's goroutine uses it
 
 	status
 	held
 }
 
-// endpoint is a connection and what is known of it from the start.
+// endpoint is a connection and the data known of it from the start.
 type endpoint struct {
 	conn  net.Conn
 	id    int64
@@ -63,11 +62,11 @@ type endpoint struct {
 	fd    int64
 	since time.Time
 
-	asSent resp.Sender // what sender has made of it; "": nothing yet
-	asName string      // the client's name in it
+	asSent resp.Sender // the last result of sender; "": none yet
+	asName string      // the client's name in asSent
 }
 
-// sender is this client, for a request with a command that names it; "": none does.
+// sender returns this client if one of the commands names it in the log; "": none does.
 func (s *session) sender(cmds []resp.Cmd) resp.Sender {
 	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Spec != nil && c.Spec.NamesClient() }) {
 		return ""
@@ -94,14 +93,15 @@ func newEndpoint(conn net.Conn, id int64, now time.Time) endpoint {
 	return e
 }
 
-// kill ends the session from any goroutine: what waits to be written is lost, and
-// nothing is written any more, also not that a command was given up.
+// kill ends the session from any goroutine: pending output is lost, and nothing more is written, not even that a
+// command was given up.
 func (s *session) kill() {
 	s.out.Kill()
 	s.cancel()
 }
 
-// tell writes into the log what must not be logged under the hub's lock, where EXEC runs some commands.
+// tell writes the lines of untold to the log: EXEC runs some commands under the hub's lock, where logging is
+// forbidden.
 func (s *session) tell() {
 	for _, line := range s.untold {
 		line()
@@ -109,14 +109,14 @@ func (s *session) tell() {
 	s.untold = nil
 }
 
-// wake ends the wait of a session for its next command. One that is not waiting
-// looks at the server's draining before it waits again.
+// wake ends the wait of a session for its next command. A session that is not waiting looks at the server's draining
+// before it waits again.
 func (s *session) wake() {
 	s.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
-// phase is what a session is doing, for the janitor. Its two lowest bits are the
-// kind, the rest a counter: a value seen twice is a session that has stood still.
+// phase is the activity of a session, for the janitor. Its two lowest bits are the kind, the rest a counter: a value
+// seen twice is a session that has made no progress.
 type phase = uint64
 
 const (
@@ -126,8 +126,8 @@ const (
 	phaseKinds   = 4
 )
 
-// status is what others may see of a session while it works: the janitor, INFO, CLIENT LIST, the
-// hub. The session's goroutine changes it, and the hub's trackFlags and redirect.
+// status is the part of a session that others may read while it works: the janitor, INFO, CLIENT LIST, the hub. The
+// session's goroutine changes it; the hub changes trackFlags and redirect.
 type status struct {
 	proto      atomic.Int32
 	db         atomic.Int32
@@ -147,13 +147,13 @@ type status struct {
 	trackFlags atomic.Uint32          // flagTracks ...
 	redirect   atomic.Int64           // of tracking; -1: does not track
 	waiter     atomic.Pointer[waiter] // nil: no blocking command waits
-	user       atomic.Pointer[string] // his name; see rights
-	changing   atomic.Bool            // it is changing users: if they end it, it is answered first
-	leaving    atomic.Bool            // they have
+	user       atomic.Pointer[string] // its name; see rights
+	changing   atomic.Bool            // it is changing users: if the change ends the session, it is answered first
+	leaving    atomic.Bool            // the change ended the session
 	names      clientNames
 }
 
-// begin is the status of a client that has just come.
+// begin sets the status of a new client.
 func (st *status) begin(ticks int64) {
 	st.proto.Store(2)
 	st.queued.Store(-1)
@@ -172,11 +172,10 @@ func (st *status) subscribed() bool {
 	return st.subCount.Load()+st.psubCount.Load()+st.ssubCount.Load() > 0
 }
 
-// mayTimeOut: who only listens is silent by nature.
+// mayTimeOut reports whether an idle client may be disconnected: not one that only listens.
 func (st *status) mayTimeOut() bool { return !st.subscribed() && !st.monitors.Load() }
 
-// class is Redis's class of a client. There are no replicas among them: replication has its own
-// port.
+// class returns Redis's class of a client. There are no replicas among them: replication has its own port.
 func (st *status) class() string {
 	if st.subscribed() {
 		return "pubsub"
@@ -191,7 +190,7 @@ const (
 	flagBroadcast
 )
 
-// flags are the letters of CLIENT LIST.
+// flags returns the letters of CLIENT LIST.
 func (st *status) flags(unix bool) string {
 	track := st.trackFlags.Load()
 	letters := ""
@@ -214,7 +213,7 @@ func (st *status) flags(unix bool) string {
 	return letters
 }
 
-// clientNames is what a client says about itself.
+// clientNames are the names that a client gives itself.
 type clientNames struct {
 	mu                    sync.Mutex
 	name, libName, libVer string
@@ -222,7 +221,7 @@ type clientNames struct {
 
 const errClientName = "ERR Client names cannot contain spaces, newlines or special characters."
 
-// printable is what Redis asks of a client's name and library.
+// printable reports whether Redis accepts a name of a client or library.
 func printable(name string) bool {
 	strange := func(r rune) bool { return r < '!' || r > '~' }
 	return len(name) <= clientNameBytesMax && !strings.ContainsFunc(name, strange)
@@ -260,7 +259,7 @@ func (s *Server) clients() []*session {
 	return list
 }
 
-// forget takes a session that has ended from the list, and frees its seat.
+// forget removes an ended session from the list, and frees its seat.
 func (s *Server) forget(c *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +270,7 @@ func (s *Server) forget(c *session) {
 	}
 }
 
-// closeIdle reports, once, that no session is left. mu is held.
+// closeIdle closes idle, once, when no session is left. mu is held.
 func (s *Server) closeIdle() {
 	select {
 	case <-s.idle:

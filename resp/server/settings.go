@@ -44,8 +44,8 @@ func (s *settings) setDefaults() {
 
 func (s *settings) pushLimit() wire.PushLimit { return *s.push.Load() }
 
-// apply takes a new value. Names that do not concern connections are none of its
-// business, and a value that is no number was never accepted by CONFIG SET.
+// apply takes a new value. Names that do not concern connections are ignored; CONFIG SET accepts no value that does
+// not parse.
 func (s *settings) apply(name, value string) {
 	if name == "client-output-buffer-limit" {
 		s.applyOutputLimit(value)
@@ -83,8 +83,7 @@ func (s *settings) number(name string) *atomic.Int64 {
 	return nil
 }
 
-// applyOutputLimit reads "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60" or
-// a part of it.
+// applyOutputLimit parses "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60" or a part of it.
 func (s *settings) applyOutputLimit(value string) {
 	words := strings.Fields(value)
 	for ; len(words) >= 4; words = words[4:] {
@@ -97,7 +96,7 @@ func (s *settings) applyOutputLimit(value string) {
 	}
 }
 
-// parseSize reads a number with Redis's units of memory.
+// parseSize parses a number with Redis's units of memory.
 func parseSize(text string) (int64, bool) {
 	digits := strings.TrimRight(strings.ToLower(text), "bgkm")
 	unit := int64(1)
@@ -125,12 +124,11 @@ func parseSize(text string) (int64, bool) {
 	return n * unit, true
 }
 
-// ownSetting is a setting that belongs to this node and can be changed while it runs: by
-// CONFIG SET, for this node and until it ends.
+// ownSetting is a setting of this node that CONFIG SET can change, until the process ends.
 type ownSetting struct {
 	value atomic.Pointer[string]
-	words []string // that it may have; nil: it is maxclients, a number
-	wrong string   // what an error says of another one
+	words []string // allowed values; nil: it is maxclients, a number
+	wrong string   // the error text for other values
 	apply func(value string)
 }
 
@@ -141,21 +139,21 @@ func (o *ownSetting) set(value string) {
 	}
 }
 
-// The names of these settings.
+// The names of the settings of the node.
 const (
 	protectedMode = "protected-mode"
 	logLevel      = "loglevel"
-	maxClients    = "maxclients" // of the cluster, unless the node has its own
+	maxClients    = "maxclients" // the cluster's, unless the node has its own
 	pubsubCount   = "pubsub-count"
 )
 
-// The words of pubsub-count: PUBSUB and PUBLISH count the subscribers of all nodes, or of this one.
+// The values of pubsub-count: PUBSUB and PUBLISH count the subscribers of all nodes, or of this one.
 const (
 	CountCluster = "cluster"
 	CountNode    = "node"
 )
 
-// logLevels are Redis's words. verbose is more than notice there, and the same here.
+// logLevels maps Redis's levels. Redis's verbose is below notice; here both are info.
 var logLevels = map[string]slog.Level{
 	"debug": slog.LevelDebug, "verbose": slog.LevelInfo, "notice": slog.LevelInfo, "warning": slog.LevelWarn,
 }
@@ -170,7 +168,7 @@ func ownSettings(cfg *Config) map[string]*ownSetting {
 	if v := cfg.LogLevel; v != nil {
 		level := &ownSetting{words: []string{"debug", "verbose", "notice", "warning"},
 			wrong: "argument(s) must be one of the following: debug, verbose, notice, warning"}
-		level.set(logWord(v.Level())) // v may be stricter than the word: it stays
+		level.set(logWord(v.Level())) // v may be stricter than the word: it does not change
 		level.apply = func(word string) { v.Set(logLevels[word]) }
 		own[logLevel] = level
 	}
@@ -181,7 +179,7 @@ func ownSettings(cfg *Config) map[string]*ownSetting {
 	return own
 }
 
-// logWord is Redis's word for a level.
+// logWord returns Redis's word for a level.
 func logWord(level slog.Level) string {
 	switch {
 	case level < slog.LevelInfo:
@@ -192,8 +190,7 @@ func logWord(level slog.Level) string {
 	return "warning"
 }
 
-// SetLogLevel does as CONFIG SET loglevel. It does nothing where there is no Config.LogLevel. It may be called
-// concurrently.
+// SetLogLevel does as CONFIG SET loglevel, or nothing without Config.LogLevel. It is safe for concurrent use.
 func (s *Server) SetLogLevel(level slog.Level) {
 	if own := s.own[logLevel]; own != nil {
 		own.set(logWord(level))
@@ -201,7 +198,7 @@ func (s *Server) SetLogLevel(level slog.Level) {
 	}
 }
 
-// clientsMax is how many clients may be connected, whatever the process has descriptors for.
+// clientsMax returns how many clients may be connected, regardless of file descriptors.
 func (s *Server) clientsMax() int64 {
 	if own := s.own[maxClients]; own != nil {
 		n, _ := resp.ParseInt(*own.value.Load()) // it was checked
@@ -210,7 +207,7 @@ func (s *Server) clientsMax() int64 {
 	return s.hub.settings.clientsMax.Load()
 }
 
-// checkClientsMax says what is wrong with a value for a node's own maxclients.
+// checkClientsMax returns what is wrong with a value for a node's own maxclients, or nil.
 func (s *Server) checkClientsMax(value string) error {
 	switch n, ok := resp.ParseInt(value); {
 	case !ok:
@@ -224,7 +221,7 @@ func (s *Server) checkClientsMax(value string) error {
 	return nil
 }
 
-// localValue finds a setting that belongs to this node.
+// localValue returns the value of a setting of this node.
 func (s *Server) localValue(name string) (value string, ok bool) {
 	if o := s.own[name]; o != nil {
 		return *o.value.Load(), true
@@ -233,19 +230,18 @@ func (s *Server) localValue(name string) (value string, ok bool) {
 	return value, ok
 }
 
-// localNames lists them.
+// localNames lists the settings of this node.
 func (s *Server) localNames() []string {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(s.local)), maps.Keys(s.own))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// setOwn is the part of CONFIG SET that is about one setting of this node. Nothing is
-// changed before change is called.
+// setOwn checks a value of CONFIG SET for one setting of this node. Nothing changes before change is called.
 func (s *Server) setOwn(name, value string) (change func(), err error) {
 	o := s.own[name]
 	if o == nil {
-		if old := s.local[name]; value != old { // setting what is so anyway does no harm
+		if old := s.local[name]; value != old { // setting the present value is allowed
 			if name == requirePass {
 				return nil, resp.Error("the password of this node is that of its --requirepass or --requirepass-file: change it " +
 					"there on all nodes, or give the default user one by ACL SETUSER")

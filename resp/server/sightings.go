@@ -9,7 +9,7 @@ import (
 	"lockd/resp/sight"
 )
 
-// sightings are what this node has seen its clients do with locks, if one of the commands takes them.
+// sightings returns this node's observations of locks, if one of the commands takes them.
 func (s *Server) sightings(cmds []resp.Cmd) string {
 	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Is(resp.TakesSightings) }) {
 		return ""
@@ -21,14 +21,14 @@ func (s *Server) sightings(cmds []resp.Cmd) string {
 	return s.witness.Report(s.node, list)
 }
 
-// sightings are what this session has seen.
+// sightings returns the observations of this session.
 func (s *session) sightings() []sight.Sighting {
 	name, _, _ := s.names.get()
 	name = name[:min(len(name), loggedNameBytesMax)]
 	return s.witness.Sightings(resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr})
 }
 
-// observe hands commands of a run that have been answered to the witness.
+// observe hands the answered commands of a run to the witness.
 func (s *session) observe(start time.Time, res resp.Result, n int) {
 	for i, c := range s.runOf[:n] {
 		if c.watched != witness.None {

@@ -9,7 +9,7 @@ import (
 	"lockd/resp/server/witness"
 )
 
-// action is what the session does for a row of its own.
+// action implements a row that the session runs itself.
 type action struct {
 	run func(*session, resp.Args) resp.Reply
 	// unqueued commands run at once inside MULTI (EXEC, DISCARD, RESET ...).
@@ -19,10 +19,9 @@ type action struct {
 	// selects marks SELECT: data commands after it in a transaction use another
 	// database.
 	selects bool
-	// secret says whether argument i is a name or a password, which nobody else is to
-	// see; nil where there is none.
+	// secret reports whether argument i is a name or a password, which must not be shown; nil: no argument is.
 	secret func(args resp.Args, i int) bool
-	// executes marks EXEC, which does what was queued.
+	// executes marks EXEC, which runs the queued commands.
 	executes bool
 	// asksBackend marks commands that call the backend. They must not run under
 	// the hub's lock, which the goroutine that applies takes to publish.
@@ -31,23 +30,23 @@ type action struct {
 	// to the outbox before it is released: so a message of a channel never comes
 	// before the confirmation of its SUBSCRIBE or after that of its UNSUBSCRIBE.
 	hubLocked bool
-	// countsSubscribers commands ask other nodes. In a transaction with subscriptions they run in their place
-	// instead, under the hub's lock, where nobody can be asked.
+	// countsSubscribers commands ask other nodes. In a transaction with subscriptions they run at their place
+	// instead, under the hub's lock, where other nodes cannot be asked.
 	countsSubscribers bool
-	// onSentinel rows are those that a sentinel's clients find too, as in Redis.
+	// onSentinel rows exist on a sentinel, too, as in Redis.
 	onSentinel bool
-	// tracks marks CLIENT TRACKING: a transaction with it in it is followed.
+	// tracks marks CLIENT TRACKING: a transaction that contains it is followed.
 	tracks bool
 }
 
 type row = resp.Row[action]
 
-// always is the action of a row that answers with the same reply.
+// always returns the action of a row with a fixed reply.
 func always(r resp.Reply) action {
 	return action{run: func(*session, resp.Args) resp.Reply { return r }}
 }
 
-// The flags of rows, where those of several files have the same.
+// The flags that rows of several files have.
 const (
 	basic          = resp.Loading | resp.Stale | resp.Fast
 	handshake      = resp.NoScript | resp.Loading | resp.Stale | resp.Fast | resp.NoAuth | resp.AllowBusy
@@ -55,7 +54,7 @@ const (
 	ofClient       = resp.NoScript | resp.Loading | resp.Stale
 )
 
-// command is what a session needs to know about a name, found with one look-up.
+// command is everything that a session needs for a command, found with one look-up.
 type command struct {
 	spec    *resp.Spec
 	act     *action // nil: the backend runs it
@@ -65,12 +64,12 @@ type command struct {
 	subs    map[*resp.Spec]*command
 }
 
-// hides reports whether argument i is not to be shown.
+// hides reports whether argument i must not be shown.
 func (c *command) hides(args resp.Args, i int) bool {
 	return c.act != nil && c.act.secret != nil && c.act.secret(args, i)
 }
 
-// index finds commands of both kinds. It does not change once it is made.
+// index finds commands of both kinds. It is immutable.
 type index struct {
 	names   map[string]*command // in lower case and in capitals
 	specs   []*resp.Spec        // all rows that clients see, the connection's own first
@@ -121,8 +120,8 @@ func (x *index) leaf(spec *resp.Spec, actionOf func(*resp.Spec) *action) *comman
 	return &command{spec: spec, act: actionOf(spec), stats: figures, watched: witness.OpOf(spec.Name)}
 }
 
-// find returns the command that args call, a subcommand where there is one, after
-// the check of its arity; otherwise nil and the error.
+// find returns the command that args call, a subcommand where there is one, after the check of its arity; otherwise
+// nil and the error.
 func (x *index) find(args resp.Args) (*command, resp.Reply) {
 	c := x.names[args[0]]
 	if c == nil {
@@ -160,7 +159,7 @@ func (x *index) lookup(name string) *resp.Spec {
 	return nil
 }
 
-// lower folds ASCII only, as Redis does, and bounds the work: no name is long.
+// lower folds ASCII only, as Redis does. It returns "" for a name longer than any row has.
 func lower(name string) string {
 	if len(name) > 64 {
 		return ""
@@ -174,20 +173,19 @@ func lower(name string) string {
 	return string(b)
 }
 
-// globOne matches a name that is not long.
+// globOne matches a short name.
 func globOne(pattern, name string) bool {
 	left := globStepsMax
 	return resp.Glob(pattern, name, &left)
 }
 
-// wrongSubcommand is Redis's answer where the word is known and the number of
-// arguments is not.
+// wrongSubcommand returns Redis's error for a known word with a wrong number of arguments.
 func wrongSubcommand(container, word string) resp.Reply {
 	return resp.Err("ERR unknown subcommand or wrong number of arguments for '" + cut(word) + "'. Try " +
 		strings.ToUpper(container) + " HELP.")
 }
 
-// argShown bounds, in bytes, what of an argument an error repeats.
+// argShown bounds the part of an argument, in bytes, that an error repeats.
 const argShown = 128
 
 func cut(arg string) string { return arg[:min(len(arg), argShown)] }

@@ -26,7 +26,7 @@ const (
 	Missed                          // a command that compares a token with the key found another token, or none
 	MissedDel                       // DEL found nothing
 	Extended                        // EXPIRE on a key that the client had taken, after its lease
-	GetThenSet                      // GET found nothing, SET without a condition stored a token, and the client freed it
+	GetThenSet                      // GET found nothing, SET without a condition stored a token, the client freed it
 
 	kindsEnd
 )
