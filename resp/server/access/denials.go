@@ -8,33 +8,33 @@ import (
 	"lockd/resp"
 )
 
-// Denials are what this node has denied lately, as ACL LOG shows it. Its methods may be called concurrently.
+// Denials are the latest denials on this node, as ACL LOG shows them. Its methods are safe for concurrent use.
 type Denials struct {
 	mu   sync.Mutex
 	list []*Denied // the newest first
 }
 
-// Denied is something that a client was denied; Client is the client's line of CLIENT LIST.
+// Denied is one denial; Client is the client's line of CLIENT LIST.
 type Denied struct {
 	Reason, Context, Object, User string
 	Client                        string
 	At                            time.Time
 
-	count int64 // of those that are the same
+	count int64 // of equal denials
 }
 
 const (
 	denialsMax     = 1 << 14             // whatever the setting acllog-max-len says
-	objectBytesMax = resp.DenialBytesMax // of a key, channel or name that is kept
+	objectBytesMax = resp.DenialBytesMax // bytes kept of a key, channel or name
 )
 
-// What Redis takes for the same: not longer ago than this, among the newest so many.
+// Redis merges a denial with an equal one not older than this, among the newest sameAmong.
 const (
 	sameWithin = time.Minute
 	sameAmong  = 10
 )
 
-// Add keeps what was denied, so many entries at most; what is the same as an entry counts with it.
+// Add adds a denial and keeps the newest limit entries; a denial equal to an entry raises the entry's count.
 func (l *Denials) Add(d Denied, limit int) {
 	d.count = 1
 	d.Object, d.User = kept(d.Object), kept(d.User)
@@ -53,17 +53,17 @@ func (l *Denials) Add(d Denied, limit int) {
 	l.list = l.list[:min(len(l.list), limit)]
 }
 
-// kept is a copy of what is kept of a text.
+// kept returns a copy of the part of a text that is kept.
 func kept(text string) string { return strings.Clone(text[:min(len(text), objectBytesMax)]) }
 
-// Reset forgets all.
+// Reset removes all entries.
 func (l *Denials) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = nil
 }
 
-// Newest is the answer of ACL LOG: so many, the newest first.
+// Newest returns the answer of ACL LOG: up to n entries, the newest first.
 func (l *Denials) Newest(n int64, now time.Time) resp.Reply {
 	l.mu.Lock()
 	defer l.mu.Unlock()

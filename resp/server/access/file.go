@@ -1,5 +1,5 @@
-// Package access has what a node itself keeps about users: who has guessed passwords, what was denied (ACL LOG), and the
-// file of users (ACL LOAD, ACL SAVE).
+// Package access holds what each node itself records about users: wrong passwords by address, denials (ACL LOG), and
+// the file of users (ACL LOAD, ACL SAVE).
 package access
 
 import (
@@ -15,16 +15,16 @@ import (
 	"lockd/resp/acl"
 )
 
-// File is the file of users, a copy that this node reads and writes on request: the users themselves are in the
-// replicated state, the same on every node. Its methods may be called concurrently.
+// File is the file of users, a copy that this node reads and writes on request: the users themselves are replicated
+// state, the same on every node. Its methods are safe for concurrent use.
 type File struct {
-	Path string // "": there is none
+	Path string // "": no file
 
 	mu   sync.Mutex
-	seen [sha256.Size]byte // the sum of what was in it when it was last read or written, or the node started
+	seen [sha256.Size]byte // hash of the content when the file was last read or written, or the node started
 }
 
-// NewFile remembers what is in the file now.
+// NewFile returns the file at a path and remembers its present content.
 func NewFile(path string) *File {
 	f := &File{Path: path}
 	if path == "" {
@@ -36,7 +36,7 @@ func NewFile(path string) *File {
 	return f
 }
 
-// Note remembers what is in the file.
+// Note remembers the content of the file.
 func (f *File) Note(text string) {
 	sum := sha256.Sum256([]byte(text))
 	f.mu.Lock()
@@ -44,7 +44,7 @@ func (f *File) Note(text string) {
 	f.seen = sum
 }
 
-// IsNews reports whether something else was in the file.
+// IsNews reports whether the content differs from the remembered one.
 func (f *File) IsNews(text string) bool {
 	sum := sha256.Sum256([]byte(text))
 	f.mu.Lock()
@@ -52,7 +52,8 @@ func (f *File) IsNews(text string) bool {
 	return f.seen != sum
 }
 
-// Parse reads the users of a text of the file, by the commands that there are; an error is one of Redis's answers.
+// Parse parses the content of the file; known are the commands that rules can name. An error is one of Redis's
+// answers.
 func (f *File) Parse(known *acl.Commands, text string) (*acl.Users, error) {
 	return acl.ReadFile(known, f.Path, text)
 }
@@ -62,7 +63,7 @@ const fileBytesMax = 8 << 20
 
 var errLarge = errors.New("it is larger than 8 MB")
 
-// Read returns what is in the file; an error is one of Redis's answers.
+// Read returns the content of the file; an error is one of Redis's answers.
 func (f *File) Read() (string, error) {
 	file, err := os.Open(f.Path)
 	if err != nil {
@@ -79,7 +80,7 @@ func (f *File) Read() (string, error) {
 	return string(text), nil
 }
 
-// unreadable says what the system said; the path is named anyhow.
+// unreadable returns Redis's error with the system's reason, without repeating the path.
 func (f *File) unreadable(err error) error {
 	var of *fs.PathError
 	if errors.As(err, &of) {
@@ -88,7 +89,7 @@ func (f *File) unreadable(err error) error {
 	return resp.Error("ERR Error loading ACLs, opening file '" + f.Path + "': " + err.Error())
 }
 
-// Replace writes the file, which only its owner may read. It is whole, or as it was.
+// Replace writes the file, readable only by its owner. It ends up complete or unchanged.
 func (f *File) Replace(text string) error {
 	tmp, err := os.CreateTemp(filepath.Dir(f.Path), filepath.Base(f.Path)+".*.tmp") // for its owner alone
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Guesses counts wrong passwords by address, so that nobody finds one by trying. Its methods may be called
-// concurrently.
+// Guesses counts wrong passwords by address and blocks addresses that try too many. Its methods are safe for
+// concurrent use.
 type Guesses struct {
 	mu sync.Mutex
 	of map[string]*guessed
 }
 
-// guessed are the wrong passwords of an address since a moment.
+// guessed counts the wrong passwords of an address since a time.
 type guessed struct {
 	n     int
 	since time.Time
@@ -22,16 +22,16 @@ type guessed struct {
 
 // Limits of wrong passwords.
 const (
-	GuessesMax    = 100         // of an address, in GuessesWithin; then it is not listened to
+	GuessesMax    = 100         // of an address, within GuessesWithin; then its logins are refused
 	GuessesWithin = time.Minute // since the first of them
 
-	guessersMax = 4096 // addresses that are remembered for them
+	guessersMax = 4096 // addresses counted at a time
 )
 
-// NewGuesses returns one that has counted nothing.
+// NewGuesses returns an empty count.
 func NewGuesses() *Guesses { return &Guesses{of: map[string]*guessed{}} }
 
-// Wait is how long an address is not listened to; 0: it is.
+// Wait returns how long the logins of an address are still refused; 0: they are not.
 func (g *Guesses) Wait(addr net.Addr, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,7 +58,7 @@ func (g *Guesses) Wrong(addr net.Addr, now time.Time) {
 	at.n++
 }
 
-// makeRoom forgets what is over, or else anybody.
+// makeRoom removes expired counts, or else any one.
 func (g *Guesses) makeRoom(now time.Time) {
 	if len(g.of) < guessersMax {
 		return
@@ -76,7 +76,7 @@ func (g *Guesses) makeRoom(now time.Time) {
 	}
 }
 
-// origin is the address whose wrong passwords are counted: one of IPv6 has as many as its network.
+// origin returns the address to count by: of an IPv6 address its /64 network.
 func origin(addr net.Addr) string {
 	at, err := netip.ParseAddrPort(addr.String())
 	if err != nil {

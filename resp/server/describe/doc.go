@@ -1,6 +1,5 @@
-// Package describe says of commands what COMMAND INFO, DOCS and GETKEYSANDFLAGS say of them, in
-// the shapes of Redis 7. It knows no session: all that it says it derives from rows
-// (resp.Spec).
+// Package describe makes the answers of COMMAND INFO, DOCS and GETKEYSANDFLAGS, in the shapes of Redis 7. It knows no
+// session: it derives everything from rows (resp.Spec).
 //
-// Everything in it may be called concurrently.
+// All its functions are safe for concurrent use.
 package describe

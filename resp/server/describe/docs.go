@@ -7,7 +7,7 @@ import (
 	"lockd/resp"
 )
 
-// Docs is the answer of COMMAND DOCS for the commands.
+// Docs returns the answer of COMMAND DOCS for the commands.
 func Docs(specs []*resp.Spec) resp.Reply {
 	elems := make([]resp.Reply, 0, 2*len(specs))
 	for _, spec := range specs {
@@ -16,7 +16,7 @@ func Docs(specs []*resp.Spec) resp.Reply {
 	return resp.Map(elems...)
 }
 
-// docOf says nothing of arguments and subcommands where there are none.
+// docOf describes a command; it omits arguments and subcommands if there are none.
 func docOf(spec *resp.Spec) resp.Reply {
 	elems := []resp.Reply{
 		resp.Bulk("summary"), resp.Bulk(spec.Summary),
@@ -65,16 +65,15 @@ func argumentDocs(list []argument) resp.Reply {
 type argument struct {
 	name     string
 	kind     string // key, string, integer, pure-token, oneof, block ...
-	token    string // the word that comes before the value
+	token    string // the word before the value
 	optional bool
 	multiple bool
-	again    bool // each time with its token
+	again    bool // the token repeats with each value
 	parts    []argument
 }
 
-// parseSyntax reads a row's Syntax, which is written as Redis's documentation
-// writes it: WORD for a token, word for a value, [..] for what may be left out,
-// <..> and | for a choice, "x [x ...]" for what repeats.
+// parseSyntax parses a row's Syntax, in the notation of Redis's documentation: WORD for a token, word for a value,
+// [..] for an optional part, <..> and | for a choice, "x [x ...]" for a repeated argument.
 func parseSyntax(syntax string) []argument {
 	for _, mark := range []string{"[", "]", "<", ">", "|"} {
 		syntax = strings.ReplaceAll(syntax, mark, " "+mark+" ")
@@ -131,7 +130,7 @@ func (p *syntaxParser) sequence() []argument {
 	}
 }
 
-// optional reads what stands in brackets. "x [x ...]" says that x repeats.
+// optional parses the part in brackets. "x [x ...]" means that x repeats.
 func (p *syntaxParser) optional(list []argument) []argument {
 	repeats := false
 	for _, word := range p.words {
@@ -176,7 +175,7 @@ func join(list []argument) argument {
 	return argument{name: strings.Join(names, "_"), kind: "block", parts: list}
 }
 
-// integerNames are values that are integers.
+// integerNames are the values whose type is integer.
 var integerNames = []string{"seconds", "milliseconds", "count", "numkeys", "cursor", "index", "increment", "decrement",
 	"offset", "start", "end", "client-id"}
 

@@ -5,7 +5,7 @@ import (
 	"lockd/resp/acl"
 )
 
-// Info is one element of COMMAND INFO, in the shape of Redis 7.
+// Info returns one element of COMMAND INFO, in the shape of Redis 7.
 func Info(spec *resp.Spec) resp.Reply {
 	k, flags := spec.Keys, spec.Flags.Names()
 	if k.NumAt > 0 && spec.Flags&resp.MovableKeys == 0 {
@@ -24,7 +24,7 @@ func Info(spec *resp.Spec) resp.Reply {
 		resp.Set(), keySpecs(spec), subs)
 }
 
-// Categories are the ACL categories of a command. Each begins with @.
+// Categories returns the ACL categories of a command. Each begins with @.
 func Categories(spec *resp.Spec) []string {
 	list := acl.CategoriesOf(spec).Names()
 	for i, name := range list {
@@ -33,7 +33,7 @@ func Categories(spec *resp.Spec) []string {
 	return list
 }
 
-// words is a set of simple strings.
+// words returns a set of simple strings.
 func words(list []string) resp.Reply {
 	elems := make([]resp.Reply, len(list))
 	for i, word := range list {

@@ -5,14 +5,14 @@ import (
 	"lockd/resp/acl"
 )
 
-// KeyFlags says how a call uses its key i, as COMMAND GETKEYSANDFLAGS does. The row is that of the
-// call, and key i one that its Keys has found.
+// KeyFlags returns how a call uses its key i, as COMMAND GETKEYSANDFLAGS does. spec is the row of the call, and key i
+// one that spec.Keys finds.
 func KeyFlags(spec *resp.Spec, call resp.Args, i int) resp.Reply {
 	return words(acl.KeyFlags(spec, call, i))
 }
 
-// keySpecs is the newer description of where the keys stand: where to begin to search, and how to
-// find the keys from there.
+// keySpecs returns Redis 7's key specifications: for each, where to begin the search, and how to find the keys from
+// there.
 func keySpecs(spec *resp.Spec) resp.Reply {
 	k, specs := spec.Keys, resp.Set()
 	if k == resp.NoKeys {
@@ -24,7 +24,7 @@ func keySpecs(spec *resp.Spec) resp.Reply {
 		find := typed("range", resp.Bulk("lastkey"), resp.Int(lastKey(spec, u)), resp.Bulk("keystep"), step,
 			resp.Bulk("limit"), resp.Int(0))
 		switch {
-		case k.Half != "": // limit 2: the first half of what follows the word
+		case k.Half != "": // limit 2: the first half of the arguments after the word
 			begin = typed("keyword", resp.Bulk("keyword"), resp.Bulk(k.Half), resp.Bulk("startfrom"), resp.Int(1))
 			find = typed("range",
 				resp.Bulk("lastkey"), resp.Int(-1), resp.Bulk("keystep"), resp.Int(1), resp.Bulk("limit"), resp.Int(2))
@@ -38,12 +38,12 @@ func keySpecs(spec *resp.Spec) resp.Reply {
 	return specs
 }
 
-// typed is one half of a key specification.
+// typed returns one half of a key specification.
 func typed(kind string, spec ...resp.Reply) resp.Reply {
 	return resp.Map(resp.Bulk("type"), resp.Bulk(kind), resp.Bulk("spec"), resp.Map(spec...))
 }
 
-// lastKey counts from the first key, or from the end where it is negative.
+// lastKey returns the last key as an offset from the first, or from the end if negative.
 func lastKey(spec *resp.Spec, u acl.Use) int64 {
 	switch {
 	case u.Last:

@@ -9,11 +9,11 @@ import (
 	"lockd/resp"
 )
 
-// latencyBuckets bounds the histogram: bucket i holds what took less than 2^i
-// microseconds; the last one everything longer, from some nine minutes on.
+// latencyBuckets is the number of buckets of the histogram: bucket i counts durations below 2^i microseconds; the
+// last one all longer ones, from some nine minutes on.
 const latencyBuckets = 30
 
-// Command has the figures of one command.
+// Command has the statistics of one command.
 type Command struct {
 	name     string
 	family   string
@@ -47,7 +47,7 @@ func (c *Command) reset() {
 	}
 }
 
-// line is what Commandstats says of the command; "" if nobody has called it.
+// line returns the command's value in Commandstats; "" if it was never called.
 func (c *Command) line() string {
 	calls, rejected := c.calls.Load(), c.rejected.Load()
 	if calls == 0 && rejected == 0 {
@@ -63,7 +63,7 @@ func (c *Command) line() string {
 		",failed_calls=" + strconv.FormatInt(c.failed.Load(), 10)
 }
 
-// percentile is the upper end of the bucket that holds the fraction q of calls.
+// percentile returns the upper end, in microseconds, of the bucket with the fraction q of calls.
 func (c *Command) percentile(q float64) int64 {
 	total := int64(0)
 	for i := range c.buckets {
@@ -78,12 +78,11 @@ func (c *Command) percentile(q float64) int64 {
 	return 0
 }
 
-// bucketEnd is the end of a bucket as Redis's histogram has it: a power of two of
-// microseconds, and a little more.
+// bucketEnd returns the end of a bucket as Redis's histogram has it: a power of two microseconds, and a little more.
 func bucketEnd(i int) int64 { return (129<<(i+3) - 1) / 1000 }
 
-// distribution is the histogram as LATENCY HISTOGRAM shows it: pairs of the end of a bucket
-// and the number of calls up to it.
+// distribution returns the histogram as LATENCY HISTOGRAM shows it: pairs of the end of a bucket and the number of
+// calls up to it.
 func (c *Command) distribution() []resp.Reply {
 	var elems []resp.Reply
 	sum := int64(0)
@@ -96,26 +95,25 @@ func (c *Command) distribution() []resp.Reply {
 	return elems
 }
 
-// Commands are the figures of all commands that a server knows, in the order of its table.
-// The list itself is made before it is shared.
+// Commands has the statistics of all commands of a server, in the order of its table. The list is complete before it
+// is shared.
 type Commands []*Command
 
-// Add makes the figures of one more command. A subcommand is named like "client|list"; family is the
-// group of its row.
+// Add adds a command. A subcommand is named like "client|list"; family is the group of its row.
 func (l *Commands) Add(name, family string) *Command {
 	c := &Command{name: name, family: family}
 	*l = append(*l, c)
 	return c
 }
 
-// Reset sets all figures back to 0 (CONFIG RESETSTAT).
+// Reset sets all figures to 0 (CONFIG RESETSTAT).
 func (l Commands) Reset() {
 	for _, c := range l {
 		c.reset()
 	}
 }
 
-// Section is INFO's section Commandstats.
+// Section returns INFO's section Commandstats.
 func (l Commands) Section() resp.Section {
 	var lines Lines
 	for _, c := range l {
@@ -126,7 +124,7 @@ func (l Commands) Section() resp.Section {
 	return resp.Section{Name: "Commandstats", Fields: lines}
 }
 
-// LatencySection is INFO's section Latencystats.
+// LatencySection returns INFO's section Latencystats.
 func (l Commands) LatencySection() resp.Section {
 	var lines Lines
 	for _, c := range l {
@@ -138,9 +136,8 @@ func (l Commands) LatencySection() resp.Section {
 	return resp.Section{Name: "Latencystats", Fields: lines}
 }
 
-// Histogram is the answer of LATENCY HISTOGRAM: for each of the wanted commands that has run,
-// how many calls took at most so many microseconds. Names are in lower case; that of a
-// container stands for all of its subcommands, and none at all for every command.
+// Histogram returns the answer of LATENCY HISTOGRAM: the cumulative distribution of each wanted command that has run.
+// Names are in lower case; a container stands for all its subcommands, and an empty map for every command.
 func (l Commands) Histogram(wanted map[string]bool) resp.Reply {
 	elems := []resp.Reply{}
 	for _, c := range l {

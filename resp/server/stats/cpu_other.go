@@ -4,5 +4,5 @@ package stats
 
 import "lockd/resp"
 
-// CPUSection is INFO's section CPU, which has nothing to say here.
+// CPUSection returns INFO's section CPU, which is empty on this system.
 func CPUSection() resp.Section { return resp.Section{Name: "CPU"} }

@@ -8,7 +8,7 @@ import (
 	"lockd/resp"
 )
 
-// CPUSection is INFO's section CPU.
+// CPUSection returns INFO's section CPU.
 func CPUSection() resp.Section {
 	var l Lines
 	for _, who := range []struct {

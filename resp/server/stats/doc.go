@@ -1,10 +1,8 @@
-// Package stats keeps the figures of one server: what its connections did, what each command
-// took, which were slow. It knows no session, and writes figures as INFO, SLOWLOG and LATENCY
-// show them. Its law:
+// Package stats keeps the statistics of one server: traffic of its connections, times of its commands, slow commands.
+// It knows no session, and writes figures as INFO, SLOWLOG and LATENCY show them. Its law:
 //
-//   - What clients can make it keep is bounded: error kinds, slow commands and their arguments,
-//     spikes.
-//   - To count takes no lock, but for errors and for what is slow.
+//   - Whatever clients can make it store is bounded: error kinds, slow commands and their arguments, spikes.
+//   - Counting takes no lock, except for errors and slow commands.
 //
-// Everything in it may be called concurrently, unless it says otherwise.
+// Everything in it is safe for concurrent use, unless stated otherwise.
 package stats

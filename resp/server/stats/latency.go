@@ -8,9 +8,8 @@ import (
 	"lockd/resp"
 )
 
-// Latency keeps the spikes of a server: commands that took longer than the setting
-// latency-monitor-threshold, under Redis's event names. As in Redis there is one sample a
-// second at most, the worst.
+// Latency records the spikes of a server: commands that took longer than the setting latency-monitor-threshold, under
+// Redis's event names. As in Redis it keeps at most one sample a second, the worst.
 type Latency struct {
 	mu     sync.Mutex
 	events [2]latencyEvent // command, fast-command
@@ -25,8 +24,7 @@ type latencySample struct{ unix, ms int64 }
 
 var latencyNames = [2]string{"command", "fast-command"}
 
-// Add adds a spike of so many milliseconds. fast says that the command has Redis's flag of
-// that name.
+// Add adds a spike of ms milliseconds. fast: the command has Redis's flag fast.
 func (l *Latency) Add(fast bool, start time.Time, ms int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +44,7 @@ func (l *Latency) Add(fast bool, start time.Time, ms int64) {
 	}
 }
 
-// Latest is the answer of LATENCY LATEST.
+// Latest returns the answer of LATENCY LATEST.
 func (l *Latency) Latest() resp.Reply {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +59,7 @@ func (l *Latency) Latest() resp.Reply {
 	return resp.Array(list...)
 }
 
-// History is the answer of LATENCY HISTORY.
+// History returns the answer of LATENCY HISTORY.
 func (l *Latency) History(event string) resp.Reply {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,8 +75,7 @@ func (l *Latency) History(event string) resp.Reply {
 	return resp.Array(list...)
 }
 
-// Reset forgets the samples of the named events, or of all if none is named. It returns of how
-// many events there were any.
+// Reset removes the samples of the named events, or of all if none is named. It returns how many events had samples.
 func (l *Latency) Reset(events []string) (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"lockd/resp"
 )
 
-// Lines gathers the lines of a section of INFO.
+// Lines are the lines of a section of INFO.
 type Lines []resp.Field
 
 // Text adds a line.

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OSName is the system's name, release and machine.
+// OSName returns the system's name, release and machine.
 func OSName() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -16,7 +16,7 @@ func OSName() string {
 		unix.ByteSliceToString(u.Machine[:])
 }
 
-// systemBytes asks the kernel how much memory the machine has.
+// systemBytes returns the machine's memory in bytes.
 func systemBytes() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

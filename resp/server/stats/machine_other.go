@@ -4,8 +4,8 @@ package stats
 
 import "runtime"
 
-// OSName is the system's name and machine.
+// OSName returns the system's name and machine.
 func OSName() string { return runtime.GOOS + " " + runtime.GOARCH }
 
-// systemBytes is not known here.
+// systemBytes returns 0: not known on this system.
 func systemBytes() int64 { return 0 }

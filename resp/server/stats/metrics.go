@@ -7,13 +7,13 @@ import (
 	"lockd/resp"
 )
 
-// family has the figures of all commands of one family.
+// family sums up the statistics of the commands of one family.
 type family struct {
 	calls, micros, rejected, failed int64
 	buckets                         [latencyBuckets]int64
 }
 
-// Metrics are the figures of commands, by their family: the groups of the rows.
+// Metrics returns the statistics of commands by their family, the group of the row.
 func (l Commands) Metrics() []resp.Metric {
 	families := map[string]*family{}
 	for _, c := range l {
@@ -50,14 +50,13 @@ func (l Commands) Metrics() []resp.Metric {
 	return []resp.Metric{calls, failed, rejected, took}
 }
 
-// errorCodes are the first words of errors that are counted by themselves. Others may be those that a
-// script has made up.
+// errorCodes are the error codes with a counter of their own. Others may have been invented by a script.
 var errorCodes = []string{
 	"BUSY", "CLUSTERDOWN", "ERR", "EXECABORT", "LOADING", "MASTERDOWN", "MOVED", "NOAUTH", "NOPERM", "NOSCRIPT", "OOM",
 	"READONLY", "UNBLOCKED", "UNKNOWN", "WRONGPASS", "WRONGTYPE",
 }
 
-// Metrics are the figures of connections.
+// Metrics returns the statistics of connections.
 func (t *Totals) Metrics() []resp.Metric {
 	denied := resp.Metric{
 		Name: "lockd_connections_denied_total", Kind: resp.Counter, Labels: []string{"reason"},
@@ -86,7 +85,7 @@ func (t *Totals) Metrics() []resp.Metric {
 	}
 }
 
-// errorMetric is how many errors were answered.
+// errorMetric returns the number of error replies by code.
 func (t *Totals) errorMetric() resp.Metric {
 	m := resp.Metric{
 		Name: "lockd_error_replies_total", Kind: resp.Counter, Labels: []string{"code"},

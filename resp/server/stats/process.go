@@ -8,7 +8,7 @@ import (
 	"lockd/resp"
 )
 
-// Executable is the path of this program; "" if the system does not tell.
+// Executable returns the path of this program; "" if the system does not tell.
 func Executable() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -17,9 +17,9 @@ func Executable() string {
 	return path
 }
 
-// MemorySection is INFO's section Memory: what the Go runtime holds and what the kernel has
-// given. buffers is what clients keep here, in bytes. used_memory itself, which maxmemory
-// bounds, is that of the data, so it stands elsewhere.
+// MemorySection returns INFO's section Memory: the memory of the Go runtime and of the process. buffers is the size
+// of the clients' buffers in bytes. used_memory, which maxmemory bounds, is the size of the data, so the machine
+// reports it.
 func MemorySection(buffers int64) resp.Section {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
 	metrics.Read(samples)
@@ -50,7 +50,7 @@ func MemorySection(buffers int64) resp.Section {
 	return resp.Section{Name: "Memory", Fields: l}
 }
 
-// residentBytes reads the resident set from the kernel; 0 where it does not tell.
+// residentBytes returns the resident set size; 0 if the kernel does not tell.
 func residentBytes() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	words := strings.Fields(string(text))

@@ -21,18 +21,18 @@ type slowEntry struct {
 	Slow
 }
 
-// Slow is a command that took long, or a pipelined run: that is one request, so it is one
-// entry, its first command.
+// Slow is a slow command, or a slow pipelined run: a run is one request, so it makes one entry, under its first
+// command.
 type Slow struct {
 	Start      time.Time
-	Micros     int64    // for which it was executed
-	Waited     int64    // microseconds for which it waited besides
-	Args       []string // as SlowArgs has them
-	More       int      // commands of the same run
+	Micros     int64    // execution time
+	Waited     int64    // microseconds of waiting besides
+	Args       []string // as SlowArgs returns them
+	More       int      // further commands of the same run
 	Addr, Name string   // of the client
 }
 
-// Add adds an entry, and keeps so many in all.
+// Add adds an entry, and keeps the newest keep entries.
 func (l *Slowlog) Add(e Slow, keep int64) {
 	if e.More > 0 {
 		e.Args = append(e.Args, "... ("+strconv.Itoa(e.More)+" more commands in the same run)")
@@ -47,7 +47,7 @@ func (l *Slowlog) Add(e Slow, keep int64) {
 	}
 }
 
-// SlowArgs cuts arguments as Redis does, and copies them. Those that hides says are redacted.
+// SlowArgs truncates arguments as Redis does, and copies them. It redacts those for which hides reports true.
 func SlowArgs(args resp.Args, hides func(i int) bool) []string {
 	var kept []string
 	for i, a := range args {
@@ -65,8 +65,8 @@ func SlowArgs(args resp.Args, hides func(i int) bool) []string {
 	return kept
 }
 
-// Newest is the answer of SLOWLOG GET: up to n entries, newest first; all if n is negative. With waits each ends with
-// what Slow has as Waited: no entry of GET may, as clients read a seventh field as something else or not at all.
+// Newest returns up to n entries, the newest first; all if n is negative. With waits each ends with Waited. SLOWLOG
+// GET must not have it: clients misread or refuse a seventh field.
 func (l *Slowlog) Newest(n int64, waits bool) []resp.Reply {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,14 +85,14 @@ func (l *Slowlog) Newest(n int64, waits bool) []resp.Reply {
 	return list
 }
 
-// Len is how many entries there are.
+// Len returns the number of entries.
 func (l *Slowlog) Len() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int64(len(l.entries))
 }
 
-// Reset forgets them.
+// Reset removes all entries.
 func (l *Slowlog) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"lockd/resp"
 )
 
-// Limits of what is kept.
+// Limits of what is stored.
 const (
 	slowlogLenMax      = 1 << 14
 	slowlogArgsMax     = 32  // arguments kept of a slow command
@@ -19,11 +19,11 @@ const (
 	errorKindsMax      = 128 // kinds of error counted apart
 )
 
-// Totals counts what the connections of a server did.
+// Totals counts the traffic of the connections of a server.
 type Totals struct {
 	Connections        atomic.Int64
-	Rejected           atomic.Int64 // connections that were turned away
-	Protected          atomic.Int64 // those of them that protected mode has
+	Rejected           atomic.Int64 // refused connections
+	Protected          atomic.Int64 // of them, those refused by protected mode
 	WrongPasswords     atomic.Int64
 	Commands           atomic.Int64
 	InputBytes         atomic.Int64
@@ -39,25 +39,25 @@ type Totals struct {
 	commandRate, inputRate, outputRate rate
 }
 
-// DropReason is why a client was disconnected that is told of things: it has missed some of them, or would.
+// DropReason is the reason for disconnecting a client with subscriptions: it missed messages, or would have.
 type DropReason int
 
 // The reasons.
 const (
-	DropSlow    DropReason = iota // it did not read what it was told
+	DropSlow    DropReason = iota // its outbox was full
 	DropMissed                    // more messages waited than this node keeps
 	DropPattern                   // its pattern took too long to match
 	DropUnsure                    // this node may have missed messages itself
 	dropReasons
 )
 
-// Drops counts those clients by the reason.
+// Drops counts dropped clients by reason.
 type Drops [dropReasons]atomic.Int64
 
-// Add counts one.
+// Add counts one client.
 func (d *Drops) Add(why DropReason) { d[why].Add(1) }
 
-// Load is how many there were.
+// Load returns the number of all reasons together.
 func (d *Drops) Load() (n int64) {
 	for i := range d {
 		n += d[i].Load()
@@ -80,15 +80,14 @@ func (t *Totals) CountError(r resp.Reply) {
 	t.errors[strings.Clone(kind)]++
 }
 
-// Sample measures how fast the figures grow. It is called again and again, with the seconds
-// that have passed since the last call.
+// Sample measures the rates of growth. It is called regularly, with the seconds since the last call.
 func (t *Totals) Sample(seconds float64) {
 	t.commandRate.sample(t.Commands.Load(), seconds)
 	t.inputRate.sample(t.InputBytes.Load(), seconds)
 	t.outputRate.sample(t.OutputBytes.Load(), seconds)
 }
 
-// Reset sets the figures back to 0 (CONFIG RESETSTAT).
+// Reset sets all figures to 0 (CONFIG RESETSTAT).
 func (t *Totals) Reset() {
 	for _, n := range []*atomic.Int64{&t.Connections, &t.Rejected, &t.Protected, &t.WrongPasswords, &t.Commands,
 		&t.InputBytes, &t.OutputBytes, &t.Reads, &t.Writes, &t.errorReplies} {
@@ -102,7 +101,7 @@ func (t *Totals) Reset() {
 	t.mu.Unlock()
 }
 
-// Section is INFO's section Stats. The sizes of Pub/Sub and tracking stand in the midst of it.
+// Section returns INFO's section Stats. sizes, of Pub/Sub and tracking, go in the middle of it.
 func (t *Totals) Section(sizes Lines) resp.Section {
 	var l Lines
 	l.Number("total_connections_received", t.Connections.Load())
@@ -131,7 +130,7 @@ func (t *Totals) Section(sizes Lines) resp.Section {
 	return resp.Section{Name: "Stats", Fields: l}
 }
 
-// ErrorSection is INFO's section Errorstats, by name.
+// ErrorSection returns INFO's section Errorstats, by name.
 func (t *Totals) ErrorSection() resp.Section {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,7 +146,7 @@ func (t *Totals) ErrorSection() resp.Section {
 	return resp.Section{Name: "Errorstats", Fields: l}
 }
 
-// rate estimates how fast a figure grows, from its last samples.
+// rate estimates the growth of a figure per second, from its last samples.
 type rate struct {
 	mu      sync.Mutex
 	last    int64

@@ -6,19 +6,19 @@ import (
 	"lockd/resp"
 )
 
-// Begin notes that a request of a client is on its way. Its answer comes to Answer, in any case.
+// Begin records that a request of a client is on its way. Answer must follow in any case.
 func (t *Table) Begin(c *Client) {
 	t.enter(c)
 	t.recent.begin()
 	c.waiting, c.since = true, t.recent.next()
 }
 
-// SendEarly sends a client that waits long for an answer the changes since then of what it had
-// cached before. Those of what the request itself reads follow the reply, some a second time.
+// SendEarly sends a client that waits long for an answer the changes, since the request began, of keys cached before.
+// Changes of keys that the request reads follow the reply, some of them a second time.
 func (t *Table) SendEarly(c *Client) {
 	list, ok := t.recent.since(max(c.sent, c.since))
 	if !c.waiting || !ok {
-		return // Answer.End says so
+		return // Answer.End handles this
 	}
 	c.sent = t.recent.next()
 	b := broadcast{}
@@ -33,20 +33,20 @@ func (t *Table) SendEarly(c *Client) {
 	c.sendBroadcast(b)
 }
 
-// Answer is an answer that has come. Its reads and the changes that were published since the
-// request began are gone through together, in the order of their places: the client gets the
-// invalidations that it would have got without the request.
+// Answer is the processing of one answer. It merges the reads of the request and the changes published since the
+// request began, in the order of their places: the client gets the invalidations that it would have got without the
+// request in between.
 type Answer struct {
 	t     *Table
 	c     *Client
-	index uint64   // of the entry that the request was, or of the last one before it
+	index uint64   // of the request's entry, or of the last entry before it
 	all   []change // since the request began
-	rest  []change // of them, those not gone through yet
-	lost  bool     // there were too many
+	rest  []change // the part of all not handled yet
+	lost  bool     // changes are missing: there were too many
 }
 
-// Answer begins with an answer. made are the changes of the request itself, with the entry that
-// it was or came after; it is zero where that is not known.
+// Answer begins to process an answer. made are the changes of the request itself, and the entry that it was or
+// followed; zero if unknown.
 func (t *Table) Answer(c *Client, made Span) Answer {
 	list, ok := t.recent.since(c.since)
 	c.waiting, c.seen = false, max(c.seen, made.Index)
@@ -59,8 +59,7 @@ func (t *Table) Answer(c *Client, made Span) Answer {
 	return Answer{t: t, c: c, index: made.Index, all: list, rest: list, lost: !ok}
 }
 
-// Read goes on to a read of the request, behind change pos of its entry. remember says that
-// the client gets an invalidation when the key changes.
+// Read handles a read of the request, after change pos of its entry. remember: invalidate the key when it changes.
 func (a *Answer) Read(key string, pos int64, remember bool) {
 	a.UpTo(pos)
 	if remember {
@@ -68,7 +67,7 @@ func (a *Answer) Read(key string, pos int64, remember bool) {
 	}
 }
 
-// UpTo goes on to change pos of the request's entry.
+// UpTo handles changes up to change pos of the request's entry.
 func (a *Answer) UpTo(pos int64) { a.advance(place{a.index, pos}) }
 
 // advance sends the invalidations for the changes up to a place.
@@ -84,10 +83,10 @@ func (a *Answer) advance(to place) {
 	}
 }
 
-// End sends the invalidations for the remaining changes. known says that all reads of the request
-// have come to Read. Where they are not known, or not all changes since are, any key may have
-// changed. So it is where the request was not done: a client that waits for a change of a key
-// which this request was to read (rueidislock does, without a timer) would wait for ever.
+// End sends the invalidations for the remaining changes. known: all reads of the request were passed to Read. If they
+// were not, or changes are missing, the client is told that any key may have changed. This includes requests that
+// were not executed: a client that waits for a change of a key which the request was to read (rueidislock does,
+// without a timer) would otherwise wait for ever.
 func (a *Answer) End(known bool) {
 	a.advance(afterAll)
 	if a.lost || !known && !a.c.Broadcast {

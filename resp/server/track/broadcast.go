@@ -7,17 +7,17 @@ import (
 	"lockd/resp"
 )
 
-// broadcast is changes by the prefixes that they match.
+// broadcast groups changes by the prefixes of their keys.
 type broadcast map[string][]change
 
-// add adds a change to the prefixes that its key has.
+// add adds a change under each prefix of its key.
 func (b broadcast) add(ch change) {
 	for _, prefix := range ch.prefixes {
 		b[prefix] = append(b[prefix], ch)
 	}
 }
 
-// prefixesOf are the prefixes that a key has.
+// prefixesOf returns the tracked prefixes of a key.
 func (t *Table) prefixesOf(key string) (list []string) {
 	if len(t.prefixes) > 0 {
 		t.tree.each(key, func(prefix string) { list = append(list, prefix) })
@@ -25,7 +25,7 @@ func (t *Table) prefixesOf(key string) (list []string) {
 	return list
 }
 
-// flushBroadcast tells the clients of BCAST that any key may have changed, but for those that wait for an answer.
+// flushBroadcast tells the clients of BCAST that any key may have changed, except those that wait for an answer.
 func (t *Table) flushBroadcast() {
 	for c := range t.clients {
 		if c.Broadcast && !c.waiting {
@@ -50,7 +50,7 @@ func (t *Table) sendBroadcast(b broadcast) {
 	}
 }
 
-// sendBroadcast sends the client what matches its own prefixes.
+// sendBroadcast sends the client the changes under its own prefixes.
 func (c *Client) sendBroadcast(b broadcast) {
 	for _, prefix := range slices.Sorted(maps.Keys(b)) {
 		if _, mine := c.prefixes[prefix]; mine {
@@ -65,7 +65,7 @@ func (c *Client) sendKeys(list []change) {
 	}
 }
 
-// names lists the keys of changes, sorted, each once, without the changes that by has made itself.
+// names lists the keys of changes, sorted, each once, without the changes that by made itself.
 func names(list []change, by *Client) []string {
 	keys := make([]string, 0, len(list))
 	for _, ch := range list {
@@ -77,18 +77,17 @@ func names(list []change, by *Client) []string {
 	return slices.Compact(keys)
 }
 
-// Invalidation says that keys have changed, or that any key may have. It is encoded once for
-// each form.
+// Invalidation tells that keys have changed, or that any key may have. It is encoded once for each protocol.
 type Invalidation struct {
 	keys []string // nil: any key
 	push []byte   // RESP3
 	msg  []byte   // RESP2
 }
 
-// channel has the invalidations that a RESP2 client gets for another connection.
+// channel carries the invalidations of a RESP2 client to its other connection.
 const channel = "__redis__:invalidate"
 
-// Form is the invalidation as it is sent: a push in RESP3, a message of a channel in RESP2.
+// Form returns the invalidation encoded: a push in RESP3, a message of a channel in RESP2.
 func (inv *Invalidation) Form(proto int) []byte {
 	form, head := &inv.push, []resp.Reply{resp.Bulk("invalidate")}
 	if proto < 3 {

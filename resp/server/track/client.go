@@ -10,36 +10,36 @@ import (
 
 // Conn sends a client its invalidations.
 type Conn interface {
-	// Invalidate is called with the table's lock held, and must not wait.
+	// Invalidate is called with the table's lock held, and must not block.
 	Invalidate(*Invalidation)
 }
 
-// Mode is what a client wants invalidations for.
+// Mode is the mode of CLIENT TRACKING.
 type Mode struct {
 	On        bool
-	Broadcast bool  // all keys with its prefixes, not those that it reads
-	OptIn     bool  // only what is read after CLIENT CACHING YES
-	OptOut    bool  // all but what is read after CLIENT CACHING NO
-	NoLoop    bool  // not what it changes itself
+	Broadcast bool  // all keys with its prefixes, instead of the keys that it reads
+	OptIn     bool  // only keys read after CLIENT CACHING YES
+	OptOut    bool  // all keys but those read after CLIENT CACHING NO
+	NoLoop    bool  // without the client's own changes
 	Redirect  int64 // id of the connection that gets them; 0: this one
-	Broken    bool  // that connection is gone
+	Broken    bool  // that connection has closed
 }
 
-// Client is a connection that may track. Its goroutine reads Mode without the table's lock, and
-// changes it with the lock.
+// Client is a connection that may track. Its goroutine reads Mode without the table's lock, and changes it with the
+// lock.
 type Client struct {
 	Mode
 	Conn    Conn // set before the client is used
 	Caching bool // CLIENT CACHING was the last command; only the client's own goroutine uses it
 
 	prefixes map[string]struct{}
-	keys     map[string]place // what the client may have cached, and where it read it
-	newest   place            // none of them is later
-	dead     map[string]place // not cached any more, though it is among the readers: for Table.Clean
+	keys     map[string]place // keys that the client may have cached, with the place of the read
+	newest   place            // the latest place in keys, or later
+	dead     map[string]place // keys no longer cached, with the client still among the readers: for Table.Clean
 	own      []Span           // of NOLOOP: its own changes, until they are published here
-	waiting  bool             // for the answer of a request: nothing is sent before that
+	waiting  bool             // for the answer of a request: invalidations wait for it
 	since    uint64           // number of the first change since the request began
-	sent     uint64           // changes before this one have been sent all the same: see SendEarly
+	sent     uint64           // changes before this one were sent early: see SendEarly
 	seen     uint64           // see Seen
 }
 
@@ -65,7 +65,7 @@ func (c *Client) forget(key string) {
 	delete(c.dead, key)
 }
 
-// flush forgets what the client read before a place, all at once as a rule.
+// flush forgets the client's reads before a place, usually all at once.
 func (c *Client) flush(at place) {
 	gone, stay := c.keys, map[string]place(nil)
 	if !at.after(c.newest) {
@@ -86,24 +86,23 @@ func (c *Client) flush(at place) {
 	maps.Copy(c.dead, gone)
 }
 
-// Seen is the index of the last entry of the log that the client's answers may have shown it.
-// The client's own goroutine needs no lock for it.
+// Seen returns the index of the last entry of the log that the client's answers may have shown it. The client's own
+// goroutine needs no lock for it.
 func (c *Client) Seen() uint64 { return c.seen }
 
 // Prefixes lists the prefixes of BCAST, sorted.
 func (c *Client) Prefixes() []string { return slices.Sorted(maps.Keys(c.prefixes)) }
 
-// PrefixCount is how many these are.
+// PrefixCount returns the number of prefixes of BCAST.
 func (c *Client) PrefixCount() int { return len(c.prefixes) }
 
-// Wants reports whether what a command reads is to be remembered. caching says that CLIENT
-// CACHING came before it.
+// Wants reports whether to remember the reads of a command. caching: CLIENT CACHING came just before it.
 func (c *Client) Wants(caching bool) bool {
 	return c.On && !c.Broadcast && (!c.OptIn || caching) && (!c.OptOut || !caching)
 }
 
-// made reports whether a change is the client's own, and unwanted. The end of a lease and a flush are
-// wanted in any case, as in Redis.
+// made reports whether a change is the client's own, and unwanted. Expirations and flushes are always wanted, as in
+// Redis.
 func (c *Client) made(ch change) bool {
 	if !c.NoLoop || ch.Kind != resp.ChangeKey {
 		return false
@@ -111,8 +110,8 @@ func (c *Client) made(ch change) bool {
 	return slices.ContainsFunc(c.own, func(own Span) bool { return own.has(ch.at) })
 }
 
-// Check says why a mode cannot be begun: its options do not go together, or not with the
-// present mode. It asks in Redis's order.
+// Check returns why a mode cannot start: its options conflict with each other, or with the present mode. It checks in
+// Redis's order.
 func (c *Client) Check(next *Mode, prefixes []string) error {
 	const before = " before disabling tracking for this client, and then re-enabling it with a different mode."
 	switch {
@@ -130,8 +129,8 @@ func (c *Client) Check(next *Mode, prefixes []string) error {
 	return c.checkPrefixes(prefixes)
 }
 
-// checkPrefixes finds too many prefixes, or two of which one begins with the other. It compares each with each, so how
-// many there are comes first.
+// checkPrefixes refuses too many prefixes, and two of which one begins with the other. It compares each with each, so
+// it checks their number first.
 func (c *Client) checkPrefixes(prefixes []string) error {
 	const must = "Prefixes for a single client must not overlap."
 	if len(c.prefixes)+len(prefixes) > prefixesMax {

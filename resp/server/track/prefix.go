@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// prefixTree has prefixes by what they begin with. To find those that a key has takes no more steps than the longest of
-// them has bytes, whatever they are: a look-up for each length that there is takes ten times as long.
+// prefixTree is a radix tree of prefixes. Finding the prefixes of a key takes at most as many steps as the longest of
+// them has bytes; a look-up in a map for each length takes ten times as long.
 type prefixTree struct {
-	edge string // what the prefixes in it have, behind those of the trees that it is in
-	ends bool   // a prefix ends behind the edge
+	edge string // bytes that all prefixes below have in common, after those of the parents' edges
+	ends bool   // a prefix ends after the edge
 	kids []*prefixTree
 
-	firsts []byte // with which the edges of the kids begin
+	firsts []byte // first bytes of the kids' edges, in order
 }
 
-// kid is the place of the tree whose edge begins with a byte among those in this one, which are in the order of these.
+// kid returns the index of the kid whose edge begins with a byte, or the index at which to insert it.
 func (n *prefixTree) kid(first byte) (at int, found bool) {
 	end := len(n.firsts)
 	for at < end {
@@ -28,7 +28,7 @@ func (n *prefixTree) kid(first byte) (at int, found bool) {
 	return at, at < len(n.firsts) && n.firsts[at] == first
 }
 
-// add adds a prefix, or what is left of it behind the edge.
+// add adds a prefix, less the bytes of the parents' edges.
 func (n *prefixTree) add(rest string) {
 	if rest == "" {
 		n.ends = true
@@ -52,7 +52,7 @@ func (n *prefixTree) add(rest string) {
 	n.kids[at].add(rest[common:])
 }
 
-// remove removes a prefix that is there.
+// remove removes a prefix that is in the tree.
 func (n *prefixTree) remove(rest string) {
 	if rest == "" {
 		n.ends = false
@@ -71,7 +71,7 @@ func (n *prefixTree) remove(rest string) {
 	}
 }
 
-// each visits the prefixes that a key has, from the shortest.
+// each visits the prefixes of a key, the shortest first.
 func (n *prefixTree) each(key string, visit func(prefix string)) {
 	for at := 0; ; {
 		if n.ends {

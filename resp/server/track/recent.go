@@ -6,8 +6,8 @@ import (
 	"lockd/resp"
 )
 
-// place is a place in the order of all changes: behind so many changes of an entry of the log.
-// The next entry's changes come behind all of them.
+// place is a place in the order of all changes: after pos changes of the entry index. The next entry's changes follow
+// all of these.
 type place struct {
 	index uint64
 	pos   int64
@@ -20,8 +20,7 @@ func (p place) after(q place) bool {
 	return p.index > q.index || p.index == q.index && p.pos > q.pos
 }
 
-// Span is some changes of one entry of the log: those after number From, up to number To. They
-// are counted from 1.
+// Span is a range of changes of one entry of the log: those after number From, up to number To, counted from 1.
 type Span struct {
 	Index    uint64
 	From, To int64
@@ -29,18 +28,18 @@ type Span struct {
 
 func (s Span) has(at place) bool { return s.Index == at.index && s.From < at.pos && at.pos <= s.To }
 
-// change is a change and its place: it is number pos of its entry.
+// change is a change with its place: it is number at.pos of its entry.
 type change struct {
 	resp.Change
 	at       place
-	prefixes []string // of BCAST that its key has
+	prefixes []string // tracked prefixes of its key (BCAST)
 }
 
-// bytes is what it counts for while it is kept.
+// bytes returns the size by which it counts while it is kept.
 func (c *change) bytes() int { return len(c.Key) + prefixKeptBytes*len(c.prefixes) }
 
-// recent keeps the last changes while any request is on its way: what the request has read is
-// known only when its answer comes. Changes are numbered one after the other.
+// recent keeps the latest changes while any request is on its way: the keys that a request has read are known only
+// when its answer arrives. Changes are numbered consecutively.
 type recent struct {
 	requests int // on their way
 	first    uint64
@@ -48,7 +47,7 @@ type recent struct {
 	bytes    int
 }
 
-// next is the number of the change that comes next.
+// next returns the number of the next change.
 func (r *recent) next() uint64 { return r.first + uint64(len(r.list)) }
 
 func (r *recent) add(ch change) {

@@ -8,17 +8,17 @@ import (
 	"lockd/resp"
 )
 
-// Limits of what is kept.
+// Limits of what is stored.
 const (
-	prefixBytesMax   = 512       // prefix of keys to be told of (BCAST)
+	prefixBytesMax   = 512       // a prefix of keys (BCAST)
 	prefixesMax      = 1 << 10   // prefixes of one client
 	trackedBytesMax  = 128 << 20 // bytes of the keys that are tracked, for all clients
 	trackedItemsMax  = 1 << 21   // clients of all keys together
-	evictionsMax     = 128       // keys that are let go at once to make room for one
-	cleanedMax       = 1 << 11   // keys of which clients are forgotten at once
-	readersPerStep   = 64        // readers of a key that cost as much to go through as one more such key
-	broadcastMax     = 1 << 17   // changes of an entry, for each prefix that they have: beyond it any key may have changed
-	toldMax          = 1 << 18   // likewise for each reader of their keys
+	evictionsMax     = 128       // keys evicted at once to make room for one
+	cleanedMax       = 1 << 11   // keys whose readers are cleaned at once
+	readersPerStep   = 64        // readers of a key whose scan costs as much as one more key
+	broadcastMax     = 1 << 17   // pairs of an entry's changes and their prefixes: beyond it any key may have changed
+	toldMax          = 1 << 18   // pairs of an entry's changes and the readers of their keys: likewise
 	recentChangesMax = 1 << 16   // changes kept while a request of a client is on its way
 	recentBytesMax   = 16 << 20  // bytes of their keys
 	prefixKeptBytes  = 16        // of each of their prefixes
@@ -29,7 +29,7 @@ type Table struct {
 	keysMax   func() int64 // 0: no limit
 	inUse     atomic.Int64 // len(clients) and len(unclean)
 	clients   map[*Client]struct{}
-	unclean   map[*Client]struct{} // those with keys that they have not cached any more
+	unclean   map[*Client]struct{} // those with dead keys
 	readers   map[string]*readers  // by key
 	keyBytes  int                  // of the keys of readers
 	items     int                  // clients in all readers
@@ -40,10 +40,10 @@ type Table struct {
 	entry     entryCount
 }
 
-// entryCount is what the changes of an entry have come to so far, which may come in several messages.
+// entryCount sums up the changes of one entry, which may arrive in several messages.
 type entryCount struct {
 	index uint64
-	pairs int // of changes and the prefixes that they have
+	pairs int // pairs of a change and a prefix
 	told  int // readers of their keys
 }
 
@@ -53,21 +53,21 @@ type readers struct {
 	list []*Client
 }
 
-// NewTable makes an empty table. keysMax is asked how many keys it may have, 0 for any number.
+// NewTable returns an empty table. keysMax returns how many keys it may have, 0 for any number.
 func NewTable(keysMax func() int64) *Table {
 	return &Table{keysMax: keysMax, clients: map[*Client]struct{}{}, unclean: map[*Client]struct{}{},
 		readers:  map[string]*readers{},
 		prefixes: map[string]map[*Client]struct{}{}}
 }
 
-// InUse reports whether anybody tracks, or something is left of one who did. It may be called without the lock.
+// InUse reports whether any client tracks, or readers are left to clean. It needs no lock.
 func (t *Table) InUse() bool { return t.inUse.Load() > 0 }
 
-// Sizes are how many keys are tracked, by how many clients in sum, and how many prefixes.
+// Sizes returns the number of tracked keys, the sum of their readers, and the number of prefixes.
 func (t *Table) Sizes() (keys, items, prefixes int) { return len(t.readers), t.items, len(t.prefixes) }
 
-// Start begins a mode. Prefixes are added to those that the client has; none at all, of BCAST,
-// stand for every key. Check has allowed it.
+// Start starts a mode that Check has allowed. Prefixes are added to those that the client has; without any, BCAST
+// covers every key.
 func (t *Table) Start(c *Client, mode Mode, prefixes []string) {
 	t.enter(c)
 	c.Mode = mode
@@ -80,13 +80,13 @@ func (t *Table) Start(c *Client, mode Mode, prefixes []string) {
 	}
 }
 
-// Stop ends the mode of a client. What it has read is forgotten when it changes, as in Redis.
+// Stop ends the mode of a client. The keys that it has read are forgotten when they change, as in Redis.
 func (t *Table) Stop(c *Client) {
 	t.removePrefixes(c)
 	c.Mode, c.Caching, c.own = Mode{}, false, nil
 }
 
-// Forget lets go of a client that ends, and is not used again. Its keys are left to Clean.
+// Forget removes a client that ends. Its keys are left to Clean.
 func (t *Table) Forget(c *Client) {
 	if _, in := t.clients[c]; !in {
 		return
@@ -98,8 +98,8 @@ func (t *Table) Forget(c *Client) {
 	t.inUse.Add(-1)
 }
 
-// drop has what a client read before a place count as not read. It takes the client out of the readers of those keys
-// later: a million of them would take seconds, for which others wait.
+// drop makes the client's reads before a place dead. Clean removes the client from the readers of those keys later: a
+// million of them would take seconds under the lock.
 func (t *Table) drop(c *Client, at place) {
 	if len(c.keys) == 0 {
 		return
@@ -111,8 +111,8 @@ func (t *Table) drop(c *Client, at place) {
 	}
 }
 
-// Clean takes clients out of the readers of some keys that they have not cached any more. It reports whether that was
-// all; if not, call again.
+// Clean removes clients from the readers of some of their dead keys. It reports whether that was all; if not, call
+// again.
 func (t *Table) Clean() (done bool) {
 	left := cleanedMax
 	for c := range t.unclean {
@@ -120,7 +120,7 @@ func (t *Table) Clean() (done bool) {
 			if left--; left < 0 {
 				return false
 			}
-			left -= len(t.readers[key].list) / readersPerStep // where the client is looked for
+			left -= len(t.readers[key].list) / readersPerStep // the search for the client
 			t.unread(c, key)
 		}
 		delete(t.unclean, c)
@@ -159,10 +159,10 @@ func (t *Table) removePrefixes(c *Client) {
 	c.prefixes = nil
 }
 
-// Publish sends invalidations for what an entry of the log has changed. A client that waits for an
-// answer gets them behind it.
+// Publish sends invalidations for changes of an entry of the log. A client that waits for an answer gets them after
+// it.
 func (t *Table) Publish(m *resp.Message) {
-	t.published = m.Index - 1 // more of this entry may come
+	t.published = m.Index - 1 // more changes of this entry may follow
 	if t.entry.index != m.Index {
 		t.entry = entryCount{index: m.Index}
 	}
@@ -172,7 +172,7 @@ func (t *Table) Publish(m *resp.Message) {
 		at.pos = int64(m.From+i) + 1
 		c := change{Change: one, at: at}
 		if c.Kind == resp.ChangeAll {
-			if t.recent.add(c); i == last { // which stands for those before
+			if t.recent.add(c); i == last { // which covers those before
 				t.sendBroadcast(b)
 				b, *n = broadcast{}, entryCount{index: m.Index}
 				t.flushAll(at)
@@ -198,7 +198,7 @@ func (t *Table) Publish(m *resp.Message) {
 	}
 }
 
-// lastFlush is the place of the last change of everything; -1: there is none.
+// lastFlush returns the index of the last change of everything; -1: there is none.
 func lastFlush(changes []resp.Change) int {
 	for i, c := range slices.Backward(changes) {
 		if c.Kind == resp.ChangeAll {
@@ -214,7 +214,7 @@ func (t *Table) Missed() {
 	t.flushAll(afterAll)
 }
 
-// flushAll flushes all clients, but for those that wait for an answer.
+// flushAll flushes all clients, except those that wait for an answer.
 func (t *Table) flushAll(at place) {
 	for c := range t.clients {
 		if !c.waiting {
@@ -223,7 +223,7 @@ func (t *Table) flushAll(at place) {
 	}
 }
 
-// flushReaders flushes the clients that have read any key before a place, but for those that wait for an answer.
+// flushReaders flushes the clients that read any key before a place, except those that wait for an answer.
 func (t *Table) flushReaders(at place) {
 	for c := range t.clients {
 		if !c.waiting && len(c.keys) > 0 {
@@ -232,7 +232,7 @@ func (t *Table) flushReaders(at place) {
 	}
 }
 
-// flush tells a client that any key may have changed, and forgets what it has read before.
+// flush tells a client that any key may have changed, and drops its reads before a place.
 func (t *Table) flush(c *Client, at place) {
 	t.drop(c, at)
 	if c.On {
@@ -240,8 +240,8 @@ func (t *Table) flush(c *Client, at place) {
 	}
 }
 
-// invalidateKey tells the clients that have read a key of its change, but for those that wait for
-// an answer. It returns how many it has looked at.
+// invalidateKey tells the readers of a key of its change, except those that wait for an answer. It returns how many
+// readers it has looked at.
 func (t *Table) invalidateKey(ch change) int {
 	r := t.readers[ch.Key]
 	if r == nil {
@@ -261,16 +261,16 @@ func (t *Table) invalidateKey(ch change) int {
 	return len(list)
 }
 
-// invalidate tells one client of the change of a key, unless the client has read the key after it, or
-// (NOLOOP) has made the change.
+// invalidate tells one client of the change of a key, unless the client has read the key after it, or (NOLOOP) has
+// made the change.
 func (t *Table) invalidate(c *Client, ch change, inv *Invalidation) {
 	if c.knows(ch.Key) && t.tell(c, ch, inv) {
 		t.leave(c, ch.Key)
 	}
 }
 
-// tell tells a reader of a key of its change, and forgets that it has read it: the caller takes it out of the readers.
-// It reports false if the client stays one.
+// tell tells a reader of a key of its change, and drops the read; the caller removes it from the readers. It reports
+// false if the client stays a reader.
 func (t *Table) tell(c *Client, ch change, inv *Invalidation) bool {
 	since, reads := c.keys[ch.Key]
 	if reads && (!ch.at.after(since) || c.made(ch)) {
@@ -283,8 +283,8 @@ func (t *Table) tell(c *Client, ch change, inv *Invalidation) bool {
 	return true
 }
 
-// read remembers that a client has read a key, at a place. Of several reads it keeps the place
-// of the first: the client may have cached the answer of any.
+// read remembers that a client has read a key, at a place. Of several reads it keeps the place of the first: the
+// client may have cached the answer of any.
 func (t *Table) read(c *Client, key string, at place) {
 	if _, known := c.keys[key]; known {
 		return
@@ -302,7 +302,7 @@ func (t *Table) read(c *Client, key string, at place) {
 		t.keyBytes += len(key)
 	} else if t.items >= trackedItemsMax {
 		t.makeRoom(0, 0)
-		if t.readers[key] != r { // it was let go
+		if t.readers[key] != r { // it was evicted
 			t.read(c, key, at)
 			return
 		}
@@ -318,7 +318,7 @@ func (t *Table) unread(c *Client, key string) {
 	t.leave(c, key)
 }
 
-// leave takes a client out of the readers of a key.
+// leave removes a client from the readers of a key.
 func (t *Table) leave(c *Client, key string) {
 	r := t.readers[key]
 	i := slices.Index(r.list, c)
@@ -327,7 +327,7 @@ func (t *Table) leave(c *Client, key string) {
 	t.close(r)
 }
 
-// close forgets a key that nobody has read.
+// close removes a key without readers.
 func (t *Table) close(r *readers) {
 	if len(r.list) == 0 {
 		delete(t.readers, r.key)
@@ -335,12 +335,12 @@ func (t *Table) close(r *readers) {
 	}
 }
 
-// Shrink makes the table smaller where its limit has become so, by some keys. It reports
-// whether the table is within its limits now; if not, call again.
+// Shrink evicts some keys if the table exceeds its limits. It reports whether the table is within them now; if not,
+// call again.
 func (t *Table) Shrink() (done bool) { return t.makeRoom(0, 0) }
 
-// makeRoom makes room for so many more keys: it takes out random keys, and tells the clients that
-// have read them. It does a bounded part of that, and reports whether there is room now.
+// makeRoom makes room for more keys: it evicts random keys and tells their readers. It does a bounded part of that,
+// and reports whether there is room now.
 func (t *Table) makeRoom(keys, bytes int) bool {
 	keysMax := int(t.keysMax())
 	for left := evictionsMax; left > 0; {
@@ -358,7 +358,7 @@ func (t *Table) makeRoom(keys, bytes int) bool {
 	return false
 }
 
-// evict tells all who have read a key that it may have changed.
+// evict tells all readers of a key that it may have changed.
 func (t *Table) evict(key string) {
 	r := t.readers[key]
 	inv := Invalidation{keys: []string{key}}

@@ -2,8 +2,8 @@ package wire
 
 import "bytes"
 
-// protocolError is an error of the framing. Nobody knows any more where the next command
-// begins, so the session answers it and closes.
+// protocolError is an error of the framing. The start of the next command is lost, so the session answers the error
+// and closes.
 type protocolError string
 
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
@@ -27,22 +27,20 @@ type frame struct {
 	args int // announced arguments; 0: nothing to run ("*0", an empty line)
 }
 
-// guard finds where commands end, and refuses what must not reach the parser:
-// redcon v1.6.2 spins on a huge count and panics on a negative length. It looks
-// at each byte of a header once and jumps over bodies, so a command that arrives
-// byte by byte costs no more than one that arrives whole.
+// guard finds the ends of commands, and refuses input that must not reach the parser: redcon v1.6.2 spins on a huge
+// count and panics on a negative length. It looks at each byte of a header once and skips bodies, so a command that
+// arrives byte by byte costs no more than one that arrives whole.
 type guard struct {
 	at      int  // bytes of the present command looked at; may lie past the input
-	line    int  // where the present header line begins
+	line    int  // start of the present header line
 	args    int  // arguments announced
 	left    int  // arguments still to come
 	counted bool // the header "*N" is read
 	lim     Limits
 }
 
-// next returns the first whole command of buf, which begins where the last one
-// ended. ok is false when more bytes are needed: call again with the same bytes
-// and more.
+// next returns the first whole command of buf, which begins where the last one ended. ok is false if more bytes are
+// needed: call again with the same bytes and more.
 func (g *guard) next(buf []byte) (f frame, ok bool, err error) {
 	if len(buf) == 0 {
 		return frame{}, false, nil
@@ -63,8 +61,7 @@ func (g *guard) next(buf []byte) (f frame, ok bool, err error) {
 	return f, true, nil
 }
 
-// inline looks for the end of a line. How many arguments it has is counted
-// later; 1 says that it may have some.
+// inline looks for the end of a line. Its arguments are counted later; 1 means that there may be some.
 func (g *guard) inline(buf []byte) (bool, error) {
 	i := bytes.IndexByte(buf[g.at:], '\n')
 	if i < 0 {
@@ -110,7 +107,7 @@ func (g *guard) checkCount(n int64) error {
 	return nil
 }
 
-// bulk reads one "$N" and jumps over its body, past the end of buf if need be.
+// bulk reads one "$N" and skips its body, past the end of buf if need be.
 func (g *guard) bulk(buf []byte) (bool, error) {
 	if g.line > len(buf) {
 		return false, nil
@@ -137,9 +134,8 @@ func (g *guard) bulk(buf []byte) (bool, error) {
 	return true, nil
 }
 
-// checkBreak sees to it that the body before g.line ends in a line break. Redis
-// takes any two bytes there; redcon does not, and neither should we: a client
-// that counts wrongly would have its data run as commands.
+// checkBreak checks that the body before g.line ends in a line break. Redis accepts any two bytes there; redcon does
+// not, nor must lockd: otherwise the data of a client that miscounts would run as commands.
 func (g *guard) checkBreak(buf []byte) error {
 	if g.args == g.left || g.line > len(buf) {
 		return nil
@@ -150,7 +146,7 @@ func (g *guard) checkBreak(buf []byte) error {
 	return nil
 }
 
-// header reads the number of the line that begins at g.line, behind its mark.
+// header reads the number of the line that begins at g.line, after its mark.
 func (g *guard) header(buf []byte, tooLong, malformed protocolError) (int64, bool, error) {
 	i := bytes.IndexByte(buf[g.at:], '\n')
 	if i < 0 {
@@ -174,8 +170,8 @@ func (g *guard) header(buf []byte, tooLong, malformed protocolError) (int64, boo
 	return n, true, nil
 }
 
-// parseLength reads an integer as Redis's string2ll does: no plus sign, no
-// leading zeros. What needs more than 18 digits exceeds every limit.
+// parseLength reads an integer as Redis's string2ll does: no plus sign, no leading zeros. More than 18 digits exceed
+// every limit.
 func parseLength(text []byte) (int64, bool) {
 	digits := text
 	if len(digits) > 0 && digits[0] == '-' {

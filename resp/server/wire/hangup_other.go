@@ -2,8 +2,8 @@
 
 package wire
 
-// asksKernel says whether hungUp knows anything.
+// asksKernel tells whether hungUp works on this system.
 const asksKernel = false
 
-// hungUp is not known here: such a client is noticed when its session reads or writes again.
+// hungUp is not available: a client that hung up is noticed when its session reads or writes again.
 func hungUp(uintptr) bool { return false }

@@ -4,10 +4,10 @@ package wire
 
 import "golang.org/x/sys/unix"
 
-// asksKernel says whether hungUp knows anything.
+// asksKernel tells whether hungUp works on this system.
 const asksKernel = true
 
-// hungUp asks by poll, without waiting.
+// hungUp polls the descriptor, without waiting.
 func hungUp(fd uintptr) bool {
 	poll := []unix.PollFd{{Fd: int32(fd), Events: pollHangUp}}
 	if _, err := unix.Poll(poll, 0); err != nil {

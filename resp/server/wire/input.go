@@ -10,14 +10,14 @@ import (
 	"lockd/resp"
 )
 
-// Limits are what one client may send. What needs more is an error of the protocol.
+// Limits bound the input of one client. Exceeding them is a protocol error.
 type Limits struct {
 	BulkMax  int  // bytes of one argument
 	QueryMax int  // bytes of one command, with its framing
-	Trusted  bool // the client is authenticated; else Redis's smaller limits hold as well
+	Trusted  bool // the client is authenticated; otherwise Redis's smaller limits apply, too
 }
 
-// Input turns the bytes of a connection into commands. Only one goroutine may use it.
+// Input turns the bytes of a connection into commands. It is not safe for concurrent use.
 type Input struct {
 	guard  guard
 	buf    []byte // buf[start:end] is read and not yet taken
@@ -28,8 +28,8 @@ type Input struct {
 	cmds   []resp.Args
 }
 
-// Fill reads once from r, and returns how many bytes came. It makes room first: it gives back a large buffer that
-// has become empty, and doubles one that holds an unfinished command.
+// Fill reads once from r, and returns the number of bytes. It makes room first: it frees a large empty buffer, and
+// doubles one that holds an unfinished command.
 func (in *Input) Fill(r io.Reader) (int, error) {
 	switch {
 	case in.start == in.end && (cap(in.buf) > inputBytesKeep || in.buf == nil):
@@ -57,11 +57,10 @@ func (in *Input) makeRoom() {
 	in.start, in.end = 0, len(rest)
 }
 
-// Take returns whole commands that have arrived: as many as one run may hold,
-// but only one while the client is not trusted, because that one may be AUTH. The
-// arguments of all of them are parts of one string, made here; the list itself is good
-// until the next call. more is false when there was no whole command, not even an empty
-// one. With an error come the commands before it.
+// Take returns whole commands that have arrived: as many as one run may hold, but only one while the client is not
+// trusted, because that one may be AUTH. The arguments of all of them are substrings of one string, made here; the
+// list itself is valid until the next call. more is false if there was no whole command, not even an empty one.
+// Commands before an error are returned with it.
 func (in *Input) Take(lim Limits) (cmds []resp.Args, more bool, err error) {
 	in.guard.lim = lim
 	in.frames = in.frames[:0]
@@ -87,11 +86,10 @@ func (in *Input) Take(lim Limits) (cmds []resp.Args, more bool, err error) {
 	return cmds, len(in.frames) > 0, err
 }
 
-// Pending is how many bytes have arrived and were not taken yet.
+// Pending returns the number of bytes that have arrived and were not taken yet.
 func (in *Input) Pending() int { return in.end - in.start }
 
-// parse reads the frames of text. The list it returns is good until the next
-// call; the commands in it are the caller's.
+// parse parses the frames of text. The returned list is valid until the next call; the commands in it stay valid.
 func (in *Input) parse(text string, args int) ([]resp.Args, error) {
 	clear(in.cmds)
 	in.cmds = in.cmds[:0]
@@ -122,15 +120,14 @@ func (in *Input) parse(text string, args int) ([]resp.Args, error) {
 	return in.cmds, nil
 }
 
-// Release lets go of the last pipeline, so that an idle connection does not keep
-// what it once received.
+// Release frees the last pipeline, so that an idle connection does not keep its former input.
 func (in *Input) Release() {
 	clear(in.cmds)
 	clear(in.words[:cap(in.words)])
 }
 
-// parseOne appends the arguments of one command, which the guard has passed, as
-// parts of it. redcon only reads the bytes it is given.
+// parseOne appends the arguments of one command, which has passed the guard, as substrings. redcon only reads its
+// input.
 func (in *Input) parseOne(arena []string, one string) ([]string, error) {
 	packet := unsafe.Slice(unsafe.StringData(one), len(one))
 	complete, words, _, rest, err := redcon.ReadNextCommand(packet, in.words)

@@ -8,44 +8,41 @@ import (
 	"time"
 )
 
-// PushLimit is client-output-buffer-limit pubsub: how many bytes may wait for a
-// subscriber; Soft for SoftSeconds only. 0: no limit.
+// PushLimit is client-output-buffer-limit pubsub: how many bytes may wait for a subscriber; more than Soft only for
+// SoftSeconds. 0: no limit.
 type PushLimit struct{ Hard, Soft, SoftSeconds int }
 
-// Outbox is the only way to a connection's socket. While nobody pushes to the
-// client its session writes by itself; from its first subscription on, or when
-// its client has stopped reading, or when somebody pushes to it all the same
-// (CLIENT TRACKING REDIRECT), everything goes through buf and one writer goroutine,
-// so that a publisher only ever appends.
+// Outbox is the only way to a connection's socket. At first the session itself writes. From the client's first
+// subscription on, or when the client has stopped reading, or when another session pushes to it (CLIENT TRACKING
+// REDIRECT), everything goes through buf and one writer goroutine, so that a publisher only ever appends.
 type Outbox struct {
 	conn  net.Conn
 	clock func() time.Time
 
 	mu        sync.Mutex
 	changed   sync.Cond // buf, writing, closed or dead changed
-	buf       []byte    // waits to be written
+	buf       []byte    // pending output
 	writing   int       // bytes the writer is writing now
 	async     bool      // the writer goroutine runs
 	direct    bool      // the session is writing by itself
-	behind    bool      // a write was interrupted: the connection may have kept some of it (TLS)
-	closed    bool      // no more comes: the writer ends when buf is written
-	dead      bool      // nothing is written any more
-	softSince time.Time // since when more than the soft limit waits
+	behind    bool      // a write was interrupted: the connection may hold some of it back (TLS)
+	closed    bool      // no more output follows: the writer ends when buf is written
+	dead      bool      // nothing more is written
+	softSince time.Time // when the soft limit was exceeded
 
-	held bool   // what is pushed waits for a reply
-	kept []byte // what was pushed meanwhile
+	held bool   // pushes wait for a reply
+	kept []byte // pushes that wait for it
 }
 
-// NewOutbox makes the outbox of a connection. The clock measures how long too much waits.
+// NewOutbox returns the outbox of a connection. The clock measures for how long the soft limit is exceeded.
 func NewOutbox(conn net.Conn, clock func() time.Time) *Outbox {
 	o := &Outbox{conn: conn, clock: clock}
 	o.changed.L = &o.mu
 	return o
 }
 
-// Write sends replies. It returns once they are written, or, with a writer
-// goroutine, once they are appended and no more than replyBytesMax wait. b is the
-// caller's again. Only the session calls it.
+// Write sends replies. It returns once they are written, or, with a writer goroutine, once they are appended and no
+// more than replyBytesMax bytes wait. It does not keep b. Only the session calls it.
 func (o *Outbox) Write(b []byte) error {
 	o.mu.Lock()
 	async, dead := o.async, o.dead
@@ -86,8 +83,7 @@ func (o *Outbox) Enqueue(b []byte) {
 	o.mu.Unlock()
 }
 
-// WaitForRoom returns once no more than replyBytesMax wait, or with net.ErrClosed when nothing
-// is written any more.
+// WaitForRoom returns once no more than replyBytesMax bytes wait, or with net.ErrClosed when nothing more is written.
 func (o *Outbox) WaitForRoom() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,8 +96,8 @@ func (o *Outbox) WaitForRoom() error {
 	return nil
 }
 
-// Push appends a message and never waits. It returns false when the client is
-// too slow: more waits than lim allows.
+// Push appends a message and never waits. It returns false when the client is too slow: more bytes wait than lim
+// allows.
 func (o *Outbox) Push(b []byte, lim PushLimit) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,7 +124,7 @@ func (o *Outbox) Push(b []byte, lim PushLimit) bool {
 	return now.Sub(o.softSince) <= time.Duration(lim.SoftSeconds)*time.Second
 }
 
-// appendLocked appends what a writer goroutine is to write. mu is held.
+// appendLocked appends output for the writer goroutine. mu is held.
 func (o *Outbox) appendLocked(b []byte) {
 	o.buf = append(o.buf, b...)
 	if !o.direct {
@@ -137,14 +133,14 @@ func (o *Outbox) appendLocked(b []byte) {
 	o.changed.Broadcast()
 }
 
-// Hold has what is pushed from now on wait until Resume: a reply comes before it.
+// Hold makes later pushes wait until Resume: a reply goes first.
 func (o *Outbox) Hold() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.held = true
 }
 
-// Resume ends a Hold: the reply, which may be empty, goes before what was pushed meanwhile. It never waits.
+// Resume ends a Hold: the reply, which may be empty, goes before the pushes since. It never waits.
 func (o *Outbox) Resume(reply []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,9 +160,8 @@ func (o *Outbox) StartWriter() {
 	o.startLocked()
 }
 
-// startLocked is startWriter for who holds mu. An interruption that was meant for a
-// Write of the session ends here, and none comes any more: the only deadline that the
-// writer meets is that of finish.
+// startLocked is StartWriter with mu held. It cancels an interruption of the session's Write, and none follows: the
+// only deadline for the writer is that of Finish.
 func (o *Outbox) startLocked() {
 	if !o.async && !o.dead {
 		o.async = true
@@ -188,7 +183,7 @@ func (o *Outbox) run() {
 			o.mu.Unlock()
 			return
 		}
-		batch := o.buf // if empty, it is a write for what the connection has kept
+		batch := o.buf // if empty, the write flushes what the connection has kept
 		o.buf, o.writing, o.behind = spare[:0], len(batch), false
 		o.mu.Unlock()
 		_, err := o.conn.Write(batch)
@@ -203,7 +198,7 @@ func (o *Outbox) run() {
 	}
 }
 
-// Interrupt ends a write of the session that stands still.
+// Interrupt ends a stalled write of the session.
 func (o *Outbox) Interrupt() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -212,7 +207,7 @@ func (o *Outbox) Interrupt() {
 	}
 }
 
-// Waiting says how many bytes wait to be written.
+// Waiting returns the number of bytes that wait to be written.
 func (o *Outbox) Waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -226,8 +221,7 @@ func (o *Outbox) Ends() bool {
 	return o.closed || o.dead
 }
 
-// Finish waits until everything is written, for a connection that closes in
-// order, but not beyond the deadline.
+// Finish waits until everything is written, but not beyond the deadline; then the connection can close in order.
 func (o *Outbox) Finish(deadline time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -239,7 +233,7 @@ func (o *Outbox) Finish(deadline time.Time) {
 	}
 }
 
-// Kill drops what waits and closes the socket. Anybody may call it, twice too.
+// Kill drops pending output and closes the socket. It is safe for concurrent use, and may be called twice.
 func (o *Outbox) Kill() {
 	o.mu.Lock()
 	o.dead = true

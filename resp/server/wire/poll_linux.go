@@ -2,5 +2,5 @@ package wire
 
 import "golang.org/x/sys/unix"
 
-// pollHangUp is the event of a client that has closed its sending side.
+// pollHangUp is the event that the client has closed its sending side.
 const pollHangUp = unix.POLLRDHUP

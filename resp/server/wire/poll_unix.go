@@ -4,6 +4,6 @@ package wire
 
 import "golang.org/x/sys/unix"
 
-// pollHangUp is the event of a client that has closed its connection. Only Linux tells when a
-// client has closed nothing but its sending side.
+// pollHangUp is the event that the client has closed its connection. Only Linux reports that a client has closed its
+// sending side alone.
 const pollHangUp = unix.POLLHUP

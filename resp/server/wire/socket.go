@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Socket is the connection itself, below TLS if it has that.
+// Socket returns the connection itself, below TLS if there is TLS.
 func Socket(conn net.Conn) net.Conn {
 	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		return secured.NetConn()
@@ -15,7 +15,7 @@ func Socket(conn net.Conn) net.Conn {
 	return conn
 }
 
-// Secured reports whether a connection is one of TLS.
+// Secured reports whether a connection uses TLS.
 func Secured(conn net.Conn) bool {
 	_, ok := conn.(interface{ ConnectionState() tls.ConnectionState })
 	return ok
@@ -25,8 +25,8 @@ func Secured(conn net.Conn) bool {
 // end.
 type ended interface{ Ended() <-chan struct{} }
 
-// HungUp asks the kernel, or a connection in memory, whether the client has closed its end. It is false where neither
-// can be asked. Any goroutine may call it.
+// HungUp asks the kernel, or a connection in memory, whether the client has closed its end; false where neither can
+// be asked. It is safe for concurrent use.
 func HungUp(conn net.Conn) bool {
 	if c, ok := Socket(conn).(ended); ok {
 		select {
@@ -49,9 +49,9 @@ func HungUp(conn net.Conn) bool {
 	return gone || err != nil
 }
 
-// WatchHangUp calls gone, from another goroutine, as soon as the client closes its end of the connection. Nobody reads
-// from the connection until stop has returned; then no call comes any more. Where neither the kernel nor the connection
-// can be asked, none comes at all.
+// WatchHangUp calls gone, from another goroutine, as soon as the client closes its end of the connection. Until stop
+// has returned the caller must not read from the connection; after it there is no call. Where neither the
+// kernel nor the connection can be asked, there is none at all.
 func WatchHangUp(conn net.Conn, gone func()) (stop func()) {
 	socket := Socket(conn)
 	if c, ok := socket.(ended); ok {
@@ -68,7 +68,7 @@ func WatchHangUp(conn net.Conn, gone func()) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// Read calls back when something arrives, be it data, which waits for the session, or the end.
+		// Read calls back when something arrives, either data, which stays for the session, or the end.
 		if rc.Read(hungUp) == nil {
 			gone()
 		}
@@ -97,7 +97,7 @@ func watchEnd(end <-chan struct{}, gone func()) (stop func()) {
 	}
 }
 
-// Descriptor is the connection's file descriptor; -1 if it has none.
+// Descriptor returns the connection's file descriptor; -1 if it has none.
 func Descriptor(conn net.Conn) int64 {
 	n := int64(-1)
 	if raw, ok := Socket(conn).(syscall.Conn); ok {

@@ -1,9 +1,9 @@
-// Package witness observes the commands of sessions for what is wrong with the locks of their programs and is
-// not in the log: what was only read, refused or found gone. It decides little: LOCKS DOCTOR compares most of
-// what it has seen with the log (package keyspace/doctor). Its law:
+// Package witness observes the commands of sessions for mistakes with locks that the log does not show: reads,
+// refusals, and keys found missing. It judges little itself: LOCKS DOCTOR compares most observations with the log
+// (package keyspace/doctor). Its law:
 //
-//   - It changes nothing, and what it remembers is bounded, for each session and in all.
-//   - A session that uses no locks pays for reading a pointer. One that does takes a lock of its own,
-//     which nobody else wants but LOCKS DOCTOR, and no memory for each command.
+//   - It changes nothing, and its memory is bounded, for each session and in all.
+//   - A session that uses no locks pays for reading a pointer. One that does takes a mutex of its own, contended only
+//     by LOCKS DOCTOR, and allocates no memory for each command.
 //   - It reads no clock.
 package witness

@@ -9,13 +9,13 @@ import (
 	"lockd/resp/sight"
 )
 
-// How much a node keeps of sessions that have ended, and reports at once.
+// Bounds of the observations kept of ended sessions, and reported at once.
 const (
 	totalsMax = 256
 	othersMax = 256
 )
 
-// Node is what is kept of sessions that have ended. Its methods may be called concurrently.
+// Node keeps the observations of ended sessions. Its methods are safe for concurrent use.
 type Node struct {
 	sinceMs int64
 
@@ -25,17 +25,17 @@ type Node struct {
 	at     int
 }
 
-// total is what is counted together.
+// total is the key by which observations are counted together.
 type total struct {
 	kind     sight.Kind
 	db       int
 	template string
 }
 
-// NewNode begins at a wall time.
+// NewNode returns an empty Node that begins at a wall time.
 func NewNode(sinceMs int64) *Node { return &Node{sinceMs: sinceMs, totals: map[total]sight.Sighting{}} }
 
-// Fold keeps what a session has seen that has ended.
+// Fold keeps the observations of an ended session.
 func (n *Node) Fold(list []sight.Sighting) {
 	if len(list) == 0 {
 		return
@@ -55,12 +55,12 @@ func (n *Node) Fold(list []sight.Sighting) {
 	}
 }
 
-// isTotal reports whether sightings of a kind are counted together.
+// isTotal reports whether observations of a kind are counted together.
 func isTotal(k sight.Kind) bool {
 	return k <= sight.LeaseDropped && k != sight.StillTaken || k == sight.GetThenSet
 }
 
-// sum counts a sighting beside those that are alike, and keeps the newest as the example.
+// sum adds an observation to its total, and keeps the newest as the example.
 func sum(totals map[total]sight.Sighting, s sight.Sighting) {
 	t := total{s.Kind, s.DB, sight.Template(s.Key)}
 	was, known := totals[t]
@@ -74,7 +74,7 @@ func sum(totals map[total]sight.Sighting, s sight.Sighting) {
 	totals[t] = s
 }
 
-// Report is what the node has seen: what its sessions see now, and what is kept of others.
+// Report returns the node's report in binary form: the observations of its sessions, and those kept of ended ones.
 func (n *Node) Report(name string, sessions []sight.Sighting) string {
 	n.mu.Lock()
 	totals, others := maps.Clone(n.totals), slices.Clone(n.others)

@@ -9,7 +9,7 @@ import (
 	"lockd/resp/sight"
 )
 
-// Op is what a command may have to do with locks.
+// Op is the role of a command with regard to locks.
 type Op uint8
 
 // The kinds of command that are observed.
@@ -18,10 +18,10 @@ const (
 	set
 	setNX
 	take    // LOCK
-	get     // GET
+	get     // uses the value as data
 	use     // what makes data of a key
 	del     // DEL, UNLINK
-	expire  // EXPIRE and its like
+	expire  // EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT
 	compare // UNLOCK, DELIFEQ, RENEW: key, token
 	delEX
 	script // EVAL, EVALSHA, FCALL
@@ -36,17 +36,17 @@ var ops = map[string]Op{
 	"eval": script, "evalsha": script, "fcall": script,
 }
 
-// OpOf is that of a command by its name.
+// OpOf returns the Op of a command by its name.
 func OpOf(name string) Op { return ops[name] }
 
-// What a session remembers.
+// Bounds of a session's memory.
 const (
 	takenMax    = 8 // locks that it has taken
-	refusedMax  = 4 // locks that it has not got
-	missedMax   = 8 // locks that it found gone
-	extendedMax = 4 // locks that it has taken and lengthened by EXPIRE
+	refusedMax  = 4 // locks that it did not get
+	missedMax   = 8 // locks that it found missing
+	extendedMax = 4 // locks that it has taken and extended by EXPIRE
 	storedMax   = 4 // keys that it found absent, and stored
-	talliesMax  = 8 // kinds of mistake, for each template
+	talliesMax  = 8 // kinds of mistake, counted for each template
 	tokensMax   = 4 // arguments of a script that may be tokens
 	keysMax     = 2 // keys of a script
 	tokenMax    = 512
@@ -54,22 +54,21 @@ const (
 	leaseMsMax  = 1 << 40
 )
 
-// What makes a mistake of it.
+// Thresholds of mistakes.
 const (
-	pollsMin     = 50    // tries in vain without a pause that are reported
-	pollPauseMs  = 10    // a pause, on average
+	pollsMin     = 50    // failed tries without a pause that are reported
+	pollPauseMs  = 10    // a pause between tries, on average
 	pollBreakMs  = 100   // a pause that ends the counting
-	streakGapMs  = 60000 // after so long without a try, the next one is another wait
-	stillTaken   = 3     // tries by which somebody is seen to want a key
-	takenAgain   = 3     // times that a key was taken without a lease, until it is a lock
-	afterwardsMs = 5000  // EXPIRE behind SETNX
-	twoStepsMs   = 5000  // DEL, or SET, behind GET
+	streakGapMs  = 60000 // after so long without a try, the next one begins another wait
+	stillTaken   = 3     // tries that show interest in a key
+	takenAgain   = 3     // times that a key is taken without a lease before it counts as a lock
+	afterwardsMs = 5000  // SETNX to EXPIRE
+	twoStepsMs   = 5000  // GET to DEL, or to SET
 )
 
-// Session is what is remembered of one. One goroutine calls Saw, any may call Sightings; the zero value is
-// ready.
+// Session is the memory of one session. One goroutine calls Saw, any may call Sightings; the zero value is ready.
 type Session struct {
-	absent absent // Saw's own
+	absent absent // only Saw uses it
 
 	mu sync.Mutex
 	m  *memory // nil: it has used no lock. Only Saw changes it
@@ -82,37 +81,37 @@ type memory struct {
 	extended [extendedMax]miss
 	stored   [storedMax]stored
 	tallies  []tally
-	at       [5]int // the next places of the rings
+	at       [5]int // the next indices of the rings
 }
 
-// absent is the key that GET has found absent, the last time.
+// absent is the key that GET last found absent.
 type absent struct {
 	key  uint64
 	db   int
 	atMs int64
 }
 
-// stored is a token that SET has stored in such a key. Whatever reads it, or makes something else of it, makes it data.
+// stored is a token that SET has stored in such a key. A command that reads or changes it shows that it is data.
 type stored struct {
 	key, token uint64
 	db         int
 	atMs       int64 // 0: none
 }
 
-// taken is a key that the session has taken under a condition.
+// taken is a key that the session has taken by a conditional command.
 type taken struct {
 	key, token uint64
 	db         int
 	atMs       int64
-	endMs      int64 // when its lease ends, as far as the session knows; 0: it does not
-	readMs     int64 // when it read its own token; 0: it has not since
+	endMs      int64 // when its lease ends, as far as the session knows; 0: unknown
+	readMs     int64 // when it read its own token; 0: not since it took the key
 	leased     bool
 	freed      bool
 	read       bool // by GET, without a DEL behind it, or used in another way
 	again      int  // how often it was taken without a lease
 }
 
-// streak is a key that was asked for in vain, with the same token.
+// streak is a key that was asked for without success, always with the same token.
 type streak struct {
 	key, token     uint64
 	db             int
@@ -121,10 +120,10 @@ type streak struct {
 	count          int64
 	lastMs         int64
 	polls, sinceMs int64 // tries without a pause
-	tally          int   // of them; -1: none
+	tally          int   // index of its tally; -1: none
 }
 
-// miss is a key where what was looked for was not.
+// miss is a key that did not have the expected token, or was absent.
 type miss struct {
 	key    uint64
 	db     int
@@ -138,8 +137,7 @@ type tally struct {
 	sight.Sighting
 }
 
-// Saw takes a command that has run, with its reply and the wall time. It keeps nothing of the
-// arguments' memory.
+// Saw takes an executed command, with its reply and the wall time. It does not keep the memory of the arguments.
 func (s *Session) Saw(op Op, c *resp.Cmd, r resp.Reply, nowMs int64) {
 	if op == None || r.IsErr() || len(c.Args) < 2 || len(c.Args[1]) > keyBytesMax {
 		return
@@ -196,8 +194,8 @@ func (s *Session) Saw(op Op, c *resp.Cmd, r resp.Reply, nowMs int64) {
 	}
 }
 
-// storesAbsent notes what GET finds absent, and reports whether a command is a SET that stores a token there, without a
-// condition: as a lock is taken in two steps, or a cache is filled.
+// storesAbsent records keys that GET finds absent, and reports whether a command is a SET that stores a token there,
+// without a condition: locks taken in two steps look like this, and caches being filled.
 func (s *Session) storesAbsent(op Op, form setForm, c *resp.Cmd, r resp.Reply, nowMs int64) bool {
 	was := &s.absent
 	switch {
@@ -212,8 +210,8 @@ func (s *Session) storesAbsent(op Op, form setForm, c *resp.Cmd, r resp.Reply, n
 	return false
 }
 
-// freeStored counts a token that was stored so and is freed now by the same session. Nobody has read it meanwhile: an
-// answer that is cached, or a code that is used once, is there to be read.
+// freeStored counts a token that was stored in this way and is freed now by the same session. A read in between
+// excludes it: cached answers, and codes for one use, are stored to be read.
 func (o *observation) freeStored(op Op, c *resp.Cmd, r resp.Reply) {
 	for i := range o.stored {
 		s := &o.stored[i]
@@ -245,12 +243,12 @@ func (o *observation) countStored(s *stored, key string) {
 	s.atMs = 0
 }
 
-// indexOf is which of the texts has a hash; -1: none.
+// indexOf returns the index of the text with a hash; -1: none.
 func indexOf(texts []string, hash uint64) int {
 	return slices.IndexFunc(texts, func(text string) bool { return sight.Hash(text) == hash })
 }
 
-// begins reports whether a command is worth a memory. What follows is about what was taken before.
+// begins reports whether a command is worth a memory: others matter only after one of these.
 func begins(op Op, r resp.Reply) bool {
 	switch op {
 	case get, use, expire:
@@ -261,11 +259,10 @@ func begins(op Op, r resp.Reply) bool {
 	return true
 }
 
-// failed reports whether a reply says that there was nothing to do: releases and renewals say so in these
-// ways.
+// failed reports whether a reply says that there was nothing to do: the replies of releases and renewals.
 func failed(r resp.Reply) bool { return r.IsNil() || r.Kind == resp.KindInt && r.Int <= 0 }
 
-// observation is one command of the session, and what it remembers.
+// observation is one command of the session together with the session's memory.
 type observation struct {
 	*memory
 	args resp.Args
@@ -273,7 +270,7 @@ type observation struct {
 	now  int64
 }
 
-// setForm is what a SET is.
+// setForm classifies a SET.
 type setForm struct {
 	plain  bool // without a condition
 	nx     bool
@@ -282,7 +279,7 @@ type setForm struct {
 	ms     int64 // of the lease; 0: not known
 }
 
-// formOf reads the options of SET. With GET the reply does not say what was done, so it is no form.
+// formOf classifies the options of SET. With GET the reply does not tell the effect, so the result is the zero form.
 func formOf(args resp.Args) (f setForm) {
 	f.plain = true
 	for i := 3; i < len(args); i++ {
@@ -308,7 +305,8 @@ func formOf(args resp.Args) (f setForm) {
 	return f
 }
 
-// millis is a lease in milliseconds, whose unit an option or a command says; 0: it is a time, or cannot be.
+// millis returns a lease in milliseconds; unit is the option or command that gives it. 0: it is a point in time, or
+// invalid.
 func millis(number, unit string) int64 {
 	n, ok := resp.ParseInt(number)
 	switch {
@@ -321,7 +319,7 @@ func millis(number, unit string) int64 {
 	return 0
 }
 
-// begin notes that a lease begins; of 0 ms: of a length that is not known.
+// begin sets the end of a lease that begins now; ms 0: its length is unknown.
 func (t *taken) begin(now, ms int64) {
 	t.endMs = 0
 	if ms > 0 {
@@ -346,7 +344,7 @@ func (o *observation) set(f setForm, r resp.Reply) {
 	}
 }
 
-// try notes that a key was asked for under a condition, and whether it was free.
+// try records that a key was asked for under a condition, and whether it was free.
 func (o *observation) try(token string, f setForm, got bool) {
 	if len(token) > tokenMax || token == "" {
 		return
@@ -370,14 +368,14 @@ func (o *observation) try(token string, f setForm, got bool) {
 	t.begin(o.now, f.ms)
 }
 
-// next is the next place of a ring.
+// next returns the next index of a ring.
 func (m *memory) next(ring, size int) int {
 	at := m.at[ring]
 	m.at[ring] = (at + 1) % size
 	return at
 }
 
-// own is what the session has taken at a key; nil: nothing, or it was long ago.
+// own returns the memory of the key that the session has taken; nil: none, or it was overwritten.
 func (o *observation) own(key uint64) *taken {
 	for i := range o.taken {
 		if t := &o.taken[i]; t.key == key && t.db == o.db && t.atMs != 0 {
@@ -387,7 +385,7 @@ func (o *observation) own(key uint64) *taken {
 	return nil
 }
 
-// refuse notes that a key was taken already.
+// refuse records that a key was taken already.
 func (o *observation) refuse(key, token uint64, leased bool) {
 	s := o.streak(key, token)
 	if s == nil || o.now-s.lastMs > streakGapMs {
@@ -424,7 +422,7 @@ func (o *observation) streak(key, token uint64) *streak {
 	return nil
 }
 
-// get notes that the session reads a key that it has taken.
+// get records that the session reads a key that it has taken.
 func (o *observation) get(r resp.Reply) {
 	t := o.own(sight.Hash(o.args[1]))
 	if t == nil || r.Kind != resp.KindBulk || len(r.Str) > tokenMax {
@@ -436,7 +434,7 @@ func (o *observation) get(r resp.Reply) {
 	}
 }
 
-// del notes a DEL of one key.
+// del records a DEL of one key.
 func (o *observation) del(r resp.Reply) {
 	switch {
 	case len(o.args) != 2:
@@ -455,14 +453,14 @@ func (o *observation) del(r resp.Reply) {
 	}
 }
 
-// free notes that a key which the session has taken may have been freed.
+// free records that a key which the session has taken may have been freed.
 func (o *observation) free(key string) {
 	if t := o.own(sight.Hash(key)); t != nil {
 		t.freed, t.readMs = true, 0
 	}
 }
 
-// expire counts a lease that comes after the lock.
+// expire counts a lease that is set after the lock was taken.
 func (o *observation) expire(r resp.Reply) {
 	t := o.own(sight.Hash(o.args[1]))
 	switch {
@@ -482,7 +480,7 @@ func (o *observation) expire(r resp.Reply) {
 	}
 }
 
-// extend notes that the lease of a key was lengthened after that of the session, which had taken it, was over.
+// extend records that the lease of a key was extended after the lease of the session, which had taken it, was over.
 func (o *observation) extend(t *taken) {
 	m := miss{key: t.key, db: t.db, tokens: [tokensMax]uint64{t.token}, atMs: o.now}
 	for i := range o.extended {
@@ -494,7 +492,7 @@ func (o *observation) extend(t *taken) {
 	o.extended[o.next(3, extendedMax)] = m
 }
 
-// tokensOf are the keys of a script, and what it is given that may be tokens.
+// tokensOf returns the keys of a script, and its arguments that may be tokens.
 func tokensOf(spec *resp.Spec, args resp.Args) (keys, given []string) {
 	if spec == nil {
 		return nil, nil
@@ -507,7 +505,7 @@ func tokensOf(spec *resp.Spec, args resp.Args) (keys, given []string) {
 	return all[:min(len(all), keysMax)], given[:min(len(given), tokensMax)]
 }
 
-// script notes the reply of a script: what it did is not known, only whether it says that it did anything.
+// script records the reply of a script: its effect is unknown, except whether it reports one.
 func (o *observation) script(spec *resp.Spec, r resp.Reply) {
 	keys, given := tokensOf(spec, o.args)
 	for _, key := range keys {
@@ -520,7 +518,7 @@ func (o *observation) script(spec *resp.Spec, r resp.Reply) {
 	}
 }
 
-// miss notes that none of the tokens was at a key; what asks again and again counts once.
+// miss records that a key had none of the tokens; repeated misses count once.
 func (o *observation) miss(key string, del bool, tokens ...string) {
 	m := miss{key: sight.Hash(key), db: o.db, del: del, atMs: o.now}
 	for i, t := range tokens {
@@ -538,7 +536,7 @@ func (o *observation) miss(key string, del bool, tokens ...string) {
 	o.missed[o.next(2, missedMax)] = m
 }
 
-// count adds a mistake to its tally, and returns which that is; -1: there are too many.
+// count adds a mistake to its tally, and returns the tally's index; -1: there are too many.
 func (o *observation) count(kind sight.Kind, key string, token uint64, n int64) int {
 	template := sight.Template(key)
 	for i := range o.tallies {
@@ -558,7 +556,7 @@ func (o *observation) count(kind sight.Kind, key string, token uint64, n int64) 
 	return len(o.tallies) - 1
 }
 
-// Sightings are what the session has seen so far, of a client.
+// Sightings returns the observations of the session so far, with the client they concern.
 func (s *Session) Sightings(of resp.Client) []sight.Sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
