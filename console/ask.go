@@ -11,28 +11,28 @@ import (
 	"lockd/resp"
 )
 
-// clientName is that of the console's connections, which LOCKS FORCE writes down.
+// clientName is the client name of the console's connections, which LOCKS FORCE records.
 const clientName = "lockd-console"
 
-// visitor is who asks: a browser, and the password that it gave; without one there is no user.
+// visitor is a browser, with the user and password that it gave; without a password there is no user.
 type visitor struct {
 	addr           net.Addr
 	user, password string
 }
 
-// question is what a page asks of the node: commands in one database.
+// question is a visitor's list of commands for the node, in one database.
 type question struct {
 	visitor
 	db       int
 	commands [][]string
 }
 
-// key is the same for equal questions of equal rights.
+// key is equal for equal questions of visitors with equal rights.
 func (q *question) key() string {
 	return fmt.Sprintf("%q %q %d %q", q.user, q.password, q.db, q.commands)
 }
 
-// Why a question has no answer.
+// Reasons why a question has no answer.
 var (
 	errBusy     = errors.New("too much is asked of this console at once")
 	errTooLarge = errors.New("the answer is too large for a page: search for less, or ask by LOCKS")
@@ -40,13 +40,13 @@ var (
 		"other machines")
 )
 
-// refusedError is the node's refusal of whoever asks: NOAUTH, WRONGPASS.
+// refusedError is the node's refusal of the visitor: NOAUTH, WRONGPASS.
 type refusedError struct{ why string }
 
 func (e refusedError) Error() string { return e.why }
 
-// ask has the node answer a question on a connection of its own: each command. An error means that there
-// is no answer.
+// ask sends the commands of a question to the node on a connection of its own, and returns a reply for each. It waits
+// while asksMax questions are on their way.
 func (c *Console) ask(ctx context.Context, q question) ([]resp.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeMax)
 	defer cancel()
@@ -59,7 +59,7 @@ func (c *Console) ask(ctx context.Context, q question) ([]resp.Reply, error) {
 	return c.askNow(ctx, q)
 }
 
-// askNow is ask, however many others ask.
+// askNow is ask without that limit.
 func (c *Console) askNow(ctx context.Context, q question) ([]resp.Reply, error) {
 	raw, err := c.cfg.Dial(q.addr)
 	if err != nil {
@@ -78,13 +78,13 @@ func (c *Console) askNow(ctx context.Context, q question) ([]resp.Reply, error) 
 	return nil, errEnded
 }
 
-// meteredConn reads no more than an answer may have.
+// meteredConn limits the bytes read from a connection to left.
 type meteredConn struct {
 	net.Conn
 	left int
 }
 
-// Read reads as long as there is something left.
+// Read fails with errTooLarge once nothing is left.
 func (c *meteredConn) Read(p []byte) (int, error) {
 	if c.left <= 0 {
 		return 0, errTooLarge
@@ -94,7 +94,7 @@ func (c *meteredConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// converse introduces the visitor and asks.
+// converse authenticates the visitor and sends the commands.
 func (c *Console) converse(ctx context.Context, raw net.Conn, q *question) ([]resp.Reply, error) {
 	as := client.Cluster{User: q.user, Password: q.password, Name: clientName, DB: q.db}
 	conn, err := as.Greet(ctx, raw)
@@ -116,7 +116,7 @@ func (c *Console) converse(ctx context.Context, raw net.Conn, q *question) ([]re
 	return answers, nil
 }
 
-// refusal tells a wrong password from what else can go wrong.
+// refusal turns the node's refusal of a visitor into a refusedError or a waitError; other errors stay.
 func refusal(err error) error {
 	var said resp.Error
 	if errors.As(err, &said) {
@@ -132,7 +132,7 @@ func refusal(err error) error {
 	return err
 }
 
-// waitError is the node's answer to an address that has given too many wrong passwords, until the time is over: "60 s".
+// waitError is the node's refusal of an address with too many wrong passwords, with the time left: "60 s".
 type waitError struct{ wait string }
 
 func (e waitError) Error() string {

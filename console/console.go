@@ -12,33 +12,33 @@ import (
 	"lockd/resp"
 )
 
-// Config is what a Console needs. Dial and Ready are required.
+// Config configures a Console. Dial and Ready are required.
 type Config struct {
-	// Dial opens a connection on which the node answers commands; browser is whom it is for. It is
-	// called concurrently.
+	// Dial opens a connection on which the node answers commands, on behalf of a browser. It is called concurrently.
 	Dial     func(browser net.Addr) (net.Conn, error)
 	Node     string // this node's id
-	Password string // of the node; without one nobody sees its profiles
-	// Ready says for each check of the node why it is not met; "": it is. It costs little, and is called concurrently.
+	Password string // of the node; without one its profiles are refused
+	// Ready returns the node's checks, each with the reason why it fails; "": it passes. It is cheap, and called
+	// concurrently.
 	Ready    func() []resp.Field
-	ReadOnly bool // the node serves reads, where it is not the leader, to those who say READONLY
-	Loopback bool // only browsers of this machine come: requests for other hosts are refused
+	ReadOnly bool // the node is a follower that serves reads after READONLY
+	Loopback bool // only browsers on this machine have access: requests for other hosts are refused
 	Log      *slog.Logger
-	Metrics  http.Handler // of /metrics; nil: there is none
+	Metrics  http.Handler // serves /metrics; nil: 404
 }
 
-// Console serves pages. Its methods may be called concurrently.
+// Console serves pages. Its methods are safe for concurrent use.
 type Console struct {
 	cfg    Config
 	log    *slog.Logger
-	ctx    context.Context // until Shutdown
+	ctx    context.Context // ends at Shutdown
 	cancel context.CancelFunc
 	http   *http.Server
 	asking chan struct{} // a token for each question on its way
 	watch  watch
 }
 
-// New makes a console that serves nobody yet.
+// New returns a console, which serves no listener yet.
 func New(cfg Config) *Console {
 	c := &Console{cfg: cfg, log: cfg.Log, asking: make(chan struct{}, asksMax)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -49,12 +49,12 @@ func New(cfg Config) *Console {
 	c.http = &http.Server{
 		Handler: c.handler(), ReadHeaderTimeout: headerTimeMax, ReadTimeout: readTimeMax, WriteTimeout: writeTimeMax,
 		IdleTimeout: idleTimeMax, MaxHeaderBytes: headerBytesMax,
-		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug), // what browsers do wrong
+		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug), // errors of browsers
 	}
 	return c
 }
 
-// Serve answers browsers of l until Shutdown, after which it returns nil, or an error of l.
+// Serve serves browsers on l until Shutdown, after which it returns nil, or until an error of l.
 func (c *Console) Serve(l net.Listener) error {
 	err := c.http.Serve(&boundedListener{
 		Listener: l, room: make(chan struct{}, connsMax), stop: c.ctx.Done(), log: c.log,
@@ -65,16 +65,16 @@ func (c *Console) Serve(l net.Listener) error {
 	return err
 }
 
-// Shutdown ends what is watched, lets requests finish until ctx ends, and closes the listener.
+// Shutdown ends all watches, lets requests finish until ctx ends, and closes the listener.
 func (c *Console) Shutdown(ctx context.Context) {
 	c.cancel()
 	if err := c.http.Shutdown(ctx); err != nil {
-		_ = c.http.Close() // whoever was cut off asks another node
+		_ = c.http.Close() // browsers that are cut off ask another node
 	}
 }
 
-// boundedListener accepts no more connections than there is room for. It fails only when it is closed: what else
-// can go wrong passes.
+// boundedListener accepts at most connsMax connections at a time. Accept fails only after Close: other errors are
+// temporary, and it retries.
 type boundedListener struct {
 	net.Listener
 	room   chan struct{}

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// everybody is the value of the form for all who hold a lock.
+// everybody is the form's value for all holders of a lock.
 const everybody = "all"
 
-// force ends a lock, and shows what is there then.
+// force ends a lock, and redirects to the lock's page.
 func (c *Console) force(w http.ResponseWriter, r *http.Request) {
 	lang := languageOf(r.Header.Get("Accept-Language"))
 	r.Body = http.MaxBytesReader(w, r.Body, formBytesMax)

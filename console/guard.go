@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// headers are those of every answer: nothing comes from elsewhere, nothing is written into the page but
-// by its own files, nobody frames it, and no cache keeps it.
+// headers are set on every answer: the page loads nothing from other origins, only its own files run in it, no page
+// frames it, and no cache keeps it.
 var headers = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -22,7 +22,7 @@ var headers = map[string]string{
 	"Vary":                         "Accept-Language",
 }
 
-// guarded lets through what a browser of the operator may ask, and survives what a handler does wrong.
+// guarded lets through the requests that a browser of the operator may make, and recovers from panics of handlers.
 func (c *Console) guarded(next http.Handler) http.Handler {
 	var crossOrigin http.CrossOriginProtection
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func (c *Console) guarded(next http.Handler) http.Handler {
 		}
 		switch {
 		case c.cfg.Loopback && !isThisMachine(r.Host):
-			// A name of somebody else's that leads here would make his page one of this origin.
+			// A foreign name that resolves to this machine would make a foreign page same-origin.
 			http.Error(w, "This console is reached as localhost, or by an address of loopback.", http.StatusMisdirectedRequest)
 		case crossOrigin.Check(r) != nil, r.Method == http.MethodPost && !saysOrigin(r), isForeignUse(r):
 			http.Error(w, "The page of another site asks for this.", http.StatusForbidden)
@@ -53,7 +53,7 @@ func (c *Console) recovers(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "This page has failed: the node's log says how.", http.StatusInternalServerError)
 }
 
-// isThisMachine reports whether a Host header can only be of loopback, at any port: it may be forwarded.
+// isThisMachine reports whether a Host header names loopback. Any port will do: it may be forwarded.
 func isThisMachine(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -65,12 +65,12 @@ func isThisMachine(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// saysOrigin: a browser says of a form whose page it is of, in the one header or the other.
+// saysOrigin reports whether a request names the page it comes from, in either header: browsers do so for forms.
 func saysOrigin(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Site") != "" || r.Header.Get("Origin") != ""
 }
 
-// isForeignUse reports whether a page of another site uses what is here for something else than a link.
+// isForeignUse reports whether a page of another site uses the console other than by a link.
 func isForeignUse(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"

@@ -24,7 +24,7 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-// templates are those of each language.
+// templates are the page templates of each language.
 var templates = map[language]*template.Template{english: parseTemplates(english), chinese: parseTemplates(chinese)}
 
 func parseTemplates(l language) *template.Template {
@@ -36,14 +36,14 @@ func parseTemplates(l language) *template.Template {
 	}).ParseFS(templateFiles, "templates/*.html"))
 }
 
-// query is what a browser wants to see.
+// query is the part of a request that selects the content of a page.
 type query struct {
 	DB     int
 	Search string // part of the name of a lock, or a pattern
-	Waited bool   // only locks that somebody waits for
+	Waited bool   // only locks with waiters
 	Sort   string // sortHeld ...
 	Key    string
-	Token  string // what became of it is told
+	Token  string // explain what became of it
 }
 
 // The orders of locks.
@@ -72,7 +72,7 @@ func parseQuery(v url.Values) (q query, err error) {
 	return q, nil
 }
 
-// address is a path with the query, but for what is as it is without it.
+// address returns a path with the query, without parameters that have their default.
 func (q *query) address(path string) string {
 	v := url.Values{}
 	set := func(name, value, usual string) {
@@ -102,11 +102,11 @@ func whyURL(db int, key, token string) string {
 	return (&query{DB: db, Key: key, Token: token, Sort: sortHeld}).address("/lock")
 }
 
-// page is one that browsers may see, and watch.
+// page is a page that browsers may see, and watch.
 type page struct {
 	Name, path, title string
 	commands          func(q *query) [][]string
-	// view is what its template shows. The error is one that the node has answered.
+	// view makes the data for the page's template of the node's answers. The error is one that the node has answered.
 	view func(c *Console, q *query, answers []resp.Reply) (any, error)
 }
 
@@ -135,10 +135,10 @@ func (c *Console) handler() http.Handler {
 	return c.guarded(mux)
 }
 
-// visitorOf is who sends a request.
+// visitorOf returns the visitor who sends a request.
 func visitorOf(r *http.Request) visitor {
 	var addr net.Addr = &net.TCPAddr{}
-	if a, err := net.ResolveTCPAddr("tcp", r.RemoteAddr); err == nil { // an address, which is not looked up
+	if a, err := net.ResolveTCPAddr("tcp", r.RemoteAddr); err == nil { // an address, so nothing is resolved
 		addr = a
 	}
 	user, password, given := r.BasicAuth()
@@ -148,7 +148,7 @@ func visitorOf(r *http.Request) visitor {
 	return visitor{addr, user, password}
 }
 
-// serves answers with a page.
+// serves returns the handler of a page.
 func (c *Console) serves(p *page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := parseQuery(r.URL.Query())
@@ -160,7 +160,7 @@ func (c *Console) serves(p *page) http.HandlerFunc {
 	}
 }
 
-// forcedMessage says what LOCKS FORCE has answered, of which a redirection tells.
+// forcedMessage returns the message on the result of LOCKS FORCE, which the redirection carries.
 func forcedMessage(r *http.Request) string {
 	lang := languageOf(r.Header.Get("Accept-Language"))
 	switch n, err := strconv.Atoi(r.URL.Query().Get("forced")); {
@@ -173,20 +173,20 @@ func forcedMessage(r *http.Request) string {
 	}
 }
 
-// pageData is what the frame of a page shows.
+// pageData is the data of the frame around a page.
 type pageData struct {
 	Lang    language
 	Page    *page
 	Title   string
 	Node    string
 	Query   *query
-	Events  string        // where its changes are told
+	Events  string        // address of its event stream
 	Live    template.HTML // made by a template
 	Message string
 	View    any
 }
 
-// show answers with a page as it is now.
+// show answers with the page as it is now.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, p *page, q *query, message string, status int) {
 	lang := languageOf(r.Header.Get("Accept-Language"))
 	answers, err := c.ask(r.Context(), questionOf(r, p, q))
@@ -207,14 +207,14 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p *page, q *query
 	html := render(lang, "page", data)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(html) // the browser is gone, or reads it
+	_, _ = w.Write(html) // the browser has disconnected, or reads it
 }
 
 func questionOf(r *http.Request, p *page, q *query) question {
 	return question{visitor: visitorOf(r), db: q.DB, commands: p.commands(q)}
 }
 
-// refuses answers who may not ask.
+// refuses answers a visitor that the node refuses, and reports whether it did.
 func refuses(w http.ResponseWriter, lang language, err error) bool {
 	var wait waitError
 	switch {
@@ -231,7 +231,7 @@ func refuses(w http.ResponseWriter, lang language, err error) bool {
 	return true
 }
 
-// live is the part of a page that changes, and what it shows; failed: there is no answer.
+// live renders the part of a page that changes, and returns its data; failed: there is no answer.
 func (c *Console) live(
 	lang language, p *page, q *query, answers []resp.Reply, err error,
 ) (html string, view any, failed bool) {
@@ -247,7 +247,7 @@ func (c *Console) live(
 func render(lang language, name string, data any) []byte {
 	var b bytes.Buffer
 	if err := templates[lang].ExecuteTemplate(&b, name, data); err != nil {
-		panic(err) // of the template: a defect, which the guard logs
+		panic(err) // a defect of the template, which the guard logs
 	}
 	return b.Bytes()
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// profiles are Go's own pages about the process, at /debug/pprof. The command line is not among them: a
-// password may stand there.
+// profiles serves Go's own pages about the process, at /debug/pprof, except the command line: it may contain a
+// password.
 func (c *Console) profiles() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -20,15 +20,15 @@ func (c *Console) profiles() http.Handler {
 		if !c.mayAdminister(w, r) {
 			return
 		}
-		// A profile takes longer than a page, and pprof asks the server of the context how long that may be.
+		// A profile takes longer than a page, and pprof reads the limit from the server in the context.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(profileTimeMax))
 		ctx := context.WithValue(r.Context(), http.ServerContextKey, &http.Server{WriteTimeout: profileTimeMax})
 		mux.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// mayAdminister answers who may not: a profile shows what is in memory, so there must be a password, which
-// must be one of a user who may configure the node.
+// mayAdminister reports whether a visitor may see profiles, and answers one that may not. A profile shows the
+// contents of memory, so the node must have a password, and the visitor that of a user who may configure the node.
 func (c *Console) mayAdminister(w http.ResponseWriter, r *http.Request) bool {
 	if c.cfg.Password == "" {
 		http.Error(w, "There is no password, so nobody may see this: --requirepass gives one.", http.StatusForbidden)

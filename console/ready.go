@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// check is one condition of a probe. why it is not met; "": it is.
+// check is one condition of a probe; why tells why it fails, "": it passes.
 type check struct{ name, why string }
 
-// livez says that the process moves: it answers.
+// livez answers that the process is alive.
 func (c *Console) livez(w http.ResponseWriter, r *http.Request) {
 	answerProbe(w, r, "livez", []check{{"ping", ""}})
 }
 
-// readyz says whether this node can serve: a leader is known, the node is a member, and it is caught up.
+// readyz answers whether this node can serve: a leader is known, the node is a member, and it is caught up.
 func (c *Console) readyz(w http.ResponseWriter, r *http.Request) {
 	var checks []check
 	for _, f := range c.cfg.Ready() {
@@ -23,7 +23,7 @@ func (c *Console) readyz(w http.ResponseWriter, r *http.Request) {
 	answerProbe(w, r, "readyz", checks)
 }
 
-// answerProbe answers as those of etcd and Kubernetes do: with ?verbose it lists the checks.
+// answerProbe answers as the probes of etcd and Kubernetes do: with ?verbose it lists the checks.
 func answerProbe(w http.ResponseWriter, r *http.Request, name string, checks []check) {
 	var list, failed []string
 	for _, c := range checks {
@@ -46,5 +46,5 @@ func answerProbe(w http.ResponseWriter, r *http.Request, name string, checks []c
 		}
 		said = strings.Join(list, "\n") + "\n" + name + " check " + result
 	}
-	_, _ = fmt.Fprintln(w, said) // whoever asks is gone, or hears it
+	_, _ = fmt.Fprintln(w, said) // the caller has disconnected, or reads it
 }

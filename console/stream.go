@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// events tells a browser of the changes of a page by server-sent events, until it goes.
+// events sends a browser the changes of a page as server-sent events, until the browser disconnects.
 func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	p := pages[r.PathValue("page")]
 	if p == nil {
@@ -34,7 +34,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // a proxy is not to gather them
+	w.Header().Set("X-Accel-Buffering", "no") // so that proxies do not buffer events
 	s := stream{w: w, control: http.NewResponseController(w)}
 	s.follow(r.Context(), c.ctx, updates, answer{values, err}, func(a answer) string {
 		html, _, _ := c.live(lang, p, &q, a.values, a.err)
@@ -42,17 +42,17 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// stream are the server-sent events of one browser.
+// stream writes the server-sent events of one browser.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	last    string
 }
 
-// follow writes what makes of each update until the browser is gone, is too slow, has watched for long
-// enough, may not ask any more, or the console stops.
+// follow writes what(update) for each update, until the browser has disconnected, is too slow, has watched for
+// watchTimeMax, is refused by the node, or the console stops.
 func (s *stream) follow(browser, console context.Context, updates <-chan answer, a answer, what func(answer) string) {
-	_ = s.control.SetReadDeadline(time.Time{}) // that of the request; without it the connection breaks later
+	_ = s.control.SetReadDeadline(time.Time{}) // the request's deadline; the connection would break later
 	silence, end := time.NewTicker(silenceMax), time.After(watchTimeMax)
 	defer silence.Stop()
 	if s.write("retry: 3000\n\n") != nil || s.view(what(a)) != nil {
@@ -81,7 +81,7 @@ func (s *stream) follow(browser, console context.Context, updates <-chan answer,
 	}
 }
 
-// view writes a new state of the page, as a string of JSON: no name can end its line.
+// view writes a new state of the page, as a JSON string, so that no line break in a name ends the event.
 func (s *stream) view(html string) error {
 	if html == s.last {
 		return nil
@@ -90,7 +90,7 @@ func (s *stream) view(html string) error {
 	var frame bytes.Buffer
 	frame.WriteString("event: view\ndata: ")
 	e := json.NewEncoder(&frame)
-	e.SetEscapeHTML(false) // it would be twice as long
+	e.SetEscapeHTML(false) // it would double the length
 	if err := e.Encode(html); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// language is one in which pages are written.
+// language is a language of the pages.
 type language string
 
 const (
@@ -19,7 +19,7 @@ const (
 	chinese language = "zh-CN"
 )
 
-// languageOf is the one that a browser likes best (Accept-Language), or English.
+// languageOf returns the language that a browser prefers (Accept-Language), or English.
 func languageOf(accept string) language {
 	type wish struct {
 		language
@@ -30,7 +30,7 @@ func languageOf(accept string) language {
 		tag, params, _ := strings.Cut(strings.TrimSpace(part), ";")
 		weight := 1.0
 		if q, ok := strings.CutPrefix(strings.TrimSpace(params), "q="); ok {
-			weight, _ = strconv.ParseFloat(q, 64) // 0 for what is no number: not wanted
+			weight, _ = strconv.ParseFloat(q, 64) // 0 if it does not parse: not wanted
 		}
 		base, _, _ := strings.Cut(strings.ToLower(tag), "-")
 		switch {
@@ -48,7 +48,7 @@ func languageOf(accept string) language {
 	return wishes[0].language
 }
 
-// say is a text of a page, in English as it stands, with what goes into it.
+// say formats a text, given in English, in the language.
 func (l language) say(text string, args ...any) string {
 	if l == chinese {
 		if t, ok := chineseOf[text]; ok {
@@ -61,7 +61,7 @@ func (l language) say(text string, args ...any) string {
 	return fmt.Sprintf(text, args...)
 }
 
-// chineseOf has each text of the pages in Chinese.
+// chineseOf translates each text of the pages to Chinese.
 var chineseOf = map[string]string{
 	"Locks":                          "锁",
 	"Members":                        "成员",
@@ -184,7 +184,7 @@ var chineseOf = map[string]string{
 	"This page needs the password with which clients authenticate.": "请输入客户端认证用的密码。",
 }
 
-// duration is a time in milliseconds as people read it: 350 ms, 12 s, 3 min 20 s, 2 h 5 min, 3 d 4 h.
+// duration formats a duration for people: 350 ms, 12 s, 3 min 20 s, 2 h 5 min, 3 d 4 h.
 func duration(d time.Duration) string {
 	s := int64(d / time.Second)
 	switch {
@@ -207,8 +207,7 @@ func twoUnits(n int64, unit string, m int64, smaller string) string {
 	return fmt.Sprintf("%d %s %d %s", n, unit, m, smaller)
 }
 
-// printable is a name that somebody gave, as it is shown: what cannot be seen, or would change how the
-// rest is read, stands as its code.
+// printable escapes characters in a client's text that are invisible, or would change how the rest is read.
 func printable(s string) string {
 	var b strings.Builder
 	shown := 0
@@ -231,7 +230,7 @@ func printable(s string) string {
 	return b.String()
 }
 
-// clock is a time of UTC without its day, if that is today's; "" for none.
+// clock formats a time in UTC, without the date if that is today; "" for the zero time.
 func clock(t, now time.Time) string {
 	const day, hour = "2006-01-02", "15:04:05.000"
 	t, now = t.UTC(), now.UTC()

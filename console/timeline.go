@@ -9,46 +9,45 @@ import (
 	"lockd/internal/locks"
 )
 
-// timeline is what is drawn of a lock: a row for each token, with bars over time.
+// timeline is the drawing of a lock's history: a row for each token, with bars over time.
 type timeline struct {
 	From, To time.Time
 	Rows     []*timelineRow
-	Cut      bool // there are more tokens than are drawn
+	Cut      bool // there are more tokens than rows
 }
 
-// timelineRow are the bars of one token.
+// timelineRow has the bars of one token.
 type timelineRow struct {
 	Token, Who string
 	Bars       []bar
 }
 
-// The kinds of bars, which are the classes of their colours.
+// The kinds of bars, which are their CSS classes.
 const (
-	barHeld   = "held"   // and still so, or given back
+	barHeld   = "held"   // still held, or given up
 	barLost   = "lost"   // held until it was lost
 	barWaited = "waited" // until it was granted, or still
-	barVain   = "vain"   // waited in vain
+	barVain   = "vain"   // waited without success
 )
 
-// Took is how long it was.
+// Took returns the length of the bar in time.
 func (b bar) Took() time.Duration { return b.To.Sub(b.From) }
 
-// barNames say in words what a bar is.
+// barNames are the labels of the kinds.
 var barNames = map[string]string{
 	barHeld: "held", barLost: "lost", barWaited: "waited", barVain: "waited in vain",
 }
 
-// bar is a time in which a token held the lock, or waited for it. X and Width are thousandths of the
-// timeline.
+// bar is a time in which a token held the lock, or waited for it. X and Width are in thousandths of the timeline.
 type bar struct {
-	Kind, Name string // barHeld ..., and in words
-	Event      string // how it ended; "": it has not
+	Kind, Name string // barHeld ..., and its label
+	Event      string // the event that ended it; "": it goes on
 	From, To   time.Time
 	X, Width   int64
 }
 
-// timelineOf draws what is known of a lock: its events, the oldest first, and who has it and waits. now is
-// the present where the answers do not say it.
+// timelineOf draws a lock: its events, the oldest first, its holders and its waiters. now is the present if the
+// answers do not tell it.
 func timelineOf(l *locks.Info, events []locks.Event, now time.Time) timeline {
 	events = events[max(0, len(events)-timelineEvents):]
 	d := drawing{rows: map[string]*timelineRow{}, open: map[int64]grant{}, now: nowOf(l, events, now)}
@@ -65,7 +64,7 @@ func timelineOf(l *locks.Info, events []locks.Event, now time.Time) timeline {
 	return d.timeline()
 }
 
-// grant is one whose end is not known.
+// grant is a grant without a known end.
 type grant struct {
 	token, who string
 	from       time.Time
@@ -78,7 +77,7 @@ type drawing struct {
 	open  map[int64]grant // by fence
 }
 
-// nowOf is the present by the clock of the answers, or else what the caller takes for it.
+// nowOf returns the present by the clock of the answers, or else now.
 func nowOf(l *locks.Info, events []locks.Event, now time.Time) time.Time {
 	var latest time.Time
 	for _, h := range l.Holders {
@@ -95,14 +94,13 @@ func nowOf(l *locks.Info, events []locks.Event, now time.Time) time.Time {
 	return now
 }
 
-// before is a time that lies so much earlier. An answer's numbers are not to be trusted with the
-// arithmetic.
+// before returns t - d, with d limited to 0 to 10 years: the numbers of an answer could overflow.
 func before(t time.Time, d time.Duration) time.Time {
 	const most = 10 * 365 * 24 * time.Hour
 	return t.Add(-min(max(d, 0), most))
 }
 
-// who names the owner, if he is another than the token, or else the client.
+// who returns the owner, if it differs from the token, or else the client's name.
 func who(owner, token string, c locks.Client) string {
 	if owner == token {
 		owner = ""
@@ -123,7 +121,7 @@ func (d *drawing) event(e *locks.Event) {
 		if isBad(*e) {
 			kind = barLost
 		}
-		of = cmp.Or(d.open[e.Fence].who, who(e.Owner, e.Token, locks.Client{})) // the event's client is who has ended it
+		of = cmp.Or(d.open[e.Fence].who, who(e.Owner, e.Token, locks.Client{})) // the event's client ended it
 		delete(d.open, e.Fence)
 		d.bar(e.Token, of, bar{Kind: kind, Event: e.Event, From: before(e.Time, e.Held), To: e.Time})
 	case "flushed", "swapped":
@@ -133,7 +131,7 @@ func (d *drawing) event(e *locks.Event) {
 	}
 }
 
-// close ends what is open, as the bar says.
+// close ends all open grants with a bar like end.
 func (d *drawing) close(end bar) {
 	for _, fence := range slices.Sorted(maps.Keys(d.open)) {
 		g := d.open[fence]
@@ -166,7 +164,7 @@ func (d *drawing) bar(token, who string, b bar) {
 	row.Bars = append(row.Bars, b)
 }
 
-// timeline lays the bars out between the first beginning and now. The newest tokens stay.
+// timeline scales the bars to the time from the first beginning to now. It keeps the newest tokens.
 func (d *drawing) timeline() timeline {
 	t := timeline{To: d.now, From: d.now, Rows: d.order}
 	if len(t.Rows) > timelineRows {
@@ -183,7 +181,7 @@ func (d *drawing) timeline() timeline {
 		for i := range row.Bars {
 			b := &row.Bars[i]
 			b.X = 1000 * b.From.Sub(t.From).Milliseconds() / whole
-			b.Width = max(4, 1000*b.Took().Milliseconds()/whole) // else one would not see it
+			b.Width = max(4, 1000*b.Took().Milliseconds()/whole) // a narrower bar would be invisible
 			b.X = min(b.X, 1000-b.Width)
 		}
 	}

@@ -22,7 +22,7 @@ func locksCommands(q *query) [][]string {
 	return [][]string{command}
 }
 
-// patternOf is a pattern as it stands, or one for all names that have a text in them.
+// patternOf returns a pattern as it is, and of other text the pattern of all names that contain it.
 func patternOf(search string) string {
 	if strings.ContainsAny(search, "*?[") {
 		return search
@@ -30,7 +30,7 @@ func patternOf(search string) string {
 	return "*" + strings.ReplaceAll(search, `\`, `\\`) + "*"
 }
 
-// locksPage is what the table of locks shows.
+// locksPage is the data of the table of locks.
 type locksPage struct {
 	Query   *query
 	Locks   []lock
@@ -64,7 +64,7 @@ func lockCommands(q *query) [][]string {
 	return commands
 }
 
-// lockPage is what the page of a lock shows.
+// lockPage is the data of a lock's page.
 type lockPage struct {
 	lock
 	Query      *query
@@ -95,14 +95,14 @@ func lockView(_ *Console, q *query, answers []resp.Reply) (any, error) {
 	p.MoreLine = len(info.Line) - len(p.Line)
 	slices.Reverse(p.Events)
 	if len(answers) > 2 {
-		p.Why = answers[2].Str // or why the node does not tell
+		p.Why = answers[2].Str // or the error of the node
 	}
 	return p, nil
 }
 
 func membersCommands(*query) [][]string { return [][]string{{"LOCKD", "MEMBERS"}} }
 
-// membersPage is what the page of members shows.
+// membersPage is the data of the members' page.
 type membersPage struct {
 	Leader  string
 	Level   int64
@@ -138,7 +138,7 @@ func membersView(c *Console, _ *query, answers []resp.Reply) (any, error) {
 
 func doctorCommands(*query) [][]string { return [][]string{{"LOCKS", "DOCTOR"}, {"LOCKS", "ADVICE"}} }
 
-// doctorPage is what the doctor's page shows.
+// doctorPage is the data of the doctor's page.
 type doctorPage struct {
 	locks.Diagnosis
 	Advice [][]locks.Field // all rows have the columns of the first
@@ -154,23 +154,23 @@ func doctorView(_ *Console, _ *query, answers []resp.Reply) (any, error) {
 	return doctorPage{said, advice[:min(len(advice), findingsShown)]}, err
 }
 
-// lock is one of which not all holders are shown.
+// lock is a lock with some of its holders.
 type lock struct {
 	locks.Lock
 	HolderCount int
 }
 
-// lockOf shows so many holders at most.
+// lockOf keeps at most so many holders.
 func lockOf(l locks.Lock, most int) lock {
 	n := len(l.Holders)
 	l.Holders = l.Holders[:min(n, most)]
 	return lock{l, n}
 }
 
-// More is how many holders are not shown.
+// More returns the number of holders that are not shown.
 func (l lock) More() int { return l.HolderCount - len(l.Holders) }
 
-// leastLeft is what is left of the lease that ends first, for ever where none ends.
+// leastLeft returns the time left of the lease that ends first; the maximum if none ends.
 func leastLeft(l *locks.Lock) time.Duration {
 	least := time.Duration(1<<63 - 1)
 	for i := range l.Holders {
@@ -181,10 +181,10 @@ func leastLeft(l *locks.Lock) time.Duration {
 	return least
 }
 
-// whose is the shortest name that says who a holder is.
+// whose returns the shortest name that identifies a holder.
 func whose(h locks.Holder) string { return cmp.Or(who(h.Owner, h.Token, h.Client), h.Token) }
 
-// percent is what is left of a lease.
+// percent returns the rest of a lease in percent.
 func percent(h locks.Holder) int64 {
 	switch {
 	case !h.HasLease:
@@ -195,5 +195,5 @@ func percent(h locks.Holder) int64 {
 	return min(100, int64(h.LeaseLeft/(h.Lease/100)))
 }
 
-// isBad reports whether by an event somebody has lost a lock that he did not give back.
+// isBad reports whether an event is the loss of a lock that its holder did not give up.
 func isBad(e locks.Event) bool { return e.Lost() && e.Event != "released" && e.Event != "moved" }

@@ -14,8 +14,8 @@ import (
 	"lockd/resp"
 )
 
-// watch asks for those who watch: one goroutine, one question after the other, each once for all who have
-// it. It rests while nobody watches.
+// watch asks the questions of watchers in one goroutine, one after the other, each once for all its watchers. It
+// stops while there are none.
 type watch struct {
 	ctx context.Context
 	ask func(ctx context.Context, q question) ([]resp.Reply, error)
@@ -27,7 +27,7 @@ type watch struct {
 	running  bool
 }
 
-// topic is a question that somebody watches.
+// topic is a question with its watchers.
 type topic struct {
 	question
 	watchers map[chan answer]struct{}
@@ -38,8 +38,8 @@ type answer struct {
 	err    error
 }
 
-// join lets the caller watch a question until it calls leave; nil: too many watch already. A watcher who
-// is slow misses what is no longer true.
+// join subscribes the caller to the answers of a question until it calls leave; nil: there are too many watchers. A
+// slow watcher misses outdated answers.
 func (w *watch) join(q question) (updates <-chan answer, leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +72,7 @@ func (w *watch) leave(key string, ch chan answer) {
 	}
 }
 
-// run asks in rounds until nobody watches. The more time a round takes, the longer is the pause.
+// run asks in rounds until there are no watchers. The longer a round takes, the longer is the pause.
 func (w *watch) run() {
 	for took := time.Duration(0); ; {
 		select {
@@ -90,7 +90,7 @@ func (w *watch) run() {
 	}
 }
 
-// watched lists what is to be asked; nil: nobody watches any more.
+// watched lists the questions to ask; nil: there are no watchers any more.
 func (w *watch) watched() (topics []*topic) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *watch) watched() (topics []*topic) {
 	return topics
 }
 
-// round asks all questions. A node that has let one wait in vain is not asked the others.
+// round asks all questions. Once one fails after a long wait, the others get its error without being asked.
 func (w *watch) round(topics []*topic) {
 	var vain answer
 	for _, t := range topics {
@@ -125,7 +125,7 @@ func (w *watch) answer(t *topic) (a answer) {
 	return a
 }
 
-// send hands an answer to all who watch, in place of one that they have not taken.
+// send hands an answer to all watchers, in place of one that they have not taken.
 func (w *watch) send(t *topic, a answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,6 +134,6 @@ func (w *watch) send(t *topic, a answer) {
 		case <-ch:
 		default:
 		}
-		ch <- a // there is room now: nobody else sends
+		ch <- a // there is room now: only this goroutine sends
 	}
 }

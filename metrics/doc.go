@@ -1,6 +1,6 @@
-// Package metrics shows what a node counts as Prometheus reads it.
+// Package metrics exports a node's figures in Prometheus's format.
 //
-// Its law: it counts nothing. Each figure has its one place, where it is counted for INFO as well or
-// for nobody else; who owns it says its name and its help (resp.Metric), and is asked when somebody
-// looks. So a command costs no more by being watched.
+// Its law: it counts nothing. Each figure is counted in one place, for INFO and metrics alike; its owner gives it a
+// name and a help text (resp.Metric), and is asked when Prometheus scrapes. So commands cost no more while they are
+// monitored.
 package metrics

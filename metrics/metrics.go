@@ -12,13 +12,13 @@ import (
 	"lockd/resp"
 )
 
-// Source says what somebody has counted, as it is now. It is called concurrently, and may take a second.
+// Source returns metrics with their present values. It is called concurrently, and may take a second.
 type Source func() []resp.Metric
 
-// readersMax is how many may read the figures at a time: there need be no password. Others are told 503.
+// readersMax bounds concurrent scrapes, which may need no password. Others get 503.
 const readersMax = 4
 
-// Handler answers with the figures of all sources, and those of the process and its Go runtime.
+// Handler serves the metrics of all sources, and those of the process and its Go runtime.
 func Handler(log *slog.Logger, sources ...Source) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -30,10 +30,10 @@ func Handler(log *slog.Logger, sources ...Source) http.Handler {
 	})
 }
 
-// collector asks the sources whenever somebody looks.
+// collector asks the sources at each scrape.
 type collector []Source
 
-// Describe implements prometheus.Collector. What there is is known when it is collected.
+// Describe implements prometheus.Collector. It describes nothing: the metrics are known only when collected.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -48,7 +48,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// metricOf is one figure. A mistake in its labels is told by the registry.
+// metricOf converts one sample. The registry reports a mistake in its labels.
 func metricOf(desc *prometheus.Desc, kind resp.MetricKind, s resp.Sample) prometheus.Metric {
 	var m prometheus.Metric
 	var err error
@@ -69,14 +69,14 @@ func metricOf(desc *prometheus.Desc, kind resp.MetricKind, s resp.Sample) promet
 	return m
 }
 
-// The buckets that are shown, as powers of two of microseconds: 16 us to 17 s. What is below the first
-// is in it, what is above the last in the sum of all.
+// The exported buckets, as powers of two microseconds: 16 us to 17 s. Shorter durations count in the first, longer
+// ones only in the total.
 const (
 	bucketFirst = 4
 	bucketLast  = 24
 )
 
-// cumulated is how many took at most so many seconds.
+// cumulated returns the number of durations, and how many of them are below each bucket's end in seconds.
 func cumulated(counts []int64) (count uint64, buckets map[float64]uint64) {
 	buckets = map[float64]uint64{}
 	for i := range max(len(counts), bucketLast+1) {
