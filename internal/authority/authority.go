@@ -1,4 +1,4 @@
-// Package authority makes certificates for servers and clients that live as long as a run or a test.
+// Package authority makes short-lived certificates for the servers and clients of a run or a test.
 package authority
 
 import (
@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// authorityLasts is how long an authority is good.
+// authorityLasts is the lifetime of an authority.
 const authorityLasts = 365 * 24 * time.Hour
 
-// CA is an authority. Its methods may be called concurrently.
+// CA is a certificate authority. Its methods are safe for concurrent use.
 type CA struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// New makes an authority that is good for a year.
+// New makes an authority that is valid for a year.
 func New(name string) (*CA, error) {
 	key, err := newKey()
 	if err != nil {
@@ -45,20 +45,20 @@ func New(name string) (*CA, error) {
 
 func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// PEM is the authority's own certificate.
+// PEM returns the authority's own certificate.
 func (ca *CA) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})
 }
 
-// Pool has the authority alone.
+// Pool returns a pool with only this authority.
 func (ca *CA) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.cert)
 	return pool
 }
 
-// Issue makes a certificate for some names and addresses, for servers and for clients, which ends after so long, and
-// its key, both in PEM.
+// Issue makes a certificate for names and addresses, valid for servers and clients for the time lasts, and its key,
+// both in PEM.
 func (ca *CA) Issue(lasts time.Duration, names ...string) (cert, key []byte, err error) {
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
@@ -89,10 +89,10 @@ func (ca *CA) Issue(lasts time.Duration, names ...string) (cert, key []byte, err
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}), err
 }
 
-// Paths are the names of files.
+// Paths are the paths of the files that Write writes.
 type Paths struct{ Cert, Key, CA string }
 
-// Write issues a certificate and writes it, its key and the authority into a folder, over those that are there.
+// Write issues a certificate and writes it, its key and the authority into a folder, over existing files.
 func (ca *CA) Write(dir string, lasts time.Duration, names ...string) (Paths, error) {
 	p := Paths{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")}
 	cert, key, err := ca.Issue(lasts, names...)

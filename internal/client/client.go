@@ -1,6 +1,6 @@
-// Package client speaks to a cluster of lockd for the parts of this binary that are no servers: one
-// command at a time, in RESP3, at any node that answers. A client library would be larger (go-redis by
-// 11 MB) or know no RESP3, without which maps are not told from arrays.
+// Package client sends commands to a cluster for the parts of this binary that are not servers: one at a time, in
+// RESP3, to any node that answers. A client library would be larger (go-redis by 11 MB) or lack RESP3, without which
+// maps look like arrays.
 package client
 
 import (
@@ -18,29 +18,29 @@ import (
 	"lockd/resp"
 )
 
-// How long a node may take to accept a connection and its greeting, and to answer a question. Only tests set them.
+// Limits on the time of a node to accept a connection and its greeting, and to answer a command. Only tests set them.
 var (
 	connectMax = 2 * time.Second
 	answerMax  = 5 * time.Second
 )
 
-// Cluster is some nodes of a cluster, any of which will do. Its methods are called one after the other.
+// Cluster is a client of a cluster by some of its nodes, any of which will do. It is not safe for concurrent use.
 type Cluster struct {
 	Addrs    []string    // host:port of the nodes, one at least
 	User     string      // "": the default user
-	Password string      // with no user and no password nobody authenticates
-	TLS      *tls.Config // nil: none. Where it names no server, the certificate is for the host of the address
+	Password string      // without user and password there is no AUTH
+	TLS      *tls.Config // nil: no TLS. Without a ServerName the certificate must match the host of the address
 	Name     string      // CLIENT SETNAME
 	DB       int
 
-	turn int // of the node that is asked
+	turn int // index of the current node
 	kept *Conn
 }
 
-// ErrUnknown says that a command may have been done, and may not.
+// ErrUnknown reports that a command may or may not have been executed.
 var ErrUnknown = errors.New("whether it was done is not known")
 
-// Addr is the node that has answered last, or will be asked next.
+// Addr returns the node that answered last, or will be asked next.
 func (c *Cluster) Addr() string { return c.Addrs[c.turn%len(c.Addrs)] }
 
 // Close ends the connection, if there is one.
@@ -51,8 +51,8 @@ func (c *Cluster) Close() {
 	}
 }
 
-// Ask sends a command that may well be done twice, to one node after the other until one answers. An
-// error that the server has answered is a reply; the error is that of the last node, if none has answered.
+// Ask sends a command that may be executed twice, to one node after the other until one answers. An error that a
+// server answers is a reply; the error is that of the last node, if none has answered.
 func (c *Cluster) Ask(ctx context.Context, args ...string) (r resp.Reply, err error) {
 	for range len(c.Addrs) + 1 {
 		kept := c.kept != nil
@@ -62,7 +62,7 @@ func (c *Cluster) Ask(ctx context.Context, args ...string) (r resp.Reply, err er
 		}
 		c.Close()
 		if !kept || err == nil || errors.Is(err, context.DeadlineExceeded) {
-			c.turn++ // else the node has closed a connection that was kept, and is tried once more
+			c.turn++ // otherwise the node has closed an idle connection, and gets one more try
 		}
 		if err == nil {
 			err = errors.New(r.Str)
@@ -74,7 +74,7 @@ func (c *Cluster) Ask(ctx context.Context, args ...string) (r resp.Reply, err er
 	return resp.Reply{}, err
 }
 
-// ask sends a command to the node whose turn it is.
+// ask sends a command to the current node.
 func (c *Cluster) ask(ctx context.Context, args []string) (resp.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerMax)
 	defer cancel()
@@ -88,7 +88,7 @@ func (c *Cluster) ask(ctx context.Context, args []string) (resp.Reply, error) {
 	return c.kept.Do(ctx, args...)
 }
 
-// refusal makes a reply of an error that is one.
+// refusal turns a resp.Error into a reply.
 func refusal(err error) (resp.Reply, error) {
 	var said resp.Error
 	if errors.As(err, &said) {
@@ -97,8 +97,8 @@ func refusal(err error) (resp.Reply, error) {
 	return resp.Reply{}, err
 }
 
-// Tell sends a command that must not be done twice. Another node is asked only if it is certain that
-// nothing was done. The error is, or wraps, ErrUnknown if it may have been.
+// Tell sends a command that must not be executed twice. It asks another node only if certainly nothing was executed.
+// The error is, or wraps, ErrUnknown if the command may have been executed.
 func (c *Cluster) Tell(ctx context.Context, args ...string) (r resp.Reply, err error) {
 	for range c.Addrs {
 		r, err = c.tell(ctx, args)
@@ -121,7 +121,7 @@ func (c *Cluster) Tell(ctx context.Context, args ...string) (r resp.Reply, err e
 	return resp.Reply{}, err
 }
 
-// tell uses a connection of its own: on one that was kept it would not be known whether it was alive.
+// tell uses a new connection: a kept one may be dead, which would leave the outcome unknown.
 func (c *Cluster) tell(ctx context.Context, args []string) (resp.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerMax)
 	defer cancel()
@@ -137,7 +137,7 @@ func (c *Cluster) tell(ctx context.Context, args []string) (resp.Reply, error) {
 	return r, nil
 }
 
-// Passes reports whether an error answer is one that another try may not get.
+// Passes reports whether an error answer is temporary, so that another try may succeed.
 func Passes(answer string) bool {
 	for _, start := range []string{
 		"UNKNOWN", "LOADING", "BUSY ", "UNBLOCKED", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS",
@@ -156,8 +156,8 @@ type Conn struct {
 	in   *bufio.Reader
 }
 
-// Dial connects to one node and greets it. The error is a resp.Error if the node refuses that. Any
-// goroutine may call it.
+// Dial connects to one node and greets it. The error is a resp.Error if the node refuses the greeting. It is safe for
+// concurrent use.
 func (c *Cluster) Dial(ctx context.Context, addr string) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectMax)
 	defer cancel()
@@ -168,7 +168,7 @@ func (c *Cluster) Dial(ctx context.Context, addr string) (*Conn, error) {
 	return c.Greet(ctx, conn)
 }
 
-// Greet makes a Conn of a connection to a node, as Dial does, which closes with it and if it fails.
+// Greet makes a Conn of a connection to a node, as Dial does, and closes the connection if that fails.
 func (c *Cluster) Greet(ctx context.Context, conn net.Conn) (*Conn, error) {
 	made := &Conn{conn: conn, in: bufio.NewReaderSize(conn, lineMax)}
 	for _, args := range c.greetings() {
@@ -208,8 +208,8 @@ func (c *Cluster) greetings() [][]string {
 // Close ends the connection.
 func (c *Conn) Close() { c.conn.Close() }
 
-// Do sends one command and waits for its answer, however long that takes; the connection closes when ctx
-// ends. An error that the server answers is a reply. After an error the connection is of no use any more.
+// Do sends one command and waits for its answer without a limit; the connection closes when ctx ends. An error that
+// the server answers is a reply. After an error the connection is unusable.
 func (c *Conn) Do(ctx context.Context, args ...string) (resp.Reply, error) {
 	stop := context.AfterFunc(ctx, c.Close)
 	defer stop()
@@ -230,7 +230,7 @@ func (c *Conn) do(args []string) (resp.Reply, error) {
 	}
 	for {
 		r, err := (&reader{in: c.in, left: replyMax}).reply(0)
-		if err != nil || r.Kind != resp.KindPush { // what was not asked for
+		if err != nil || r.Kind != resp.KindPush { // pushes are skipped
 			return r, err
 		}
 	}

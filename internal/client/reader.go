@@ -11,13 +11,13 @@ import (
 	"lockd/resp"
 )
 
-// Limits of what a server may answer.
+// Limits of a server's replies.
 const (
 	lineMax     = 64 << 10  // of a line: a status, an error, a length
-	replyMax    = 256 << 20 // of a reply, its items counted with what is kept of them
-	itemBytes   = 64        // what an item counts for beside its text
+	replyMax    = 256 << 20 // of a reply, itemBytes for each item included
+	itemBytes   = 64        // the cost of an item beside its text
 	nestingMax  = 32
-	bulkAtOnce  = 1 << 20 // the memory that a mere length is believed for
+	bulkAtOnce  = 1 << 20 // bytes allocated before they have arrived
 	itemsAtOnce = 1 << 10
 )
 
@@ -26,7 +26,7 @@ var (
 	errTooLarge = errors.New("the reply is too large")
 )
 
-// reader reads one reply, of RESP3 or RESP2.
+// reader reads one reply of RESP3 or RESP2.
 type reader struct {
 	in   *bufio.Reader
 	left int64 // of replyMax
@@ -88,7 +88,7 @@ func (r *reader) reply(depth int) (resp.Reply, error) {
 	return resp.Reply{}, errProtocol
 }
 
-// line reads a line, which has a mark at least.
+// line reads a line with its type byte.
 func (r *reader) line() (string, error) {
 	line, err := r.in.ReadSlice('\n')
 	switch {

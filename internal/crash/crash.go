@@ -1,5 +1,5 @@
-// Package crash is for tests alone: it runs a test again in a process of its own, which is
-// killed, or dies at a fault point of a test build, and says how far it had come.
+// Package crash is for tests only: it runs a test again in a process of its own, which is killed, or dies at a fault
+// point of a test build, and reports how far it had come.
 package crash
 
 import (
@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// What tells a test that it is the process that dies.
+// The environment variables that tell a test that it is the process to die.
 const (
 	DirEnv  = "LOCKD_TEST_CRASH_DIR"      // the folder that it works on
 	KindEnv = "LOCKD_TEST_CRASH_DIR_KIND" // Once's kind
 )
 
-// Once runs this test again as a process of its own, which finds DirEnv and KindEnv set,
-// prints "started" and then "acked N." for what it acknowledges; has it killed once it has
-// started; and returns the last N, 0 if there was none.
+// Once runs this test again as a process of its own with DirEnv and KindEnv set, which prints "started" and then
+// "acked N." for each N that it acknowledges. Once calls kill after the start, and returns the last N, 0 if there was
+// none.
 func Once(t *testing.T, dir, kind string, kill func(*os.Process)) uint64 {
 	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")

@@ -12,8 +12,7 @@ import (
 	"lockd/internal/freeport"
 )
 
-// At is Once for a process of a test build that has called fault.Serve: it dies by a command
-// to its control port.
+// At is Once for a process of a test build that calls fault.Serve: a command to its control port kills it.
 func At(t *testing.T, dir, kind, command string) uint64 {
 	t.Helper()
 	addrs, err := freeport.Addrs("127.0.0.1", 1)

@@ -1,4 +1,4 @@
-// Package fakenode is for tests alone: the servers that a client under test speaks to.
+// Package fakenode is for tests only: servers for the client under test.
 package fakenode
 
 import (
@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// Accept has serve, called concurrently, serve each connection to an address of loopback until the test ends. A
-// connection is closed when serve returns.
+// Accept listens on loopback and calls serve, concurrently, for each connection until the test ends. It closes a
+// connection when serve returns.
 func Accept(t testing.TB, serve func(conn net.Conn)) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ln.Close() }) // nobody is served any more
+	t.Cleanup(func() { _ = ln.Close() }) // no client connects any more
 	go func() {
 		for {
 			conn, err := ln.Accept()
@@ -33,16 +33,16 @@ func Accept(t testing.TB, serve func(conn net.Conn)) (addr string) {
 	return ln.Addr().String()
 }
 
-// Listen is Accept for a server of commands; see Serve.
+// Listen is Accept with Serve.
 func Listen(t testing.TB, answer func(words []string) string) (addr string) {
 	t.Helper()
 	return Accept(t, func(conn net.Conn) { Serve(conn, answer) })
 }
 
-// Serve writes what answer says to each command of a connection, until the client closes it or answer
-// says "". The answer is called concurrently where there are several connections.
+// Serve writes answer(command) for each command of a connection, until the client closes it or answer returns "".
+// answer is called concurrently if there are several connections.
 func Serve(conn net.Conn, answer func(words []string) string) {
-	defer func() { _ = conn.Close() }() // the client has closed it, or is to see it closed
+	defer func() { _ = conn.Close() }() // the client has closed it, or must see it closed
 	for in := bufio.NewReader(conn); ; {
 		words, err := Read(in)
 		if err != nil {

@@ -1,11 +1,8 @@
-// Package freeport chooses ports of loopback for servers that a program or a test is
-// going to start.
+// Package freeport chooses ports of loopback for servers that a program or a test is about to start.
 //
-// A port stays a server's own from before it listens there for the first time until
-// after it has been killed and started again. So what is given lies below the ports that
-// systems lend to outgoing connections, and in blocks of which each belongs to one
-// process: one that uses this package holds a block against all others that do by
-// listening at its first port, until it ends.
+// A port belongs to a server from before it first listens there until after it has been killed and started again. So
+// the ports lie below those that systems give to outgoing connections, and in blocks, each held by one process: a
+// process reserves a block by listening on its first port, until the process ends.
 package freeport
 
 import (
@@ -17,24 +14,24 @@ import (
 	"sync"
 )
 
-// Blocks lie from portMin to below portMax; their first ports are not given.
+// Blocks lie from portMin to below portMax; their first ports are never given out.
 const (
 	portMin   = 10_000
 	portMax   = 32_000
 	blockSize = 100
 )
 
-// After so many failures in a row it is not that somebody else listens.
+// After this many failures in a row the cause is not another process's port.
 const failuresMax = 20
 
 var mine struct {
 	sync.Mutex
-	holds     []net.Listener // one for each of our blocks
-	next, end int            // what is left of the last one
+	holds     []net.Listener // one for each block of this process
+	next, end int            // the rest of the last block
 }
 
-// Ports gives n ports that are free at host, an address of loopback. No port is given
-// twice in the life of a process. It may be called concurrently.
+// Ports returns n ports that are free at host, an address of loopback. No port is returned twice in the life of a
+// process. It is safe for concurrent use.
 func Ports(host string, n int) ([]int, error) {
 	mine.Lock()
 	defer mine.Unlock()
@@ -61,7 +58,7 @@ func Ports(host string, n int) ([]int, error) {
 	return ports, nil
 }
 
-// Addrs gives n addresses of host with such ports.
+// Addrs returns n addresses of host with such ports.
 func Addrs(host string, n int) ([]string, error) {
 	ports, err := Ports(host, n)
 	var addrs []string
@@ -71,7 +68,7 @@ func Addrs(host string, n int) ([]string, error) {
 	return addrs, err
 }
 
-// hold takes a block that nobody has.
+// hold reserves a free block.
 func hold() error {
 	const blocks = (portMax - portMin) / blockSize
 	from := rand.IntN(blocks)

@@ -1,23 +1,23 @@
-// Package locks is what LOCKS and LOCKD MEMBERS answer, as Go values: for everything that shows them to
-// people. A field that the server left out is zero; one that it has and this package does not
-// know is passed over, so an older program understands a newer server.
+// Package locks parses the answers of LOCKS and LOCKD MEMBERS into Go values, for programs that show them to people.
+// A field that the server omits is zero; an unknown field is ignored, so that an older program understands a newer
+// server.
 //
-// Names, notes, owners and reasons are bytes that clients have chosen: whoever shows them must escape
-// them for where he does. Values may be shared between goroutines as long as nobody changes them.
+// Names, notes, owners and reasons are arbitrary bytes that clients have chosen: escape them before display. Values
+// are safe for concurrent use while none of them is modified.
 package locks
 
 import "time"
 
-// Lock is one lock, as it is held now.
+// Lock is one lock with its present holders.
 type Lock struct {
 	Key     string
-	Mode    Mode     // "" for a key that is no lock now, though somebody waits for it
-	Permits int64    // how many may hold it: those of LIMIT, 1 if it is exclusive; 0 if it is shared
+	Mode    Mode     // "": the key holds no lock now, but has waiters
+	Permits int64    // how many may hold it: LIMIT, 1 if exclusive; 0 if shared
 	Holders []Holder // in the server's order
-	Waiters int64    // who stand in line for it
+	Waiters int64    // number of waiters
 }
 
-// Since is the wall time of the first grant to those who hold the lock; zero: not known.
+// Since returns the wall time of the first grant to the present holders; zero: not known.
 func (l *Lock) Since() (first time.Time) {
 	for i := range l.Holders {
 		if s := l.Holders[i].Since; first.IsZero() || !s.IsZero() && s.Before(first) {
@@ -27,7 +27,7 @@ func (l *Lock) Since() (first time.Time) {
 	return first
 }
 
-// Mode says how a lock is held, or asked for.
+// Mode is the mode in which a lock is held, or asked for.
 type Mode string
 
 // The modes of a lock.
@@ -37,78 +37,78 @@ const (
 	Limit     Mode = "limit"
 )
 
-// Client is who sent a command. All of it is zero where that is not known.
+// Client is the client that sent a command; zero if unknown.
 type Client struct {
 	ID   int64
 	Name string // of CLIENT SETNAME
 	Addr string
-	Node string // that the client is connected to
+	Node string // id of the client's node
 }
 
-// Holder is one who holds a lock.
+// Holder is a holder of a lock.
 type Holder struct {
-	Token  string // as much as the server shows of it
-	Owner  string // else the token
-	By     string // the command by which the lock was taken, in capitals
+	Token  string // as much of it as the server shows
+	Owner  string // the token, if none was given
+	By     string // the command that took the lock, in capitals
 	Client Client
 	Fence  int64
 	Note   string
 
-	HasLease  bool          // false: it holds the lock for ever
+	HasLease  bool          // false: it never expires
 	LeaseLeft time.Duration // 0 without a lease
-	Lease     time.Duration // in full, as it was begun the last time; 0: not known
+	Lease     time.Duration // full length when last renewed; 0: not known
 
 	Since       time.Time     // the wall time of the grant; zero: not known
-	Held        time.Duration // since then, by the clock of the log
+	Held        time.Duration // since then, by the log clock
 	Renewals    int64
 	LastRenewal time.Time // zero: never
 }
 
-// Waiter is one who stands in line for a lock.
+// Waiter is a waiter for a lock.
 type Waiter struct {
-	Token  string // as much as the server shows of it
-	Owner  string // else the token
+	Token  string // as much of it as the server shows
+	Owner  string // the token, if none was given
 	Client Client
 	Mode   Mode
 	Waited time.Duration
-	Left   time.Duration // of its WAIT
+	Left   time.Duration // the rest of its WAIT
 	Note   string
 }
 
-// Info is a lock with its line.
+// Info is a lock with its waiters.
 type Info struct {
 	Lock
-	Line       []Waiter // the first one is the next
+	Line       []Waiter // in the order of service
 	KnownSince time.Time
 }
 
-// Event is one thing that became of a lock, or of a wait for it.
+// Event is one event in the history of a lock, or of a wait for it.
 type Event struct {
-	Time  time.Time // by the cluster's wall clock then
-	Tick  int64     // by the clock of the log, in milliseconds
+	Time  time.Time // by the cluster's wall clock
+	Tick  int64     // log clock, in milliseconds
 	Event string    // "granted", "released", "expired" ...
 
-	Token  string // as much as the server shows of it; "" for what happened to a whole database
-	Owner  string // "": none was said
+	Token  string // as much of it as the server shows; "" for an event of a whole database
+	Owner  string // "": none was given
 	Mode   Mode
-	Fence  int64  // 0: it never had the lock
-	By     string // the command that did it, in capitals; "": none did
+	Fence  int64  // 0: the token never held the lock
+	By     string // the command that caused it, in capitals; "": none did
 	Client Client // that sent the command
 	Note   string // of a grant
-	Reason string // of LOCKS FORCE, or the error that a wait ended with
-	DB     int64  // with which its database was exchanged, of "swapped"
+	Reason string // of LOCKS FORCE, or the error that ended a wait
+	DB     int64  // of "swapped": the other database
 
 	Waited      time.Duration // of a grant and of the end of a wait
 	Held        time.Duration // of a loss
-	Lease       time.Duration // in full, as it was begun the last time
+	Lease       time.Duration // full length when last renewed
 	Renewals    int64
 	LastRenewal time.Time // zero: never
 }
 
-// Granted reports whether a token got the lock by the event.
+// Granted reports whether the event gave a token the lock.
 func (e *Event) Granted() bool { return e.Event == "granted" }
 
-// Lost reports whether a token had the lock until the event.
+// Lost reports whether the event ended a token's hold of the lock.
 func (e *Event) Lost() bool {
 	switch e.Event {
 	case "released", "expired", "deleted", "overwritten", "forced", "moved", "flushed", "swapped":
@@ -117,36 +117,36 @@ func (e *Event) Lost() bool {
 	return false
 }
 
-// Diagnosis is what LOCKS DOCTOR answers.
+// Diagnosis is the answer of LOCKS DOCTOR.
 type Diagnosis struct {
-	Node       string    // that was asked
-	SeenSince  time.Time // from then on it has seen what clients do
+	Node       string    // the node that was asked
+	SeenSince  time.Time // the start of its observations
 	KnownSince time.Time // of a History
 	Findings   []Finding
 }
 
-// Finding is one thing that is wrong.
+// Finding is one mistake.
 type Finding struct {
-	Keys   string  // what the names of the locks have in common: what differs is a *
-	Says   string  // all of it in a sentence, with the cure
-	Fields []Field // what it rests on
+	Keys   string  // the common part of the locks' names, with * for the rest
+	Says   string  // the finding in a sentence, with the remedy
+	Fields []Field // the evidence
 }
 
-// Field is a field of an answer as text, for a table whose columns the server chooses; "" for a nil.
+// Field is a field of an answer as text, for tables whose columns the server chooses; "" for a nil.
 type Field struct{ Name, Value string }
 
-// Member is one of LOCKD MEMBERS.
+// Member is a member in LOCKD MEMBERS.
 type Member struct {
 	ID, Peer, Role, Suffrage, State string
-	Clients                         []string // where it serves them
-	Applied                         int64    // the last entry of the log there
+	Clients                         []string // addresses for clients
+	Applied                         int64    // index of the last entry applied there
 	Level                           int64    // of the cluster: the one in force
-	Lowest, Highest                 int64    // levels that the member can do; 0: it is not known
-	Version                         string   // of lockd; "": it is not known
+	Lowest, Highest                 int64    // levels that the member supports; 0: not known
+	Version                         string   // of lockd; "": not known
 }
 
-// History is what is known of a lock.
+// History is the recorded history of a lock.
 type History struct {
-	KnownSince time.Time // from then on nothing is missing; zero: nothing is kept
+	KnownSince time.Time // nothing is missing since then; zero: nothing is recorded
 	Events     []Event   // the newest last
 }

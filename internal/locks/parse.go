@@ -9,15 +9,15 @@ import (
 	"lockd/resp"
 )
 
-// ParseList reads the answer to LOCKS LIST, and so do the functions below those to their commands: of
-// RESP3, or of RESP2, whose maps are flat arrays. The error is a resp.Error if the answer is one.
+// ParseList parses the answer to LOCKS LIST, in RESP3, or in RESP2, whose maps are flat arrays. The error is a
+// resp.Error if the answer is one. The functions below do so for other commands.
 func ParseList(r resp.Reply) ([]Lock, error) {
 	p := parser{command: "LOCKS LIST"}
 	list := parseEach(&p, r, (*parser).lock)
 	return list, p.err
 }
 
-// ParseInfo reads the answer to LOCKS INFO of a key. It returns nil if that is no lock and has no line.
+// ParseInfo parses the answer to LOCKS INFO of a key. It returns nil if the key has neither a lock nor waiters.
 func ParseInfo(key string, r resp.Reply) (*Info, error) {
 	if r.IsNil() {
 		return nil, nil
@@ -33,7 +33,7 @@ func ParseInfo(key string, r resp.Reply) (*Info, error) {
 	return info, nil
 }
 
-// ParseHistory reads the answer to LOCKS HISTORY.
+// ParseHistory parses the answer to LOCKS HISTORY.
 func ParseHistory(r resp.Reply) (History, error) {
 	p := parser{command: "LOCKS HISTORY"}
 	f := p.fields(r)
@@ -41,8 +41,8 @@ func ParseHistory(r resp.Reply) (History, error) {
 	return h, p.err
 }
 
-// Piece takes an answer to LOCKS LIST or HISTORY with CURSOR apart: the cursor to go on with, "0" at the end,
-// and the answer as it is without CURSOR. What is no such answer comes back whole.
+// Piece splits an answer to LOCKS LIST or HISTORY with CURSOR into the next cursor, "0" at the end, and the answer as
+// it is without CURSOR. It returns any other reply whole.
 func Piece(r resp.Reply) (cursor string, answer resp.Reply) {
 	switch {
 	case len(r.Elems) < 2:
@@ -58,7 +58,7 @@ func Piece(r resp.Reply) (cursor string, answer resp.Reply) {
 	return cursor, answer
 }
 
-// FieldOf is a field of an answer that is a map; the zero Reply is one that is not there.
+// FieldOf returns a field of an answer that is a map; the zero Reply if it is absent.
 func FieldOf(r resp.Reply, name string) resp.Reply {
 	for i := 0; i+1 < len(r.Elems); i += 2 {
 		if r.Elems[i].Str == name {
@@ -68,7 +68,7 @@ func FieldOf(r resp.Reply, name string) resp.Reply {
 	return resp.Reply{}
 }
 
-// ParseDoctor reads the answer to LOCKS DOCTOR.
+// ParseDoctor parses the answer to LOCKS DOCTOR.
 func ParseDoctor(r resp.Reply) (Diagnosis, error) {
 	p := parser{command: "LOCKS DOCTOR"}
 	f := p.fields(r)
@@ -77,14 +77,14 @@ func ParseDoctor(r resp.Reply) (Diagnosis, error) {
 	return d, p.err
 }
 
-// ParseAdvice reads the answer to LOCKS ADVICE: for each kind of lock its figures.
+// ParseAdvice parses the answer to LOCKS ADVICE: the figures of each kind of lock.
 func ParseAdvice(r resp.Reply) ([][]Field, error) {
 	p := parser{command: "LOCKS ADVICE"}
 	rows := parseEach(&p, p.fields(r)["locks"], (*parser).ordered)
 	return rows, p.err
 }
 
-// ParseMembers reads the answer to LOCKD MEMBERS.
+// ParseMembers parses the answer to LOCKD MEMBERS.
 func ParseMembers(r resp.Reply) ([]Member, error) {
 	p := parser{command: "LOCKD MEMBERS"}
 	list := parseEach(&p, r, func(p *parser, r resp.Reply) Member {
@@ -100,7 +100,7 @@ func ParseMembers(r resp.Reply) ([]Member, error) {
 	return list, p.err
 }
 
-// parser reads replies and keeps the first thing that is wrong with them.
+// parser parses replies and keeps the first error.
 type parser struct {
 	command string
 	err     error
@@ -112,7 +112,7 @@ func (p *parser) fail(what string) {
 	}
 }
 
-// parseEach reads the items of an array; nothing, or a nil, is an empty one.
+// parseEach parses the items of an array; no reply, or a nil, is an empty array.
 func parseEach[T any](p *parser, r resp.Reply, one func(*parser, resp.Reply) T) []T {
 	switch {
 	case r.Kind == resp.KindNone || r.IsNil():
@@ -131,7 +131,7 @@ func parseEach[T any](p *parser, r resp.Reply, one func(*parser, resp.Reply) T) 
 	return list
 }
 
-// fields are the fields of a map; the zero Reply stands for one that is not there.
+// fields are the fields of a map; an absent one is the zero Reply.
 type fields map[string]resp.Reply
 
 func (p *parser) fields(r resp.Reply) fields {
@@ -150,7 +150,7 @@ func (p *parser) fields(r resp.Reply) fields {
 	return f
 }
 
-// text is a field, "" for none and for nil.
+// text returns a field, "" if it is absent or nil.
 func (p *parser) text(f fields, name string) string {
 	switch r := f[name]; r.Kind {
 	case resp.KindBulk, resp.KindStatus, resp.KindVerbatim:
@@ -162,7 +162,7 @@ func (p *parser) text(f fields, name string) string {
 	return ""
 }
 
-// number is a field, 0 for none and for nil.
+// number returns a field, 0 if it is absent or nil.
 func (p *parser) number(f fields, name string) int64 {
 	switch r := f[name]; r.Kind {
 	case resp.KindInt:
@@ -174,7 +174,7 @@ func (p *parser) number(f fields, name string) int64 {
 	return 0
 }
 
-// ms is a field in milliseconds, no more than a Duration can be.
+// ms returns a field in milliseconds, limited to the range of a Duration.
 func (p *parser) ms(f fields, name string) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Millisecond)
 	return time.Duration(min(max(p.number(f, name), -most), most)) * time.Millisecond
@@ -206,7 +206,7 @@ func (p *parser) lock(r resp.Reply) Lock {
 	return l
 }
 
-// lockOf reads what LIST and INFO have in common.
+// lockOf parses the fields that LIST and INFO share.
 func (p *parser) lockOf(f fields) Lock {
 	return Lock{
 		Mode: Mode(p.text(f, "mode")), Permits: max(0, p.number(f, "permits")),
@@ -252,7 +252,7 @@ func (p *parser) finding(r resp.Reply) Finding {
 	return Finding{Keys: p.text(f, "keys"), Says: p.text(f, "says"), Fields: rest}
 }
 
-// ordered are the fields of a map in the server's order.
+// ordered returns the fields of a map in the server's order.
 func (p *parser) ordered(r resp.Reply) []Field {
 	list := make([]Field, 0, len(p.fields(r)))
 	for i := 0; i+1 < len(r.Elems); i += 2 {

@@ -1,4 +1,4 @@
-// Package login has the flags by which programs make themselves known to servers.
+// Package login has the flags by which programs authenticate to servers.
 package login
 
 import (
@@ -12,7 +12,7 @@ import (
 	"lockd/internal/secure"
 )
 
-// Flags are those flags, for kong.
+// Flags are the flags, for kong.
 type Flags struct {
 	User         string `help:"User to authenticate as." placeholder:"NAME"`
 	Auth         string `secret:"" help:"Password to authenticate with; better in --password-file or LOCKD_PASSWORD, where other users of the machine do not see it." placeholder:"PASSWORD"`
@@ -26,8 +26,8 @@ type Flags struct {
 	Insecure      bool   `help:"Speak TLS without asking whose certificate it is."`
 }
 
-// Check puts the password of --password-file into Auth and reads the certificates. It returns how to speak TLS; nil:
-// not at all. An error begins with the flag that is wrong, as far as it is one.
+// Check reads the password of --password-file into Auth, and the certificates. It returns the TLS configuration; nil:
+// no TLS. An error begins with the flag that is wrong, if one is.
 func (f *Flags) Check() (*tls.Config, error) {
 	if f.PasswordFile != "" {
 		password, err := ReadPassword("--password-file", f.PasswordFile)
@@ -51,10 +51,10 @@ func (f *Flags) Check() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// passwordBytesMax bounds the file of a password: a larger one is another file.
+// passwordBytesMax bounds the password file: a larger file is the wrong one.
 const passwordBytesMax = 4096
 
-// ReadPassword reads a password from the file of a flag. The ends of lines behind it are no part of it.
+// ReadPassword reads a password from the file of a flag, without line breaks at its end.
 func ReadPassword(flag, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

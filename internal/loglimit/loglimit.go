@@ -1,4 +1,4 @@
-// Package loglimit keeps what happens again and again from filling the log.
+// Package loglimit keeps repeated messages from filling the log.
 package loglimit
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limiter lets one message of each key through once a minute. The zero value is ready; it may be used concurrently.
+// Limiter allows one message of each key a minute. The zero value is ready; it is safe for concurrent use.
 type Limiter struct {
 	Clock func() time.Time // nil: time.Now
 
@@ -20,7 +20,7 @@ type logged struct {
 	suppressed int // since then
 }
 
-// A key is logged again after every; of different keys not more than keysMax in that time.
+// A key is logged again after every; within that time at most keysMax different keys are logged.
 const (
 	every   = time.Minute
 	keysMax = 256

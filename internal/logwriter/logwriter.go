@@ -1,4 +1,4 @@
-// Package logwriter keeps a log that nobody reads from stopping the program that writes it.
+// Package logwriter keeps a program from blocking on a log whose reader has stopped.
 package logwriter
 
 import (
@@ -12,17 +12,17 @@ const (
 	// HeldMax bounds the lines that a Writer holds, in bytes. A line that would exceed it is dropped, and so is each
 	// that follows until half of it is free again.
 	HeldMax = 1 << 20
-	// lastMax bounds the last words of the process, in bytes, which have room even then.
+	// lastMax bounds the last words of the process, in bytes, beyond HeldMax.
 	lastMax = 64 << 10
-	// lineCost is what a held line costs besides its bytes.
+	// lineCost is the cost of a held line besides its bytes.
 	lineCost = 32
-	// failPause is the pause after a write that failed: the disk may be full, or the reader gone.
+	// failPause is the pause after a failed write: the disk may be full, or the reader gone.
 	failPause = time.Second
 )
 
-// Writer passes lines on to another writer from a goroutine of its own. Write never waits for that writer: a line for
-// which there is no room is dropped, and a notice in its place says how many lines were dropped there. A write that
-// fails is tried again. All methods may be called concurrently.
+// Writer passes lines on to another writer from a goroutine of its own. Write never blocks: it drops a line for which
+// there is no room, and a notice in its place says how many lines were dropped there. A failed write is tried again.
+// All methods are safe for concurrent use.
 type Writer struct {
 	to     io.Writer
 	notice func(lines int) []byte
@@ -30,19 +30,19 @@ type Writer struct {
 	end    chan struct{} // closed by Close
 
 	mu      sync.Mutex
-	lines   [][]byte      // that wait
-	last    [][]byte      // last words that wait: they go first
-	parting bool          // what is written now are last words
-	held    int           // cost of all of them, and of the one that is being written
-	writing int           // cost of that one
-	unsaid  int           // lines that were dropped since the last notice
-	dropped uint64        // lines that were ever dropped
+	lines   [][]byte      // waiting
+	last    [][]byte      // last words waiting: they go first
+	parting bool          // lines written now are last words
+	held    int           // cost of all waiting lines, and of the one being written
+	writing int           // cost of the one being written
+	unsaid  int           // lines dropped since the last notice
+	dropped uint64        // lines dropped in all
 	idle    chan struct{} // closed, and nil again, once everything is written
 	ended   bool
 }
 
-// New returns a Writer to another one and starts its goroutine. notice returns the line that says how many lines were
-// dropped in its place; it must not write to the Writer.
+// New returns a Writer to another writer and starts its goroutine. notice returns the line that tells how many lines
+// were dropped in its place; it must not write to the Writer.
 func New(to io.Writer, notice func(lines int) []byte) *Writer {
 	w := &Writer{to: to, notice: notice, wake: make(chan struct{}, 1), end: make(chan struct{})}
 	go w.run()
@@ -72,7 +72,7 @@ func (w *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// fits reports whether there is room for a line of so many bytes. mu is held.
+// fits reports whether there is room for a line of size bytes. mu is held.
 func (w *Writer) fits(size int) bool {
 	most := HeldMax
 	switch {
@@ -84,7 +84,7 @@ func (w *Writer) fits(size int) bool {
 	return w.held+size+lineCost <= most
 }
 
-// sayDropped puts the notice in the place of the lines that were dropped. mu is held.
+// sayDropped adds the notice in the place of dropped lines. mu is held.
 func (w *Writer) sayDropped() {
 	if w.unsaid > 0 {
 		line := w.notice(w.unsaid)
@@ -94,14 +94,14 @@ func (w *Writer) sayDropped() {
 	}
 }
 
-// Dropped is how many lines were dropped since the start.
+// Dropped returns how many lines were dropped since the start.
 func (w *Writer) Dropped() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dropped
 }
 
-// Flush waits until all lines are written, at most for the given time, and reports whether they are.
+// Flush waits until all lines are written, for at most the given time, and reports whether they are.
 func (w *Writer) Flush(most time.Duration) bool {
 	w.mu.Lock()
 	if w.isIdle() {
@@ -123,8 +123,9 @@ func (w *Writer) Flush(most time.Duration) bool {
 	}
 }
 
-// Last has say log the last words of the process, waits until they are written, at most for the given time, and reports
-// whether they are. Where the lines before them cannot be written in half of that time, the last words go first.
+// Last calls say, which logs the last words of the process, waits until they are written, for at most the given time,
+// and reports whether they are. If the lines before them cannot be written in half of that time, the last words go
+// first.
 func (w *Writer) Last(most time.Duration, say func()) bool {
 	w.Flush(most / 2)
 	w.mu.Lock()
@@ -134,8 +135,8 @@ func (w *Writer) Last(most time.Duration, say func()) bool {
 	return w.Flush(most / 2)
 }
 
-// Close flushes, at most for the given time, and ends the goroutine once the write that is under way has ended. What is
-// written later is dropped. It reports whether all lines were written.
+// Close flushes, for at most the given time, and ends the goroutine after the write in progress. Later writes are
+// dropped. It reports whether all lines were written.
 func (w *Writer) Close(most time.Duration) bool {
 	all := w.Flush(most)
 	w.mu.Lock()
@@ -147,7 +148,7 @@ func (w *Writer) Close(most time.Duration) bool {
 	return all
 }
 
-// isIdle reports whether nothing is left to write. mu is held.
+// isIdle reports whether everything is written. mu is held.
 func (w *Writer) isIdle() bool { return len(w.lines)+len(w.last)+w.writing+w.unsaid == 0 }
 
 // run writes until the Writer is closed.
@@ -166,7 +167,7 @@ func (w *Writer) run() {
 	}
 }
 
-// write writes one line, however often that must be tried. It returns false if the Writer was closed before.
+// write writes one line, and retries until it succeeds. It returns false if the Writer is closed first.
 func (w *Writer) write(line []byte) bool {
 	for len(line) > 0 {
 		n, err := w.to.Write(line)

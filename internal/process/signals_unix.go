@@ -4,7 +4,7 @@ package process
 
 import "syscall"
 
-// Signals that stop a process, and let it go on.
+// The signals that pause and continue a process.
 const (
 	sigStop = syscall.SIGSTOP
 	sigCont = syscall.SIGCONT

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// Conn is the server's side of a TLS connection after its handshake. It differs from a tls.Conn in three
-// ways. A Write that its deadline interrupts breaks nothing: what the client has not taken is kept, and
-// goes out first with the next Write, which may be empty; the error is os.ErrDeadlineExceeded, with the number
-// of bytes that the connection has taken over. Close never waits for the client. CloseWrite ends what is
-// sent in TLS and in TCP.
+// Conn is the server's side of a TLS connection after its handshake. It differs from a tls.Conn in three ways. A
+// Write interrupted by its deadline does not break the connection: the bytes that the client has not taken are kept,
+// and go out first with the next Write, which may be empty; the error is os.ErrDeadlineExceeded, with the number of
+// bytes that the connection has accepted. Close never waits for the client. CloseWrite closes the sending direction
+// of both TLS and TCP.
 //
-// One goroutine may read and one write at a time; the other methods may be called by any.
+// One goroutine may read and one may write at a time; the other methods are safe for concurrent use.
 type Conn struct {
 	*tls.Conn
 	below *below
 }
 
-// NetConn is the connection that carries this one.
+// NetConn returns the connection that carries this one.
 func (c *Conn) NetConn() net.Conn { return c.below.Conn }
 
-// Write sends b, after what is left of earlier writes.
+// Write sends b, after the rest of earlier writes.
 func (c *Conn) Write(b []byte) (int, error) {
 	if err := c.below.flush(); err != nil || len(b) == 0 {
 		return 0, err
@@ -37,10 +37,10 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// SetWriteDeadline is that of the next and the present Write.
+// SetWriteDeadline sets the deadline of the present and the next Write.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.below.Conn.SetWriteDeadline(t) }
 
-// CloseWrite says that nothing more will come, unless something has been left that must come before.
+// CloseWrite closes the sending direction; it fails while the rest of an earlier Write is pending.
 func (c *Conn) CloseWrite() error {
 	if c.below.keepAll(false) {
 		return os.ErrDeadlineExceeded
@@ -54,30 +54,28 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Close ends the connection without a word: whoever has something to say says it by CloseWrite.
+// Close closes the connection without a TLS farewell: CloseWrite sends one.
 func (c *Conn) Close() error { return c.below.Conn.Close() }
 
-// below carries the records of a Conn. A record that was begun must go out whole and in its turn, but TLS
-// takes a Write that met its deadline for the end of the connection. So once the handshake is over
-// such a write succeeds, and the rest is kept here.
+// below carries the records of a Conn. A record that was begun must go out whole and in order, but TLS takes a Write
+// that meets its deadline for the end of the connection. So after the handshake such a write succeeds, and the rest
+// is kept here.
 type below struct {
 	net.Conn
 
-	mu      sync.Mutex // held while the connection is written to
+	mu      sync.Mutex // held during writes to the connection
 	serving bool       // the handshake is over
-	writing bool       // a Write of the Conn is under way
-	rest    []byte     // records, or parts of them, that are to go out first
-	aside   int        // bytes of rest that no Write of the Conn has put there
+	writing bool       // a Write of the Conn is in progress
+	rest    []byte     // records, or parts of them, to send first
+	aside   int        // bytes of rest that TLS itself has written
 }
 
-// asideMax bounds what is kept of what TLS itself says, as the answers to new keys of a client that does not
-// read.
+// asideMax bounds the pending output of TLS itself, such as answers to key updates of a client that does not read.
 const asideMax = 16 << 10
 
 var errAside = errors.New("the client asks for new keys again and again, and does not read")
 
-// SetWriteDeadline does nothing: it is TLS that calls it, before its farewell. What the Conn was told
-// is in force.
+// SetWriteDeadline does nothing: only TLS calls it, before its farewell. The deadline set on the Conn stays in force.
 func (*below) SetWriteDeadline(time.Time) error { return nil }
 
 func (b *below) Write(p []byte) (int, error) {
@@ -104,7 +102,7 @@ func (b *below) keep(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush writes what is left.
+// flush writes the rest.
 func (b *below) flush() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +116,7 @@ func (b *below) flush() error {
 	return err
 }
 
-// keepAll says whether a Write of the Conn is under way, and returns whether anything is left.
+// keepAll records whether a Write of the Conn is in progress, and reports whether there is a rest.
 func (b *below) keepAll(writing bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,30 +13,30 @@ import (
 	"time"
 )
 
-// Files are the names of files in PEM.
+// Files are the paths of PEM files.
 type Files struct {
-	Cert string // the certificate, and those between it and its authority; "": none
+	Cert string // the certificate, then its intermediates; "": none
 	Key  string // its private key, which is not encrypted
-	CA   string // the authorities that must have signed the other side's certificate; "": none
+	CA   string // the authorities for the other side's certificate; "": none
 }
 
-// fileBytesMax bounds each of them: a larger one is another file.
+// fileBytesMax bounds each file: a larger file is the wrong one.
 const fileBytesMax = 1 << 20
 
-// Material is what the files held when they were read. It does not change.
+// Material is the parsed content of the files. It is immutable.
 type Material struct {
 	Certificate *tls.Certificate // with its Leaf; nil: none
 	Roots       *x509.CertPool   // nil: none
 	Authorities []*x509.Certificate
 }
 
-// Load reads the files. The error names the file that is no good.
+// Load reads the files. The error names the bad file.
 func Load(files Files) (*Material, error) {
 	m, _, err := files.read()
 	return m, err
 }
 
-// read also returns a sum of what it has read, or of why it could not.
+// read also returns a hash of the content, or of the error.
 func (f Files) read() (*Material, [sha256.Size]byte, error) {
 	var texts [3][]byte
 	sum := sha256.New()
@@ -101,13 +101,13 @@ func (f Files) parse(cert, key, ca []byte) (*Material, error) {
 
 var errNoCertificate = errors.New("there is no certificate in it")
 
-// Named is a certificate, and what it is for.
+// Named is a certificate with its use.
 type Named struct {
 	What string // "server", "ca"
 	*x509.Certificate
 }
 
-// Certificates are the certificate and, of the authorities, the one that expires first.
+// Certificates returns the certificate and, of the authorities, the one that expires first.
 func (m *Material) Certificates() (list []Named) {
 	if m.Certificate != nil {
 		list = append(list, Named{"server", m.Certificate.Leaf})
@@ -124,5 +124,5 @@ func (m *Material) Certificates() (list []Named) {
 	return list
 }
 
-// Left is how long the certificate is good for; less than 0: not any more.
+// Left returns for how long the certificate is valid; below 0: it has expired.
 func (n Named) Left(now time.Time) time.Duration { return n.NotAfter.Sub(now) }

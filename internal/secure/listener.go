@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// HandshakesMax bounds the handshakes under way at all addresses of a node. Each has a file
-	// descriptor. One more, and the oldest is closed, and not the newest: else whoever opens so many and says
-	// nothing keeps out everybody.
+	// HandshakesMax bounds the handshakes in progress at all addresses of a node. Each has a file descriptor. Beyond
+	// it the oldest is closed, not the newest: otherwise a client that opens that many and stays silent would lock
+	// out all others.
 	HandshakesMax = 256
 
-	handshakeMax   = 5 * time.Second  // for a client to be through with it
-	failuresLogged = 10 * time.Second // one of those that fail is told of so often
+	handshakeMax   = 5 * time.Second  // for a client to complete its handshake
+	failuresLogged = 10 * time.Second // failures are logged at most this often
 )
 
-// Handshakes are those under way at the addresses of a node. Its methods may be called concurrently.
+// Handshakes are the handshakes in progress at the addresses of a node. Its methods are safe for concurrent use.
 type Handshakes struct {
 	log *slog.Logger
 
@@ -36,37 +36,37 @@ type Handshakes struct {
 	untold int
 }
 
-// handshake is a connection until somebody has taken it.
+// handshake is a connection until Accept has returned it.
 type handshake struct {
 	conn net.Conn
 	gone chan struct{} // closed when it had to make room for another
 }
 
-// NewHandshakes begins with none.
+// NewHandshakes returns Handshakes without any in progress.
 func NewHandshakes(log *slog.Logger) *Handshakes { return &Handshakes{log: log} }
 
-// Failed counts the handshakes that have failed, were too slow or were ousted.
+// Failed counts the handshakes that failed, timed out or were ousted.
 func (h *Handshakes) Failed() int64 { return h.failed.Load() }
 
-// Ousted counts those among them that were closed for the sake of newer ones.
+// Ousted counts the handshakes that were closed to make room for newer ones.
 func (h *Handshakes) Ousted() int64 { return h.ousted.Load() }
 
-// Listen returns a listener whose connections are those of l after a handshake, each a *Conn. Whoever is
-// slow with his holds up nobody.
+// Listen returns a listener whose connections are those of l after their handshakes, each a *Conn. A slow handshake
+// does not delay others.
 func (h *Handshakes) Listen(l net.Listener, cfg *tls.Config) net.Listener {
 	made := &listener{Listener: l, shared: h, config: cfg, done: make(chan accepted), closed: make(chan struct{})}
 	go made.run()
 	return made
 }
 
-// begin takes a connection in, and closes the oldest if they are too many.
+// begin adds a connection, and closes the oldest if there are too many.
 func (h *Handshakes) begin(conn net.Conn) *handshake {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.open) >= HandshakesMax {
 		oldest := h.open[0]
 		close(oldest.gone)
-		_ = oldest.conn.Close() // it is its end either way
+		_ = oldest.conn.Close() // it ends in either case
 		h.open = h.open[1:]
 		h.ousted.Add(1)
 	}
@@ -75,7 +75,7 @@ func (h *Handshakes) begin(conn net.Conn) *handshake {
 	return made
 }
 
-// end lets a connection out.
+// end removes a connection.
 func (h *Handshakes) end(of *handshake) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +84,8 @@ func (h *Handshakes) end(of *handshake) {
 	}
 }
 
-// fail counts a handshake that was not to be. Who connects and says nothing is no event: probes do that.
+// fail counts a failed handshake. A client that connects and sends nothing is logged at debug level only: probes do
+// that.
 func (h *Handshakes) fail(conn net.Conn, err error) {
 	h.failed.Add(1)
 	level := slog.LevelWarn
@@ -99,7 +100,7 @@ func (h *Handshakes) fail(conn net.Conn, err error) {
 		"addr", conn.RemoteAddr().String(), "listener", conn.LocalAddr().String(), "why", err, "untold", untold)
 }
 
-// tells reports whether a failure is logged, and how many before it were not.
+// tells reports whether to log a failure, and how many before it were not logged.
 func (h *Handshakes) tells(level slog.Level) (untold int, tell bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +116,7 @@ func (h *Handshakes) tells(level slog.Level) (untold int, tell bool) {
 	return untold, true
 }
 
-// listener gives out what has passed its handshake.
+// listener returns connections that have completed their handshakes.
 type listener struct {
 	net.Listener
 	shared *Handshakes
@@ -130,7 +131,7 @@ type accepted struct {
 	err  error
 }
 
-// Accept waits for a client that is through with its handshake.
+// Accept waits for a client that has completed its handshake.
 func (l *listener) Accept() (net.Conn, error) {
 	select {
 	case a := <-l.done:
@@ -140,7 +141,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept. Handshakes that are under way end by themselves.
+// Close ends Accept. Handshakes in progress end by themselves.
 func (l *listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
@@ -159,7 +160,7 @@ func (l *listener) run() {
 	}
 }
 
-// give hands over; false: nobody takes it any more.
+// give passes a connection to Accept; false: the listener or the connection was closed first.
 func (l *listener) give(a accepted, gone <-chan struct{}) bool {
 	select {
 	case l.done <- a:
@@ -172,7 +173,7 @@ func (l *listener) give(a accepted, gone <-chan struct{}) bool {
 
 // greet does the server's side of a handshake.
 func (l *listener) greet(h *handshake) {
-	defer l.shared.end(h) // a client that nobody takes may have to make room, too
+	defer l.shared.end(h) // until Accept takes it, a client may have to make room, too
 	carrier := &below{Conn: h.conn}
 	secured := &Conn{Conn: tls.Server(carrier, l.config), below: carrier}
 	h.conn.SetDeadline(time.Now().Add(handshakeMax))

@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	// pollEvery is how often the files are read. What is new is taken when it has been seen twice:
-	// a certificate and its key are not written at one instant.
+	// pollEvery is the interval of reading the files. A change takes effect when it has been read twice: a
+	// certificate and its key are not written at one instant.
 	pollEvery = 5 * time.Second
-	// expiryWarned is how long before its end a certificate is warned of, each expiryWarnedEvery.
+	// expiryWarned is how long before its expiry a certificate is warned of, every expiryWarnedEvery.
 	expiryWarned      = 14 * 24 * time.Hour
 	expiryWarnedEvery = 24 * time.Hour
 )
 
-// Source has the material of some files, and follows them. Its methods may be called concurrently.
+// Source holds the material of some files, and follows changes of them. Its methods are safe for concurrent use.
 type Source struct {
 	files Files
 	log   *slog.Logger
 	now   atomic.Pointer[Material]
 
 	mu     sync.Mutex
-	taken  [sha256.Size]byte // the sum of what was tried last, good or bad
-	seen   [sha256.Size]byte // of what was there at the last reading
+	taken  [sha256.Size]byte // hash of the last content that was tried, good or bad
+	seen   [sha256.Size]byte // hash of the last content that was read
 	warned map[string]time.Time
 }
 
-// Open reads the files. Its error is about them.
+// Open reads the files. Its error names the bad one.
 func Open(files Files, log *slog.Logger) (*Source, error) {
 	m, sum, err := files.read()
 	if err != nil {
@@ -42,7 +42,7 @@ func Open(files Files, log *slog.Logger) (*Source, error) {
 	return s, nil
 }
 
-// Current is what was read last and is good.
+// Current returns the last good material.
 func (s *Source) Current() *Material { return s.now.Load() }
 
 // Watch follows the files until ctx ends, and warns of certificates that expire soon.
@@ -60,11 +60,11 @@ func (s *Source) Watch(ctx context.Context) {
 	}
 }
 
-// Reload reads the files again at once, and reports whether they are in force now. Where they are no good the former
-// ones stay, and the log says why.
+// Reload reads the files at once, and reports whether they are in force now. If they are bad, the former ones stay in
+// force, and the log says why.
 func (s *Source) Reload() bool { return s.update(true) }
 
-// update reads the files, and reports whether they are in force now: asked for, or because they have changed.
+// update reads the files, applies them if asked or if they have changed, and reports whether they are in force now.
 func (s *Source) update(asked bool) bool {
 	m, sum, err := s.files.read()
 	switch {
@@ -83,7 +83,7 @@ func (s *Source) update(asked bool) bool {
 	return true
 }
 
-// takes reports whether what was read is another try, and takes it if it is good.
+// takes reports whether the content has to be tried, and applies it if it is good.
 func (s *Source) takes(m *Material, sum [sha256.Size]byte, err error, asked bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *Source) warn(now time.Time) {
 	}
 }
 
-// expiring are the certificates to warn of now.
+// expiring returns the certificates to warn of now.
 func (s *Source) expiring(now time.Time) (due []Named) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,9 +127,9 @@ func (s *Source) expiring(now time.Time) (due []Named) {
 	return due
 }
 
-// Server is the configuration of a server that asks its clients for certificates as auth says. Each handshake
-// has the certificates that are current then. Sessions are not resumed: a client whose authority was
-// taken away must not come in by an old one.
+// Server returns the configuration of a server that demands certificates of its clients as auth says. Each handshake
+// uses the certificates current at that time. Sessions are not resumed: otherwise a client whose authority was
+// removed could return with an old one.
 func (s *Source) Server(auth tls.ClientAuthType) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -143,8 +143,8 @@ func (s *Source) Server(auth tls.ClientAuthType) *tls.Config {
 	}
 }
 
-// Client is the configuration of a client of servers whose certificates must be for the host that it
-// dials. Without authorities of its own it trusts the system's.
+// Client returns the configuration of a client whose servers' certificates must match the host that it dials. Without
+// authorities of its own it trusts the system's.
 func (m *Material) Client() *tls.Config {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: m.Roots}
 	if m.Certificate != nil {

@@ -1,5 +1,5 @@
-// Package strict is for tests alone: it holds upper bounds on real time, which a machine
-// that has other work too may miss although lockd is right.
+// Package strict is for tests only: it checks upper bounds on real time, which a busy machine may miss although lockd
+// is right.
 package strict
 
 import (
@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// Times reports whether the tests hold lockd to real times: LOCKD_STRICT_TIMES=1 says so,
-// on a machine that does nothing else.
+// Times reports whether tests enforce bounds on real time: LOCKD_STRICT_TIMES=1 demands it, on an otherwise idle
+// machine.
 func Times() bool { return os.Getenv("LOCKD_STRICT_TIMES") == "1" }
 
-// AtMost says that what took longer than it may: as an error if times are strict, else in
-// the log of the test.
+// AtMost reports that what took longer than most: as an error if times are strict, else in the log of the test.
 func AtMost(t testing.TB, what string, took, most time.Duration) {
 	t.Helper()
 	switch {

@@ -8,13 +8,13 @@ import (
 	"lockd/internal/authority"
 )
 
-// CA is an authority.
+// CA is a certificate authority.
 type CA struct{ ca *authority.CA }
 
-// Paths are the names of files.
+// Paths are the paths of the files that Write writes.
 type Paths = authority.Paths
 
-// NewCA makes an authority that is good for a year.
+// NewCA makes an authority that is valid for a year.
 func NewCA(t testing.TB, name string) *CA {
 	t.Helper()
 	ca, err := authority.New(name)
@@ -24,10 +24,10 @@ func NewCA(t testing.TB, name string) *CA {
 	return &CA{ca}
 }
 
-// PEM is the authority's own certificate.
+// PEM returns the authority's own certificate.
 func (ca *CA) PEM() []byte { return ca.ca.PEM() }
 
-// Issue makes a certificate for some names and addresses, which ends after so long, and its key.
+// Issue makes a certificate for names and addresses, valid for the time lasts, and its key.
 func (ca *CA) Issue(t testing.TB, lasts time.Duration, names ...string) (cert, key []byte) {
 	t.Helper()
 	cert, key, err := ca.ca.Issue(lasts, names...)
@@ -37,7 +37,7 @@ func (ca *CA) Issue(t testing.TB, lasts time.Duration, names ...string) (cert, k
 	return cert, key
 }
 
-// Write issues a certificate and writes it, its key and the authority into a folder, over those that are there.
+// Write issues a certificate and writes it, its key and the authority into a folder, over existing files.
 func (ca *CA) Write(t testing.TB, dir string, lasts time.Duration, names ...string) Paths {
 	t.Helper()
 	p, err := ca.ca.Write(dir, lasts, names...)
