@@ -19,8 +19,7 @@ const replyNestingMax = 128
 
 const nestedTooDeeply = "ERR reached lua stack limit"
 
-// fromReply is the Lua value for a command's reply, in the protocol that the
-// script chose with redis.setresp.
+// fromReply returns the Lua value for a command's reply, in the protocol that the script chose with redis.setresp.
 func (v *VM) fromReply(c lauxlib.Call, r resp.Reply, depth int) lua.LValue {
 	if depth > replyNestingMax {
 		v.refuse(c, nestedTooDeeply)
@@ -92,7 +91,7 @@ func (v *VM) fromVerbatim(c lauxlib.Call, r resp.Reply, v3 bool) lua.LValue {
 	return t
 }
 
-// fromElems is a table of the elements. A nil leaves a hole.
+// fromElems returns a table of the elements. A nil leaves a hole.
 func (v *VM) fromElems(c lauxlib.Call, elems []resp.Reply, depth int) *lua.LTable {
 	c.Need(lauxlib.TableBytes + len(elems)*lauxlib.SlotBytes)
 	t := c.L.CreateTable(len(elems), 0)
@@ -106,7 +105,7 @@ func (v *VM) fromElems(c lauxlib.Call, elems []resp.Reply, depth int) *lua.LTabl
 	return t
 }
 
-// fromPairs is a table of two-element tables.
+// fromPairs returns a table of two-element tables.
 func (v *VM) fromPairs(c lauxlib.Call, r resp.Reply, depth int) *lua.LTable {
 	c.Need(lauxlib.TableBytes + len(r.Elems)/2*lauxlib.SlotBytes)
 	t := c.L.CreateTable(len(r.Elems)/2, 0)
@@ -116,7 +115,7 @@ func (v *VM) fromPairs(c lauxlib.Call, r resp.Reply, depth int) *lua.LTable {
 	return t
 }
 
-// fromKeyed is {map = {...}} or {set = {...}}.
+// fromKeyed returns {map = {...}} or {set = {...}}.
 func (v *VM) fromKeyed(c lauxlib.Call, r resp.Reply, depth int) *lua.LTable {
 	outer := v.recordTable(c, 1)
 	inner := v.recordTable(c, 0)
@@ -135,7 +134,7 @@ func (v *VM) fromKeyed(c lauxlib.Call, r resp.Reply, depth int) *lua.LTable {
 	return outer
 }
 
-// toReply is the reply for a script's value.
+// toReply returns the reply for a script's value.
 func (v *VM) toReply(c lauxlib.Call, value lua.LValue, depth int) resp.Reply {
 	if depth > replyNestingMax {
 		return resp.Err(nestedTooDeeply)
@@ -162,7 +161,7 @@ func (v *VM) toReply(c lauxlib.Call, value lua.LValue, depth int) resp.Reply {
 	return resp.Nil()
 }
 
-// toTyped is the reply for a table with a field that says what it stands for.
+// toTyped returns the reply for a table whose fields name its type: err, ok, double, map ...
 func (v *VM) toTyped(c lauxlib.Call, t *lua.LTable, depth int) (resp.Reply, bool) {
 	if lauxlib.HashKeys(t) == 0 {
 		return resp.Reply{}, false
@@ -205,10 +204,10 @@ func verbatimText(t *lua.LTable) (string, bool) {
 	return string(s), hasFormat && hasText
 }
 
-// replyBytes is the price of an element of a reply.
+// replyBytes is the cost of an element of a reply.
 const replyBytes = 64
 
-// toElems lists the keys of a table, with their values if they are wanted.
+// toElems lists the keys of a table, with their values if values is set.
 func (v *VM) toElems(c lauxlib.Call, t *lua.LTable, values bool, depth int) []resp.Reply {
 	var elems []resp.Reply
 	for key, value := v.state.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.state.NextKey(c, t, key) {
@@ -234,8 +233,8 @@ func (v *VM) toArray(c lauxlib.Call, t *lua.LTable, depth int) resp.Reply {
 	}
 }
 
-// errorTable is an error as redis.pcall returns it (luaPushErrorBuff). text may
-// begin with '-' and a code; without a code it gets ERR.
+// errorTable returns an error as redis.pcall returns it (luaPushErrorBuff). text may begin with '-' and a code;
+// without a code it gets ERR.
 func (v *VM) errorTable(c lauxlib.Call, text string) *lua.LTable {
 	text = libc.CString(text)
 	code, message := "ERR", text
@@ -248,7 +247,7 @@ func (v *VM) errorTable(c lauxlib.Call, text string) *lua.LTable {
 	return v.fieldTable(c, "err", code+" "+strings.Trim(message, "\r\n"))
 }
 
-// fieldTable is a table with one field.
+// fieldTable returns a table with one field.
 func (v *VM) fieldTable(c lauxlib.Call, name, value string) *lua.LTable {
 	t := v.recordTable(c, 1)
 	c.Need(len(value))
@@ -256,11 +255,11 @@ func (v *VM) fieldTable(c lauxlib.Call, name, value string) *lua.LTable {
 	return t
 }
 
-// recordTable is a table for a few named fields.
+// recordTable returns a table for a few named fields.
 func (v *VM) recordTable(c lauxlib.Call, fields int) *lua.LTable {
 	c.Need(lauxlib.TableBytes + fields*lauxlib.EntryBytes)
 	return c.L.CreateTable(0, fields)
 }
 
-// refuse raises an error of the API itself.
+// refuse raises an error of the redis API itself.
 func (v *VM) refuse(c lauxlib.Call, text string) { c.Raise(v.errorTable(c, text)) }

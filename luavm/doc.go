@@ -1,13 +1,11 @@
-// Package luavm runs Redis's Lua scripts and functions on gopher-lua, made safe and made
-// Redis. Its law: a script's reply and the commands it calls are a pure function
-// of its source, KEYS, ARGV, its limits and the replies it is given. No clock,
-// no randomness, no pointer, no order of a Go map, and nothing an earlier script
+// Package luavm runs Redis's Lua scripts and functions on gopher-lua, within limits and with Redis's behaviour. Its
+// law: a script's reply and the commands it calls are a pure function of its source, KEYS, ARGV, its limits and the
+// replies it is given. No clock, no randomness, no pointer, no order of a Go map, and nothing that an earlier script
 // did can reach them, because every replica runs every script (DESIGN.md).
 //
-// Whatever a script does is bounded: in steps, counted exactly, one for each
-// instruction of the machine and more for library work; in bytes of memory; in
-// recursion; in the size and nesting of its source. A limit cannot be caught by
-// pcall, and the reply names it.
+// Every script is bounded: in steps, counted exactly, one for each instruction of the machine and more for library
+// work; in bytes of memory; in recursion; in the size and nesting of its source. pcall cannot catch a limit, and the
+// reply names it.
 //
 // The rooms below it, each of which calls those under it only:
 //

@@ -6,8 +6,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Load runs the code of a library and returns the functions that it registers, in
-// their order, and what is left of the limits. The error is that of FUNCTION LOAD in Redis.
+// Load runs the code of a library and returns the functions that it registers, in their order, and the rest of the
+// limits. The error is that of FUNCTION LOAD in Redis.
 func (v *VM) Load(
 	lib resp.Script, lim resp.ScriptLimits,
 ) (functions []resp.Function, left resp.ScriptLimits, err error) {
@@ -33,8 +33,8 @@ func (v *VM) Load(
 	return nil, left, resp.Error("ERR Error registering functions: " + v.errorText(err))
 }
 
-// Call runs a function of a library that Load has accepted: name is that of the
-// function as it was registered. Otherwise it is Run.
+// Call runs a function of a library that Load has accepted: name is the name under which the function was registered.
+// Otherwise it behaves as Run.
 func (v *VM) Call(
 	lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
 ) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
@@ -56,7 +56,7 @@ func (v *VM) Call(
 	}))
 }
 
-// register runs the code of a library in the environment for that.
+// register runs the code of a library in the environment for loading.
 func (v *VM) register(L *lua.LState, code *lua.LFunction) {
 	v.seeGlobals(v.loadGlobals)
 	L.Push(code)

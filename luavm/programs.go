@@ -9,7 +9,7 @@ import (
 
 const (
 	programsMax      = 512      // compiled scripts kept
-	programsBytesMax = 32 << 20 // what they may take by estimate
+	programsBytesMax = 32 << 20 // their size by estimate
 )
 
 // program is a compiled script, or the code of a library.
@@ -20,15 +20,15 @@ type program struct {
 	straight *straightCode // nil for most
 }
 
-// programKind is a kind of program: of them all, one text has one program.
+// programKind is a kind of program; each text has at most one program of a kind.
 type programKind struct {
 	name    string // in messages
-	mark    string // begins the keys in the cache
-	compile string // begins the error where a program does not compile
+	mark    string // prefix of its keys in the cache
+	compile string // prefix of the error of a program that does not compile
 	library bool
 }
 
-// scriptName is what Redis calls every script in messages.
+// scriptName is Redis's name of every script in messages.
 const scriptName = "user_script"
 
 var (
@@ -38,7 +38,7 @@ var (
 	}
 )
 
-// program finds or makes the compiled form of a script.
+// program returns the compiled form of a script, from the cache or by compiling it.
 func (v *VM) program(kind *programKind, s resp.Script) (*program, error) {
 	key := kind.mark + s.SHA
 	if p := v.programs[key]; p != nil && p.source == s.Source {
@@ -57,7 +57,7 @@ func (v *VM) program(kind *programKind, s resp.Script) (*program, error) {
 	return p, nil
 }
 
-// keep puts a program into the cache, and empties it before where it is full.
+// keep puts a program into the cache, which it empties first if it is full.
 func (v *VM) keep(p *program, key string) {
 	size := len(p.source) + p.chunk.Bytes() + p.straight.bytes()
 	if len(v.programs) >= programsMax || v.bytes+size > programsBytesMax {

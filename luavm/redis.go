@@ -15,13 +15,13 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// The version that scripts are told, that of the commands lockd offers.
+// The version of Redis that scripts see: that of the commands lockd offers.
 const (
 	redisVersion    = "7.2.4"
 	redisVersionNum = 0x070204
 )
 
-// redisLibrary is the table redis of scripts.
+// redisLibrary returns the table redis of scripts.
 func (v *VM) redisLibrary() *lua.LTable {
 	t := v.commandLibrary()
 	for _, f := range []lauxlib.Func{
@@ -34,7 +34,7 @@ func (v *VM) redisLibrary() *lua.LTable {
 	return v.state.Lock(t)
 }
 
-// commandLibrary is the table redis of functions, which that of scripts begins with.
+// commandLibrary returns the table redis of functions, on which that of scripts builds.
 func (v *VM) commandLibrary() *lua.LTable {
 	t := lauxlib.NewLibrary(v.state.L, v.b, []lauxlib.Func{
 		{"call", func(c lauxlib.Call) int { return v.command(c, true) }},
@@ -51,7 +51,7 @@ func (v *VM) commandLibrary() *lua.LTable {
 	return t
 }
 
-// addConstants adds what scripts, functions and the code of a library see alike.
+// addConstants adds the constants common to scripts, functions and the code of a library.
 func addConstants(t *lua.LTable) {
 	for i, name := range []string{"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"} {
 		t.RawSetString(name, lua.LNumber(i))
@@ -66,7 +66,7 @@ const (
 	badArguments = "Lua redis lib command arguments must be strings or integers"
 )
 
-// arguments reads all arguments as those of a command.
+// arguments returns all arguments as those of a command.
 func arguments(c lauxlib.Call) (resp.Args, error) {
 	n := c.L.GetTop()
 	if n == 0 {
@@ -87,7 +87,7 @@ func arguments(c lauxlib.Call) (resp.Args, error) {
 	return args, nil
 }
 
-// formatArgument writes a number as Redis passes it to a command, by "%.17g".
+// formatArgument formats a number as Redis passes it to a command, by "%.17g".
 func formatArgument(f float64) string {
 	if s, ok := libc.FormatSpecial(f); ok {
 		return s
@@ -95,10 +95,10 @@ func formatArgument(f float64) string {
 	return strconv.FormatFloat(f, 'g', 17, 64)
 }
 
-// callSteps is the price of a command besides the bytes of its arguments and reply.
+// callSteps is the cost of a command, besides the bytes of its arguments and reply.
 const callSteps = 50
 
-// command is redis.call, which raises errors, and redis.pcall, which returns them.
+// command implements redis.call, which raises errors, and redis.pcall, which returns them.
 func (v *VM) command(c lauxlib.Call, raise bool) int {
 	args, err := arguments(c)
 	if err != nil {
@@ -110,7 +110,7 @@ func (v *VM) command(c lauxlib.Call, raise bool) int {
 	}
 	c.Charge(callSteps + size/16)
 	reply := v.runCommand(args)
-	c.Charge(0) // it may have taken the last steps
+	c.Charge(0) // the command may have taken the last steps
 	if reply.IsErr() {
 		t := v.errorTable(c, "-"+reply.Str)
 		t.RawSetString("ignore_error_stats_update", lua.LTrue)
@@ -119,7 +119,7 @@ func (v *VM) command(c lauxlib.Call, raise bool) int {
 	return c.Push(v.fromReply(c, reply, 0))
 }
 
-// runCommand notes a panic of the command, which gopher-lua takes for one of its own.
+// runCommand records a panic of the command, which gopher-lua would take for one of its own.
 func (v *VM) runCommand(args resp.Args) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -131,7 +131,7 @@ func (v *VM) runCommand(args resp.Args) (reply resp.Reply) {
 	return reply
 }
 
-// commandPanic is the text of a panic in a command.
+// commandPanic returns the text of a panic in a command.
 func commandPanic(r any) string {
 	return fmt.Sprintf("luavm: panic in a command of a script: %v\n\n%s", r, debug.Stack())
 }
@@ -153,7 +153,7 @@ func (v *VM) sha1Hex(c lauxlib.Call) int {
 	return c.PushText(hex.EncodeToString(sum[:]))
 }
 
-// oneString reads the argument of error_reply and status_reply.
+// oneString returns the argument of error_reply and status_reply.
 func oneString(c lauxlib.Call) (string, bool) {
 	s, ok := c.L.Get(1).(lua.LString)
 	return string(s), ok && c.L.GetTop() == 1
@@ -175,14 +175,13 @@ func (v *VM) statusReply(c lauxlib.Call) int {
 	return c.Push(v.fieldTable(c, "ok", s))
 }
 
-// toInt reads argument n as a C int: what is no number is 0.
+// toInt reads argument n as a C int: 0 if it is not a number.
 func toInt(c lauxlib.Call, n int) int {
 	f, _ := c.AsNumber(c.L.Get(n))
 	return int(libc.Int32(f))
 }
 
-// redisLog checks its arguments and logs nothing: the log of a node is no place
-// for what every replica would write again at each replay.
+// redisLog checks its arguments and logs nothing: every replica would write the line, again at each replay.
 func (v *VM) redisLog(c lauxlib.Call) int {
 	if c.L.GetTop() < 2 {
 		v.refuse(c, "redis.log() requires two arguments or more.")
@@ -218,7 +217,7 @@ func (v *VM) setRepl(c lauxlib.Call) int {
 	return 0
 }
 
-// aclCheck says whether the user of the script may make a call.
+// aclCheck answers whether the user of the script may make a call.
 func (v *VM) aclCheck(c lauxlib.Call) int {
 	args, err := arguments(c)
 	if err != nil {
@@ -226,7 +225,7 @@ func (v *VM) aclCheck(c lauxlib.Call) int {
 	}
 	c.Charge(callSteps)
 	reply := v.runCommand(append(resp.Args{resp.ScriptMay}, args...))
-	c.Charge(0) // it may have taken the last steps
+	c.Charge(0) // the check may have taken the last steps
 	if reply.IsErr() {
 		v.refuse(c, reply.Str)
 	}

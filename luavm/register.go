@@ -9,23 +9,22 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Libraries of functions. Each call of a function runs the code of its library anew,
-// from the top, and then the callback that it has registered: so nothing that a call
-// leaves behind can reach another one (DESIGN.md).
+// Libraries of functions. Each call of a function runs the code of its library again, from the top, and then the
+// callback that it has registered: so no call can see the effects of another (DESIGN.md).
 
-// loading is what the code of a library has registered so far.
+// loading holds the functions that the code of a library has registered so far.
 type loading struct {
 	functions []resp.Function
 	names     map[string]struct{} // of functions, in lower case
 
-	wanted   string     // in a call, the only function that matters
+	wanted   string     // in a call, the only function that is kept
 	callback lua.LValue // its callback
 }
 
-// functionBytes is the price in memory of a function that is registered.
+// functionBytes is the memory cost of a registered function.
 const functionBytes = 512
 
-// registrar is the table redis that the code of a library sees.
+// registrar returns the table redis that the code of a library sees.
 func (v *VM) registrar() *lua.LTable {
 	t := lauxlib.NewLibrary(v.state.L, v.b, []lauxlib.Func{
 		{"register_function", v.registerFunction}, {"log", v.redisLog},
@@ -44,8 +43,7 @@ func (v *VM) registerFunction(c lauxlib.Call) int {
 	return 0
 }
 
-// readFunction reads the arguments of register_function, in either form, and
-// registers what they describe.
+// readFunction reads the arguments of register_function, in either form, and registers the function.
 func (v *VM) readFunction(c lauxlib.Call) error {
 	switch c.L.GetTop() {
 	case 1:
@@ -90,7 +88,7 @@ func (v *VM) readNamed(c lauxlib.Call) error {
 	return v.loading.add(c, a.function, a.callback)
 }
 
-// namedArguments are those that have been read so far.
+// namedArguments are the named arguments read so far.
 type namedArguments struct {
 	function resp.Function
 	named    bool
@@ -143,8 +141,8 @@ func (a *namedArguments) readFlags(c lauxlib.Call, value lua.LValue) error {
 	}
 }
 
-// add registers a function. Names that differ in case only are the same to FCALL;
-// Redis takes both and loses one. In a call all names have been found right before.
+// add registers a function. FCALL does not distinguish names that differ in case only; Redis accepts both and loses
+// one. In a call all names were checked by Load before.
 func (l *loading) add(c lauxlib.Call, f resp.Function, callback *lua.LFunction) error {
 	c.Need(functionBytes + 2*len(f.Name) + len(f.Description))
 	if l.wanted != "" {

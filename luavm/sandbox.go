@@ -8,9 +8,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// open makes the Lua state and everything a script can see in it. All of it is
-// read-only, so a state serves one script after another and none finds a trace
-// of the one before.
+// open makes the Lua state and everything that a script can see in it. All of it is read-only, so a state serves one
+// script after another and none finds a trace of the one before.
 func (v *VM) open() {
 	v.state = state.New(v.b)
 	v.mains = map[*program]*lua.LFunction{}
@@ -41,14 +40,14 @@ func (v *VM) openGlobals() {
 	v.state.LockStrictly(globals)
 }
 
-// library makes a library that scripts cannot change.
+// library returns a library that scripts cannot change.
 func (v *VM) library(open func(*lua.LState, *lauxlib.Budget) *lua.LTable) *lua.LTable {
 	return v.state.Lock(open(v.state.L, v.b))
 }
 
-// openLibraries makes what libraries see. Their globals are an empty table, the
-// environment of all their functions, and what it refers to: while the code of a
-// library runs, next to nothing; in a call, what scripts see, but for KEYS and ARGV.
+// openLibraries makes the environment of libraries of functions: an empty table, in which all their functions run,
+// and the globals that it refers to: while the code of a library runs, almost none; in a call, those of scripts,
+// except KEYS and ARGV.
 func (v *VM) openLibraries() {
 	v.loadGlobals = v.state.L.CreateTable(0, 1)
 	v.loadGlobals.RawSetString("redis", v.state.LockStrictly(v.registrar()))
@@ -66,7 +65,7 @@ func (v *VM) openLibraries() {
 	v.libraryEnv.Metatable = v.state.Lock(v.state.L.CreateTable(0, 1))
 }
 
-// seeGlobals lets the functions of libraries see the globals of a table.
+// seeGlobals makes the functions of libraries see the globals of a table.
 func (v *VM) seeGlobals(globals *lua.LTable) {
 	v.libraryEnv.Metatable.(*lua.LTable).RawSetString("__index", globals)
 }

@@ -11,13 +11,13 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// A straight script has no loop, no function and no table of its own: it compares, calls commands and
-// returns. Those that take, renew and free locks are straight. straight runs their code without a state of
-// Lua, as far as it goes: what is rare (an error, a limit, a table among the replies) it leaves to
-// gopher-lua, which runs the script again from the top. The commands that have run by then are not run
-// again: a script is a function of the replies it gets, so they are what it calls again, and it is given
-// the same replies; one that calls anything else is ended. So only what a script costs that ends well has to be counted here, and FuzzStraight
-// holds it to be what it costs there.
+// A straight script has no loop, no function and no table of its own: it compares, calls commands and returns.
+// Scripts that take, renew and free locks are straight. Type straight runs their code without a Lua state, as far as
+// it can: rare cases (an error, a limit, a table among the replies) it gives up, and gopher-lua runs the script again
+// from the top. Commands that have run by then are not run again: a script is a function of the replies it gets, so
+// it makes the same calls, and gets the same replies from memory; a script that makes other calls is ended. So this
+// file has to count costs only for scripts that end well, and FuzzStraight checks that they equal those of
+// gopher-lua.
 type straight struct {
 	keys, argv []string
 	call       resp.ScriptCall
@@ -28,20 +28,20 @@ type straight struct {
 	top        int  // the register above the results of an open call
 	inCommand  bool // a command is running
 
-	called []answered // the commands that have run
+	called []answered // the commands that have run, with their replies
 }
 
-// answered is a call, what it was answered, and the steps it has left.
+// answered is a call, its reply, and the steps left after it.
 type answered struct {
 	args  resp.Args
 	reply resp.Reply
 	left  int64
 }
 
-// errReplay ends a script that calls something else when it is run again. What it has done is taken back.
+// errReplay ends a script that makes other calls when it is run again. Its changes are taken back.
 const errReplay = "ERR Script stopped: internal error: it made other calls when it was run again"
 
-// runStraight runs a script; ok is false if it gave up. Then runAgain is to follow.
+// runStraight runs a script; ok is false if it gave up. Then runAgain has to follow.
 func (v *VM) runStraight(
 	code *straightCode, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
 ) (reply resp.Reply, left resp.ScriptLimits, ok bool) {
@@ -69,14 +69,14 @@ func (v *VM) runStraight(
 	return reply, resp.ScriptLimits{Steps: s.steps, MemBytes: s.bytes}, true
 }
 
-// rerun is a second run of a script that was given up.
+// rerun is the second run of a script that runStraight gave up.
 type rerun struct {
-	done []answered // the calls that are to come again
+	done []answered // the calls to repeat
 	call resp.ScriptCall
 	stop func(text string) // ends the run
 }
 
-// again answers a call with what it was answered before, and makes those that follow.
+// again answers a repeated call from memory, and makes the calls after those.
 func (r *rerun) again(args resp.Args, left int64) (resp.Reply, int64) {
 	if len(r.done) == 0 {
 		return r.call(args, left)
@@ -90,7 +90,7 @@ func (r *rerun) again(args resp.Args, left int64) (resp.Reply, int64) {
 	return first.reply, first.left
 }
 
-// runAgain runs a script that runStraight has given up from the top.
+// runAgain runs a script from the top that runStraight gave up.
 func (v *VM) runAgain(
 	p *program, sha string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
 ) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
@@ -103,7 +103,7 @@ func (v *VM) runAgain(
 	return reply, left, limited
 }
 
-// run runs the code; false if it gives up.
+// run executes the code; false if it gives up.
 func (s *straight) run(ops []straightOp) (value, bool) {
 	clear(s.registers[:])
 	r := &s.registers
@@ -191,7 +191,7 @@ func (s *straight) run(ops []straightOp) (value, bool) {
 	}
 }
 
-// operand is a register or a constant.
+// operand returns a register or a constant.
 func (s *straight) operand(i int) *value {
 	if i < 0 {
 		return &s.constants[^i]
@@ -199,7 +199,7 @@ func (s *straight) operand(i int) *value {
 	return &s.registers[i]
 }
 
-// item is KEYS[i] or ARGV[i].
+// item returns KEYS[i] or ARGV[i].
 func (s *straight) item(of kind, index *value) (value, bool) {
 	items := s.keys
 	switch {
@@ -214,7 +214,7 @@ func (s *straight) item(of kind, index *value) (value, bool) {
 	return value{}, true
 }
 
-// compare is an instruction that compares, one operand of which is a constant or a number.
+// compare executes an instruction that compares, one operand of which is a constant or a number.
 func compare(code int, a, b *value) (holds, ok bool) {
 	switch {
 	case code == lua.OP_EQ:
@@ -227,12 +227,12 @@ func compare(code int, a, b *value) (holds, ok bool) {
 	return a.number <= b.number, true
 }
 
-// equal is a == b, where they are not both tables or functions.
+// equal evaluates a == b, unless both are tables or functions.
 func equal(a, b *value) (holds, ok bool) {
 	return *a == *b, a.kind <= isText || b.kind <= isText
 }
 
-// arithmetic is an operator's result; a string is taken for the number that it shows.
+// arithmetic evaluates an operator; a string counts as the number that it shows.
 func (s *straight) arithmetic(code int, a, b *value) (result float64, ok bool) {
 	x, ok1 := s.toNumber(a)
 	y, ok2 := s.toNumber(b)
@@ -270,7 +270,7 @@ func (s *straight) toNumber(v *value) (float64, bool) {
 	return 0, false
 }
 
-// charge takes steps; false if there are not so many.
+// charge takes steps; false if there are not enough.
 func (s *straight) charge(steps int) bool {
 	s.steps -= int64(steps)
 	return s.steps >= 0
@@ -308,7 +308,7 @@ func (s *straight) callOf(op *straightOp) (value, bool) {
 	return value{}, false
 }
 
-// relation is an intrinsic that compares.
+// relation evaluates an intrinsic that compares.
 func (s *straight) relation(of kind, a, b *value) (value, bool) {
 	var holds, ok bool
 	switch of {
@@ -329,7 +329,7 @@ func (s *straight) relation(of kind, a, b *value) (value, bool) {
 	return boolean(holds), ok
 }
 
-// concat is "..".
+// concat evaluates "..".
 func (s *straight) concat(args []value) (value, bool) {
 	var room [8]string
 	parts, size := room[:0], 0
@@ -350,7 +350,7 @@ func (s *straight) concat(args []value) (value, bool) {
 	return text(strings.Join(parts, "")), true
 }
 
-// command is redis.call and redis.pcall.
+// command implements redis.call and redis.pcall.
 func (s *straight) command(given []value) (value, bool) {
 	args := make(resp.Args, len(given))
 	size := 0
@@ -379,7 +379,7 @@ func (s *straight) command(given []value) (value, bool) {
 	return s.fromReply(&reply)
 }
 
-// fromReply is VM.fromReply in the second protocol; false for errors and arrays.
+// fromReply is VM.fromReply for RESP2; false for errors and arrays.
 func (s *straight) fromReply(r *resp.Reply) (value, bool) {
 	switch r.Kind {
 	case resp.KindInt, resp.KindBool:
@@ -394,7 +394,7 @@ func (s *straight) fromReply(r *resp.Reply) (value, bool) {
 	return value{}, false
 }
 
-// toReply is VM.toReply of what a straight script returns.
+// toReply is VM.toReply for the value that a straight script returns.
 func (s *straight) toReply(v value) (resp.Reply, bool) {
 	s.charge(1)
 	switch v.kind {

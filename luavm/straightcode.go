@@ -6,19 +6,19 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// straightCode is the code of a straight script: that of gopher-lua, instruction by instruction, so that
-// each costs what it costs there. All jumps lead forward.
+// straightCode is the code of a straight script: gopher-lua's, instruction by instruction, so that each costs the
+// same. All jumps lead forward.
 type straightCode struct {
 	ops       []straightOp
 	constants []value
 }
 
-// straightOp is an instruction with its operands. One that may be a register or a constant is a constant
-// if it is negative: constants[^i].
+// straightOp is an instruction with its operands. A negative operand that may be a register or a constant is a
+// constant: constants[^i].
 type straightOp struct{ code, a, b, c int }
 
-// opLoad loads a constant: one of the source, or what stands behind a global, an intrinsic, or a field of
-// redis, none of which a script can change.
+// opLoad loads a constant: one of the source, or the value of a global, an intrinsic, or a field of redis, none of
+// which a script can change.
 const opLoad = lua.OP_LOADK
 
 // Limits of a straight script.
@@ -27,7 +27,7 @@ const (
 	straightRegistersMax = 32
 )
 
-// What a straight script may read: globals, fields of redis, and functions of the compiler.
+// The names that a straight script may read: globals, fields of redis, and functions of the compiler.
 var (
 	straightGlobals = map[string]kind{"redis": isRedis, "KEYS": isKeys, "ARGV": isArgv, "tonumber": isToNumber}
 	straightFields  = map[string]kind{"call": isCall, "pcall": isCall}
@@ -37,7 +37,7 @@ var (
 	}
 )
 
-// bytes estimates what the code holds, from above.
+// bytes returns an upper estimate of the memory of the code.
 func (s *straightCode) bytes() int {
 	if s == nil {
 		return 0
@@ -85,7 +85,7 @@ func boolean(b bool) value {
 	return value{kind: isBool}
 }
 
-// truth is whether a condition that is v holds.
+// truth reports whether v is true as a condition.
 func (v *value) truth() bool { return v.kind > isBool || v.kind == isBool && v.number != 0 }
 
 // straighten translates a script; nil if it is not straight.
@@ -126,7 +126,7 @@ const (
 	jumpBase     = 1<<17 - 1
 )
 
-// translate is the next instruction; false if a straight script has none such.
+// translate translates the next instruction; false if straight scripts cannot have it.
 func (s *straightener) translate(inst uint32) (straightOp, bool) {
 	op := straightOp{code: int(inst >> 26), a: int(inst >> 18 & 0xff), b: int(inst & 0x1ff), c: int(inst >> 9 & 0x1ff)}
 	wide := int(inst & 0x3ffff)
@@ -163,13 +163,13 @@ func operandOf(b int) int {
 	return b
 }
 
-// load makes an instruction that loads what stands behind a name.
+// load makes an instruction that loads the value of a name.
 func (s *straightener) load(a int, what kind) (straightOp, bool) {
 	s.out.constants = append(s.out.constants, value{kind: what})
 	return straightOp{code: opLoad, a: a, b: len(s.out.constants) - 1}, what != isNil
 }
 
-// field makes an instruction that reads a field of redis; whether the object is that shows as it runs.
+// field makes an instruction that reads a field of redis; running it checks that the object is redis.
 func (s *straightener) field(op straightOp) (straightOp, bool) {
 	if op.c&constantMark == 0 {
 		return op, false

@@ -9,11 +9,11 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// VM runs scripts. It is not safe for concurrent use. What it keeps between runs
-// (a Lua state, compiled scripts) makes runs faster and changes no result.
+// VM runs scripts. It is not safe for concurrent use. The state that it keeps between runs (a Lua state, compiled
+// scripts) makes runs faster and changes no result.
 type VM struct {
 	b        *lauxlib.Budget
-	state    *state.State // nil after a limit was met: the next run makes a new one
+	state    *state.State // nil after a run met a limit: the next run makes a new one
 	programs map[string]*program
 	bytes    int                         // of programs, by estimate
 	mains    map[*program]*lua.LFunction // the programs as functions of the state
@@ -21,7 +21,7 @@ type VM struct {
 
 	// Of libraries of functions:
 	libraryEnv      *lua.LTable // the environment of their functions
-	loadGlobals     *lua.LTable // what it refers to while their code runs
+	loadGlobals     *lua.LTable // the globals in it while their code runs
 	functionGlobals *lua.LTable // ... and in a call
 
 	// Of the present run:
@@ -42,10 +42,9 @@ func (v *VM) Compile(s resp.Script) error {
 	return err
 }
 
-// Run runs a script with KEYS and ARGV. call runs its commands. The reply is what
-// EVAL answers. limited is true when the script met one of its limits: the
-// caller takes back what the script wrote, and the reply says which limit. left is
-// what is left of the limits, the same on every node.
+// Run runs a script with KEYS and ARGV. call runs its commands. The reply is EVAL's answer. limited is true if the
+// script met one of its limits: the caller takes back the script's changes, and the reply names the limit. left is
+// the rest of the limits, the same on every node.
 func (v *VM) Run(
 	s resp.Script, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
 ) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
@@ -62,7 +61,7 @@ func (v *VM) Run(
 	return v.interpret(p, s.SHA, keys, argv, lim, call)
 }
 
-// interpret is Run by gopher-lua, which runs any script.
+// interpret is Run on gopher-lua, which runs any script.
 func (v *VM) interpret(
 	p *program, sha string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
 ) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
@@ -76,7 +75,7 @@ func (v *VM) interpret(
 	}))
 }
 
-// prepare makes a state ready for a run of a program, and the program a function of it.
+// prepare prepares the state for a run of a program, and returns the program as a function of the state.
 func (v *VM) prepare(p *program, call resp.ScriptCall) *lua.LFunction {
 	if v.state == nil || v.state.Crashed() {
 		v.open()
@@ -89,14 +88,13 @@ func (v *VM) prepare(p *program, call resp.ScriptCall) *lua.LFunction {
 	return v.main(p)
 }
 
-// answer calls the function below nargs arguments on the stack; its result becomes
-// the reply.
+// answer calls the function below nargs arguments on the stack; its result becomes the reply.
 func (v *VM) answer(L *lua.LState, nargs int) {
 	L.Call(nargs, 1)
 	v.reply = v.toReply(lauxlib.Call{L: L, Budget: v.b}, L.Get(-1), 0)
 }
 
-// finish is what a run answers that ended with err. name is what Redis calls it.
+// finish returns the outcome of a run that ended with err. name is Redis's name of the script in errors.
 func (v *VM) finish(name string, err error) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
 	v.run, v.loading = nil, nil
 	left = v.b.Left()
@@ -109,20 +107,19 @@ func (v *VM) finish(name string, err error) (reply resp.Reply, left resp.ScriptL
 	return resp.Err(v.errorText(err) + " script: " + name + ", on " + v.state.Origin + "."), left, false
 }
 
-// limitMet is the error of a run that has met a limit. The state is given up,
-// whatever it holds.
+// limitMet returns the error of a run that met a limit. The state is dropped, whatever it holds.
 func (v *VM) limitMet() error {
 	v.state = nil
 	return resp.Error(v.b.LimitMet())
 }
 
-// begin resets what belongs to one run.
+// begin resets the state of the previous run.
 func (v *VM) begin(call resp.ScriptCall) {
 	v.run, v.proto, v.reply = call, 2, resp.Reply{}
 	v.state.Begin()
 }
 
-// main is a program as a function of the present state.
+// main returns a program as a function of the present state.
 func (v *VM) main(p *program) *lua.LFunction {
 	fn := v.mains[p]
 	if fn == nil {
@@ -140,7 +137,7 @@ func stringTable(L *lua.LState, items []string) *lua.LTable {
 	return t
 }
 
-// errorText is the text of an error that ends a run.
+// errorText returns the text of an error that ends a run.
 func (v *VM) errorText(err error) string {
 	object := err.(*lua.ApiError).Object
 	if t, ok := object.(*lua.LTable); ok {

@@ -16,13 +16,13 @@ func init() {
 	}
 }
 
-// Compile compiles a source for gopher-lua's machine. name is that of the chunk as Lua takes it
-// ("@file", "=text", or the source itself); key is the name that the machine knows the code by.
-// message is the error of luaL_loadbuffer, "" if there is none.
+// Compile compiles a source for gopher-lua's machine. name is the chunk's name in Lua's form ("@file", "=text", or
+// the source itself); key is the machine's name for the code. message is the error of luaL_loadbuffer, "" if there is
+// none.
 func Compile(name, key, source string) (c *Chunk, message string) {
 	shown := ChunkID(name)
 	defer func() {
-		// No source may take the node down; this one is an error everywhere alike.
+		// No source may crash the node; on a panic all nodes report the same error.
 		if recover() != nil {
 			c, message = nil, shown+":1: internal error"
 		}
@@ -43,8 +43,8 @@ func Compile(name, key, source string) (c *Chunk, message string) {
 	return &Chunk{Name: shown, Source: name, Key: key, Sites: slices.Clone(sites), Proto: proto}, ""
 }
 
-// Chunk is a compiled source: the code of a function that takes the functions of Intrinsics and
-// returns the function of the source. The rest explains its errors.
+// Chunk is a compiled source: the code of a function that takes the functions of Intrinsics and returns the function
+// of the source. The other fields serve to explain its errors.
 type Chunk struct {
 	Name   string // as messages show it
 	Source string // as Redis's error handler shows it: "@user_script"
@@ -53,7 +53,7 @@ type Chunk struct {
 	Proto  *lua.FunctionProto
 }
 
-// Bytes estimates what a chunk holds, from above.
+// Bytes returns an upper estimate of the memory of a chunk.
 func (c *Chunk) Bytes() int {
 	size := 1 << 10
 	for _, s := range c.Sites {
@@ -70,8 +70,8 @@ func protoBytes(f *lua.FunctionProto) int {
 	return size
 }
 
-// compact drops what only gopher-lua's debug library reads, and the room that its
-// compiler has left over, 12 KiB for each function.
+// compact drops the data that only gopher-lua's debug library reads, and the spare capacity that its compiler leaves,
+// 12 KiB for each function.
 func compact(f *lua.FunctionProto) {
 	f.Code = slices.Clone(f.Code)
 	f.Constants = slices.Clone(f.Constants)
@@ -82,11 +82,10 @@ func compact(f *lua.FunctionProto) {
 	}
 }
 
-// KeyMark begins the key of each chunk, and so each position that gopher-lua itself writes before
-// a message.
+// KeyMark begins the key of each chunk, and so each position that gopher-lua itself writes before a message.
 const KeyMark = "\x1b"
 
-// ChunkID is luaO_chunkid: how messages show the name of a chunk.
+// ChunkID is luaO_chunkid: it returns the name of a chunk as messages show it.
 func ChunkID(name string) string {
 	const idSize = 60
 	name = libc.CString(name)

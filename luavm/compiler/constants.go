@@ -6,13 +6,12 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// constantWorkMax bounds how many comparisons gopher-lua's compiler makes to find
-// constants: it looks through those of the function one by one. 4,000 different
-// ones in a function are within it.
+// constantWorkMax bounds the comparisons that gopher-lua's compiler makes to find constants: it searches those of the
+// function one by one. 4,000 different constants in a function are within it.
 const constantWorkMax = 8 << 20
 
-// constant notes that the code of the present function names a constant: a string,
-// the text of a number, or an expression that becomes one.
+// constant records that the code of the present function uses a constant: a string, the text of a number, or an
+// expression that becomes one.
 func (l *lowerer) constant(key any, line int) {
 	place, ok := l.fn.constants[key]
 	if !ok {
@@ -27,10 +26,10 @@ func (l *lowerer) constant(key any, line int) {
 	}
 }
 
-// number is the text of a number among the constants, which strings share no key with.
+// number is the text of a number among the constants, as a key distinct from that of a string.
 type number string
 
-// folded notes that out, of lowered operands, becomes a constant if all of them do.
+// folded records that out, of lowered operands, becomes a constant if all of them do.
 func (l *lowerer) folded(out ast.Expr, line int, operands ...ast.Expr) ast.Expr {
 	for _, o := range operands {
 		if _, ok := o.(*ast.NumberExpr); !ok && !l.folds[o] {

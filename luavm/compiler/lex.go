@@ -7,13 +7,13 @@ import (
 	"lockd/luavm/libc"
 )
 
-// eoz is what current reports past the end of the source.
+// eoz is the value of current past the end of the source.
 const eoz = -1
 
-// syntaxError is the panic of the lexer and the parser: the message as luaL_loadbuffer gives it.
+// syntaxError is the panic value of the lexer and the parser: the message as luaL_loadbuffer gives it.
 type syntaxError struct{ message string }
 
-// caught makes a message of the panic of a syntax error; it is deferred.
+// caught turns a panic with a syntaxError into its message; it is deferred.
 func caught(message *string) {
 	if r := recover(); r != nil {
 		e, ok := r.(syntaxError)
@@ -34,7 +34,7 @@ type lexer struct {
 	tok       token
 	text      string  // of a name; the value of a string
 	num       float64 // of a number
-	tiny      int     // numbers that took long to read
+	tiny      int     // count of numbers that took long to read
 	near      string  // the token as messages show it: a string with its escapes read
 	ahead     token   // look-ahead token; tokEOS means none
 	aheadText string
@@ -52,7 +52,7 @@ func (x *lexer) current() int {
 	return eoz
 }
 
-// fail raises a syntax error near the token t; 0 means near nothing.
+// fail raises a syntax error near the token t; 0 means no position.
 func (x *lexer) fail(message string, t token) {
 	message = fmt.Sprintf("%s:%d: %s", x.chunkname, x.line, message)
 	if t != 0 {
@@ -168,8 +168,8 @@ func (x *lexer) comment() {
 	}
 }
 
-// separator reads "[==" and tells its number of equal signs, where a second
-// bracket follows; otherwise a negative number.
+// separator reads "[==" and returns its number of equal signs, if a second bracket follows; otherwise a negative
+// number.
 func (x *lexer) separator() int {
 	bracket := x.current()
 	x.pos++
@@ -296,7 +296,7 @@ func (x *lexer) number() {
 	x.num = f
 }
 
-// tinyNumbersMax bounds the numbers of a source that take long to read (IsTiny).
+// tinyNumbersMax bounds the numbers in a source that take long to read (IsTiny).
 const tinyNumbersMax = 500
 
 func (x *lexer) word() token {

@@ -4,8 +4,8 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// Between parse and compile a chunk is rewritten ("lowered"), so that what
-// gopher-lua's machine does by itself is what Lua 5.1 would do, and bounded:
+// Between parse and compile a chunk is rewritten ("lowered"), so that gopher-lua's machine behaves as Lua 5.1's, and
+// within bounds:
 //
 //   - concatenation, stores into tables, reads with a computed key, %, ^, #, table
 //     constructors, closures and "..." become calls of intrinsics, which charge the
@@ -17,19 +17,19 @@ import (
 //   - break becomes goto where a captured local may be in scope: gopher-lua's break
 //     leaves upvalues open.
 //
-// Arithmetic stays as it is; strings among its operands are met by metamethods of
-// the string type, so that numbers pay nothing.
+// Arithmetic stays as it is; metamethods of the string type handle strings among its operands, so that numbers pay
+// nothing.
 
 // plainBytesMax is the length, in bytes, up to which a string constant may be
 // hashed or compared by one instruction, at the price of one step.
 const plainBytesMax = 1024
 
-// sumMax is how many operators in a row are left to gopher-lua's compiler, which at
-// each of them looks for constants in all that are before it.
+// sumMax is the number of operators in a row that are left to gopher-lua's compiler, which at each of them searches
+// all those before it for constants.
 const sumMax = 32
 
-// Intrinsics are the functions that the code of a chunk calls, in the order in which it takes them. They
-// are locals of a function around the chunk, under names no source can contain.
+// Intrinsics are the functions that the code of a chunk calls, in the order in which it takes them as arguments. They
+// are locals of a function around the chunk, under names that no source can contain.
 var Intrinsics = []string{
 	"(concat)", "(index)", "(setindex)", "(setglobal)", "(eq)", "(lt)", "(le)", "(gt)", "(ge)",
 	"(mod)", "(pow)", "(len)", "(forprep)", "(closure)", "(table)", "(item)", "(field)", "(vararg)", "(arg)",
@@ -42,15 +42,15 @@ type lowerer struct {
 	fn     *function
 	lines  map[int]int // line -> its plain site
 	known  map[siteKey]int
-	folds  map[ast.Expr]bool // lowered expressions that the compiler makes one constant of
+	folds  map[ast.Expr]bool // lowered expressions that the compiler folds into one constant
 	work   int               // comparisons of constants, see constantWorkMax
-	active int               // locals in scope, so registers taken
-	breaks []string          // label of each open loop of the function; "" where break may stay
+	active int               // locals in scope, each in a register
+	breaks []string          // label of each open loop of the function; "" if break needs none
 	labels int
 }
 
-// lower rewrites p. sites are the places that its nodes have in place of lines. message is an error as
-// the parser would give it; name is that of the chunk in messages.
+// lower rewrites p. sites are the places that the nodes refer to instead of lines. message is an error as the parser
+// gives it; name is the chunk's name in messages.
 func lower(name string, p *parsed) (stmts []ast.Stmt, sites []Site, message string) {
 	l := &lowerer{
 		parsed: p, name: name, fn: p.main, lines: map[int]int{}, known: map[siteKey]int{}, folds: map[ast.Expr]bool{},

@@ -10,7 +10,7 @@ import (
 
 // Expressions.
 
-// exprs lowers a list. In an open list the last expression gives all its values.
+// exprs lowers a list. In an open list the last expression yields all its values.
 func (l *lowerer) exprs(list []ast.Expr, open bool) []ast.Expr {
 	out := make([]ast.Expr, len(list))
 	for i, e := range list {
@@ -55,7 +55,7 @@ func (l *lowerer) isNumber(e ast.Expr) bool {
 	return false
 }
 
-// isPlain reports whether comparing with e, or indexing with it, is bounded by one step.
+// isPlain reports whether one step bounds a comparison with e, or an index by e.
 func (l *lowerer) isPlain(e ast.Expr) bool {
 	switch x := e.(type) {
 	case *ast.NilExpr, *ast.TrueExpr, *ast.FalseExpr:
@@ -204,9 +204,8 @@ func operators(e ast.Expr) int {
 	}
 }
 
-// table lowers a constructor. Fields are set in their order, but positional ones
-// win over computed keys, as in Lua. What comes before the first computed key is
-// left to the machine.
+// table lowers a constructor. Fields are set in order, but positional ones win over computed keys, as in Lua. The
+// fields before the first computed key are left to the machine.
 func (l *lowerer) table(x *ast.TableExpr) ast.Expr {
 	line := l.line(x.Line())
 	plain := at(&ast.TableExpr{}, line)
@@ -224,8 +223,8 @@ func (l *lowerer) table(x *ast.TableExpr) ast.Expr {
 		plain.Fields = append(plain.Fields, &ast.Field{Value: l.item(x, n)})
 	}
 	if positional >= fieldsPerFlush && named > 0 {
-		// gopher-lua stores again what it has stored, from registers used otherwise
-		// since, where a named field follows a full batch of positional ones.
+		// If a named field follows a full batch of positional ones, gopher-lua stores the batch again, from registers
+		// that have been reused since.
 		slices.SortStableFunc(plain.Fields, func(a, b *ast.Field) int { return order(a) - order(b) })
 	}
 	t := l.intrinsic("(table)", x.Line(), nil, plain, l.count(named, line))
@@ -243,7 +242,7 @@ func (l *lowerer) table(x *ast.TableExpr) ast.Expr {
 	return t
 }
 
-// item lowers positional field n of a constructor: the last gives all its values.
+// item lowers positional field n of a constructor: the last one yields all its values.
 func (l *lowerer) item(x *ast.TableExpr, n int) ast.Expr {
 	if n == len(x.Fields)-1 {
 		return l.open(x.Fields[n].Value)
@@ -251,8 +250,8 @@ func (l *lowerer) item(x *ast.TableExpr, n int) ast.Expr {
 	return l.single(x.Fields[n].Value)
 }
 
-// count is a number for an intrinsic; nil stands for 0, which among the constants
-// of the function would be taken for -0.
+// count returns a number for an intrinsic; nil stands for 0, which among the constants of the function would be taken
+// for -0.
 func (l *lowerer) count(n, line int) ast.Expr {
 	if n == 0 {
 		return at(&ast.NilExpr{}, line)
@@ -262,7 +261,7 @@ func (l *lowerer) count(n, line int) ast.Expr {
 	return e
 }
 
-// fieldsPerFlush is lua.FieldsPerFlush: so many positional values wait in registers.
+// fieldsPerFlush is lua.FieldsPerFlush: the number of positional values that wait in registers.
 const fieldsPerFlush = 50
 
 // order puts named fields before positional ones.
@@ -273,8 +272,8 @@ func order(f *ast.Field) int {
 	return 0
 }
 
-// isPlainKey reports whether the machine itself may set a constructor's field with
-// this key: a string, or a number that is no index of the table's array.
+// isPlainKey reports whether the machine itself may set a constructor's field with this key: a string, or a number
+// that is not an index of the table's array.
 func isPlainKey(key ast.Expr) bool {
 	switch k := key.(type) {
 	case *ast.StringExpr:

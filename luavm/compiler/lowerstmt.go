@@ -10,7 +10,7 @@ import (
 
 // Statements.
 
-// block lowers statements that have a scope of their own.
+// block lowers statements with a scope of their own.
 func (l *lowerer) block(stmts []ast.Stmt) []ast.Stmt {
 	mark := l.active
 	out := l.chunkStmts(stmts)
@@ -65,14 +65,14 @@ func (l *lowerer) stmt(s ast.Stmt) []ast.Stmt {
 
 func (l *lowerer) one(s ast.Stmt) []ast.Stmt { return []ast.Stmt{s} }
 
-// checked lowers an expression that stands alone in its statement.
+// checked lowers an expression that is alone in its statement, and checks its registers.
 func (l *lowerer) checked(e ast.Expr) ast.Expr {
 	out := l.expr(e)
 	l.fits(e.Line(), out)
 	return out
 }
 
-// loop makes a loop statement, and a label after it where break needs one.
+// loop makes a loop statement, followed by a label if break needs one.
 func (l *lowerer) loop(line int, statement func() ast.Stmt) []ast.Stmt {
 	label := ""
 	if l.fn.captures {
@@ -98,9 +98,9 @@ func (l *lowerer) repeat(s *ast.RepeatStmt) ast.Stmt {
 	return &ast.RepeatStmt{Condition: cond, Stmts: l.head(body, s.Line())}
 }
 
-// head gives a loop's body a first instruction that is no jump: gopher-lua's
-// compiler shortens a jump to a jump, and mistakes the distance of one that it has
-// shortened before for a label. Only the start of a loop is jumped back to.
+// head makes a loop's body begin with an instruction that is not a jump: gopher-lua's compiler shortens a jump to a
+// jump, and takes the distance of one that it has shortened before for a label. Only the start of a loop is the
+// target of a jump back.
 func (l *lowerer) head(body []ast.Stmt, line int) []ast.Stmt {
 	if len(body) > 0 && !jumpsFirst(body[0]) {
 		return body
@@ -109,13 +109,13 @@ func (l *lowerer) head(body []ast.Stmt, line int) []ast.Stmt {
 	return append([]ast.Stmt{nop}, body...)
 }
 
-// jumpsFirst reports whether the code of a lowered statement may begin with a jump, or with nothing at all.
+// jumpsFirst reports whether the code of a lowered statement may begin with a jump, or be empty.
 func jumpsFirst(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.LocalAssignStmt:
 		return len(s.Exprs) > 0 && choosesFirst(s.Exprs[0])
 	case *ast.AssignStmt:
-		return choosesFirst(s.Rhs[0]) // what it assigns to is a variable, or a constant field of one
+		return choosesFirst(s.Rhs[0]) // its target is a variable, or a constant field of one
 	case *ast.FuncCallStmt:
 		return choosesFirst(s.Expr)
 	case *ast.ReturnStmt:
@@ -130,8 +130,7 @@ func jumpsFirst(s ast.Stmt) bool {
 	return true
 }
 
-// mayJump reports whether the code of a condition may begin with a jump, or with
-// nothing at all.
+// mayJump reports whether the code of a condition may begin with a jump, or be empty.
 func mayJump(cond ast.Expr) bool {
 	switch x := cond.(type) {
 	case *ast.LogicalOpExpr:
@@ -142,8 +141,8 @@ func mayJump(cond ast.Expr) bool {
 	return isConstant(cond) || choosesFirst(cond)
 }
 
-// choosesFirst reports whether the code of a value may begin with a jump: that of "and" and of "or" does
-// behind a constant. Before an operand on the right there is no code if that on the left has none.
+// choosesFirst reports whether the code of a value may begin with a jump: "and" and "or" do after a constant. If the
+// left operand has no code, the code begins with that of the right one.
 func choosesFirst(e ast.Expr) bool {
 	switch x := e.(type) {
 	case *ast.LogicalOpExpr:
@@ -200,7 +199,7 @@ func (l *lowerer) assign(s *ast.AssignStmt) []ast.Stmt {
 	if len(s.Lhs) == 1 && len(s.Rhs) == 1 {
 		return l.one(l.assignOne(s.Lhs[0], s.Line(), l.objectAndKey(s.Lhs[0]), l.single(s.Rhs[0])))
 	}
-	// Lua evaluates all of it before it stores, and stores from the right.
+	// Lua evaluates all values before it stores, and stores from the right.
 	line := l.line(s.Line())
 	mark := l.active
 	var out []ast.Stmt
@@ -323,7 +322,7 @@ func (l *lowerer) returned(s *ast.ReturnStmt) []ast.Expr {
 	l.fits(s.Line(), exprs...)
 	if n := len(exprs); n > 1 {
 		if c, ok := s.Exprs[n-1].(*ast.FuncCallExpr); ok && !c.AdjustRet {
-			// The results of the call are handed on: that is work in their number.
+			// The results of the call are passed on: their number is work.
 			return []ast.Expr{l.intrinsic("(vararg)", s.Line(), nil, exprs...)}
 		}
 	}

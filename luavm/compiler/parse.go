@@ -6,9 +6,9 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// The parser is Lua 5.1's (lparser.c): its grammar, scoping, limits and error
-// texts. It makes gopher-lua's syntax tree and notes beside it what that tree
-// cannot say: which variable a name means, and what happens to the variable.
+// The parser is Lua 5.1's (lparser.c): its grammar, scoping, limits and error texts. It makes gopher-lua's syntax
+// tree and, beside it, records what the tree lacks: the variable that each name refers to, and how each variable is
+// used.
 
 // Limits of a script's source. All but the first two and the last two are Lua's own.
 const (

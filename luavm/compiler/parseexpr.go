@@ -6,12 +6,12 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// expkind says what may be done with an expression.
+// expkind is the kind of an expression.
 type expkind int
 
 const (
 	expValue expkind = iota
-	expVar           // may stand left of =
+	expVar           // may be left of =
 	expCall          // may be a statement
 )
 
@@ -47,7 +47,7 @@ func (p *parser) field(object expr) expr {
 	return p.deep(expr{at(&ast.AttrGetExpr{Object: object.Expr, Key: key}, line), expVar, object.depth + 1})
 }
 
-// deep bounds how deep a tree may become, whatever the grammar allows.
+// deep bounds the depth of a tree, whatever the grammar allows.
 func (p *parser) deep(e expr) expr {
 	if e.depth > expressionDepthMax {
 		p.fail(fmt.Sprintf("expression has more than %d operators in a row", expressionDepthMax), 0)

@@ -33,7 +33,7 @@ func (p *parser) block() []ast.Stmt {
 	return stmts
 }
 
-// statement parses one statement and tells whether none may follow it.
+// statement parses one statement; last: none may follow it.
 func (p *parser) statement() (s ast.Stmt, last bool) {
 	line := p.line
 	switch p.tok {
@@ -146,8 +146,7 @@ func (p *parser) numericFor(name string, line int) ast.Stmt {
 	if p.accept(',') {
 		s.Step = p.expr().Expr
 	}
-	// The bounds are held in three more locals of their own, in case they
-	// must be computed first.
+	// The bounds are held in three more hidden locals, in case they must be computed first.
 	p.hidden(6)
 	v := p.newVar(name, 0)
 	v.counter = true
@@ -249,7 +248,7 @@ func (p *parser) expressionStat(line int) ast.Stmt {
 	return s
 }
 
-// assignable checks that e may be assigned to, and notes the assignment.
+// assignable checks that e may be assigned to, and records the assignment.
 func (p *parser) assignable(e expr) ast.Expr {
 	if e.kind != expVar {
 		p.syntaxError("syntax error")

@@ -6,8 +6,8 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// registersMax bounds the registers of a function. gopher-lua has 200 and does
-// not always notice when an expression needs more.
+// registersMax bounds the registers of a function. gopher-lua has 200 and does not always notice when an expression
+// needs more.
 const registersMax = 195
 
 // fits checks the registers that lowered expressions of one statement need.
@@ -19,8 +19,8 @@ func (l *lowerer) fits(line int, exprs ...ast.Expr) {
 	}
 }
 
-// registers bounds the registers that gopher-lua's compiler takes for a lowered
-// expression, above those of the active locals.
+// registers returns an upper bound of the registers that gopher-lua's compiler takes for a lowered expression, above
+// those of the active locals.
 func registers(e ast.Expr) int {
 	switch x := e.(type) {
 	case *ast.AttrGetExpr:

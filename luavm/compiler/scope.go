@@ -8,7 +8,7 @@ import (
 // variable is one local variable.
 type variable struct {
 	name     string
-	slot     string // its name in the tree that is compiled, unique in its function
+	slot     string // its unique name within the function in the lowered tree
 	fn       *function
 	used     bool
 	captured bool // used by an inner function
@@ -16,12 +16,11 @@ type variable struct {
 	counter  bool // control variable of a numeric for
 }
 
-// boxed reports whether the variable must live in a one-element table: gopher-lua
-// cuts the tie between a variable and the functions that share it whenever an
-// error is raised, which shows as soon as one of them assigns to it.
+// boxed reports whether the variable must live in a one-element table: whenever an error is raised, gopher-lua
+// separates variables from the functions that share them, which shows as soon as one of them assigns.
 func (v *variable) boxed() bool { return v.captured && v.assigned }
 
-// function is what the parser knows of a function.
+// function is the parser's state of a function.
 type function struct {
 	parent *function
 	line   int
@@ -31,7 +30,7 @@ type function struct {
 	vararg bool
 	dots   bool      // uses ...
 	arg    *variable // the implicit local "arg" of a vararg function
-	// constants are the places of those that the function's code names.
+	// constants maps the constants in the function's code to their index.
 	constants map[any]int
 	// captures is set once an inner function uses a local of this one.
 	captures bool
@@ -61,7 +60,7 @@ func (p *parser) declare(vars ...*variable) {
 	}
 }
 
-// hidden is a variable no source can name; it only holds a place in the scope.
+// hidden declares n variables that no source can name; they only occupy places in the scope.
 func (p *parser) hidden(n int) {
 	for range n {
 		p.declare(p.newVar("(for)", 0))
@@ -81,7 +80,7 @@ func (p *parser) find(name string) *variable {
 	return nil
 }
 
-// capture notes that the present function uses v.
+// capture records that the present function uses v.
 func (p *parser) capture(v *variable) {
 	if v.fn == p.fn {
 		return

@@ -6,19 +6,18 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// Desc says how a message names a value: kind "local", name "x".
+// Desc is the name of a value in a message: kind "local", name "x".
 type Desc struct{ Kind, Name string }
 
-// Site is a place in the source. Nodes of the lowered tree carry the index of
-// their site where gopher-lua expects a line, so an instruction leads to all a
-// message needs.
+// Site is a place in the source. Nodes of the lowered tree carry the index of their site where gopher-lua expects a
+// line, so that an instruction leads to all data of its messages.
 type Site struct {
 	Line     int
 	Callee   Desc   // of a call
 	Operands []Desc // of the values that may be wrong: receiver, operands, arguments of an intrinsic
 }
 
-// line is the index of the plain site of a line.
+// line returns the index of the plain site of a line.
 func (l *lowerer) line(line int) int {
 	id, ok := l.lines[line]
 	if !ok {
@@ -28,7 +27,7 @@ func (l *lowerer) line(line int) int {
 	return id
 }
 
-// siteKey tells sites apart that have up to two operands.
+// siteKey identifies sites with up to two operands.
 type siteKey struct {
 	line     int
 	callee   Desc
@@ -36,7 +35,7 @@ type siteKey struct {
 	operands [2]Desc
 }
 
-// site is the index of a site; equal ones share it.
+// site returns the index of a site; equal sites share it.
 func (l *lowerer) site(s Site) int {
 	key := siteKey{line: s.Line, callee: s.Callee, count: len(s.Operands)}
 	if len(s.Operands) > len(key.operands) {
@@ -53,7 +52,7 @@ func (l *lowerer) site(s Site) int {
 	return id
 }
 
-// describe names the value of an expression of the source, as ldebug.c does.
+// describe returns the name of an expression's value, as ldebug.c does.
 func (l *lowerer) describe(e ast.Expr) Desc {
 	switch x := e.(type) {
 	case *ast.IdentExpr:
@@ -74,8 +73,7 @@ func (l *lowerer) describe(e ast.Expr) Desc {
 	return Desc{}
 }
 
-// intrinsic makes a call of an intrinsic. operands are the expressions of the
-// source that its error messages may name.
+// intrinsic makes a call of an intrinsic. Its error messages may name operands, which are expressions of the source.
 func (l *lowerer) intrinsic(name string, line int, operands []ast.Expr, args ...ast.Expr) *ast.FuncCallExpr {
 	s := Site{Line: line}
 	for _, o := range operands {

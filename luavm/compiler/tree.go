@@ -6,7 +6,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// parsed is a chunk as the parser leaves it.
+// parsed is the parser's result for a chunk.
 type parsed struct {
 	main  *function
 	body  []ast.Stmt

@@ -4,7 +4,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// slots are the names under which variables are compiled.
+// slots returns the slot names of variables.
 func slots(vars []*variable) []string {
 	names := make([]string, len(vars))
 	for i, v := range vars {
@@ -13,7 +13,7 @@ func slots(vars []*variable) []string {
 	return names
 }
 
-// boxes puts those of vars that must be boxed into their boxes.
+// boxes puts the boxed variables among vars into their boxes.
 func (l *lowerer) boxes(vars []*variable, line int) []ast.Stmt {
 	var out []ast.Stmt
 	for _, v := range vars {
@@ -29,9 +29,8 @@ func (l *lowerer) slot(name string, line int) ast.Expr {
 	return at(&ast.IdentExpr{Value: name}, line)
 }
 
-// store assigns a lowered value to a local variable. The value is computed into a
-// local of its own first: gopher-lua computes some into the variable itself, while
-// their operands still need what it held.
+// store assigns a lowered value to a local variable. The value is first computed into a local of its own: gopher-lua
+// computes some values directly into the variable, while their operands still need its old value.
 func (l *lowerer) store(v *variable, line int, value ast.Expr) ast.Stmt {
 	assign := func(value ast.Expr) ast.Stmt {
 		return at(&ast.AssignStmt{Lhs: []ast.Expr{l.load(v, line)}, Rhs: []ast.Expr{value}}, line)
@@ -44,7 +43,7 @@ func (l *lowerer) store(v *variable, line int, value ast.Expr) ast.Stmt {
 	return at(&ast.DoBlockStmt{Stmts: []ast.Stmt{first, assign(l.slot("(value)", line))}}, line)
 }
 
-// load is the expression for a local variable.
+// load returns the expression for a local variable.
 func (l *lowerer) load(v *variable, line int) ast.Expr {
 	id := l.slot(v.slot, line)
 	if !v.boxed() {

@@ -15,10 +15,10 @@ func (c Call) Number(n int) float64 {
 	return f
 }
 
-// NumeralPrice is the price of a byte that is read as a number, in bytes touched.
+// NumeralPrice is the cost of reading a byte as part of a number, in bytes touched.
 const NumeralPrice = 4
 
-// AsNumber is a number, or a string that is one, as a number.
+// AsNumber converts a number, or a string that is one, to a number.
 func (c Call) AsNumber(v lua.LValue) (float64, bool) {
 	switch v := v.(type) {
 	case lua.LNumber:
@@ -30,8 +30,8 @@ func (c Call) AsNumber(v lua.LValue) (float64, bool) {
 	return 0, false
 }
 
-// tinySteps is the price of reading a number that is not 0 but below the least that
-// has all its digits, or rounds to it: strconv takes 30 microseconds for some.
+// tinySteps is the cost of reading a subnormal number, or one that rounds to 0: strconv takes 30 microseconds for
+// some.
 const tinySteps = 300
 
 func (c Call) parse(s string) (float64, bool) {
@@ -40,7 +40,7 @@ func (c Call) parse(s string) (float64, bool) {
 	return f, ok
 }
 
-// ChargeTiny charges for reading f from s where that takes long.
+// ChargeTiny charges for reading f from s if that takes long.
 func (c Call) ChargeTiny(f float64, s string) {
 	if libc.IsTiny(f, s) {
 		c.Charge(tinySteps)
@@ -115,7 +115,7 @@ func (c Call) OptSmall(n, def int) int {
 	return c.Small(n)
 }
 
-// AsText is a value as .. and the string functions take it: strings and numbers.
+// AsText converts a string or a number to the text that .. and the string functions take.
 func AsText(v lua.LValue) (string, bool) {
 	switch x := v.(type) {
 	case lua.LString:

@@ -8,7 +8,7 @@ type Buffer struct {
 	Bytes []byte
 }
 
-// BufferPrice is what a byte of a Buffer costs: growing copies, and so does making the string.
+// BufferPrice is the cost of a byte of a Buffer: growing copies, and so does making the string.
 const BufferPrice = 2
 
 // Add appends s.

@@ -14,7 +14,7 @@ type Func = struct {
 	Run  func(c Call) int
 }
 
-// NewLibrary makes a table of functions.
+// NewLibrary returns a table of functions.
 func NewLibrary(L *lua.LState, b *Budget, funcs []Func) *lua.LTable {
 	t := L.CreateTable(0, len(funcs))
 	for _, f := range funcs {
@@ -23,12 +23,12 @@ func NewLibrary(L *lua.LState, b *Budget, funcs []Func) *lua.LTable {
 	return t
 }
 
-// Charge takes steps for work that one instruction cannot stand for: as a rule one for each element
-// and each 16 bytes touched. Where the budget is spent it raises an error that no pcall catches.
+// Charge takes steps for work beyond one instruction: usually one for each element and each 16 bytes touched. If the
+// budget is spent it raises an error that no pcall catches.
 func (c Call) Charge(steps int) { c.Budget.charge(c.L, steps) }
 
-// Alloc takes bytes for a string or table that is about to be built. What the garbage collector frees
-// is not given back: the budget bounds what a script builds in all.
+// Alloc takes bytes for a string or table that is about to be built. Garbage collection gives nothing back: the
+// budget bounds all that a script builds.
 func (c Call) Alloc(bytes int) { c.Budget.alloc(c.L, bytes) }
 
 // Raise raises an error as it is.
@@ -41,16 +41,16 @@ func (c Call) RaiseSpent() {
 	}
 }
 
-// Touch charges for n bytes that are read or compared.
+// Touch charges for reading or comparing n bytes.
 func (c Call) Touch(n int) { c.Charge(1 + n/16) }
 
-// Need charges for n bytes that are about to be built.
+// Need charges for building n bytes.
 func (c Call) Need(n int) {
 	c.Alloc(n)
 	c.Charge(1 + n/16)
 }
 
-// Function makes a Lua function of run.
+// Function returns a Lua function that calls run.
 func (b *Budget) Function(L *lua.LState, run func(c Call) int) *lua.LFunction {
 	return L.NewFunction(func(L *lua.LState) int { return run(Call{L: L, Budget: b}) })
 }

@@ -8,13 +8,13 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Place is where a function on the stack stands.
+// Place is the position of a function on the stack.
 type Place struct {
 	Chunk *compiler.Chunk // nil in a Go function
 	Site  compiler.Site
 }
 
-// String is the position as messages begin with it.
+// String returns the position as messages begin with it.
 func (p Place) String() string {
 	if p.Chunk == nil {
 		return ""
@@ -22,8 +22,8 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d: ", p.Chunk.Name, p.Site.Line)
 }
 
-// PlaceAt finds the function at a level of the stack, 0 being the running one;
-// false if the stack is not that deep.
+// PlaceAt returns the position of the function at a level of the stack, 0 being the running one; false if the stack
+// is not that deep.
 func (b *Budget) PlaceAt(L *lua.LState, level int) (Place, bool) {
 	dbg, ok := L.GetStack(level)
 	if !ok {
@@ -39,17 +39,17 @@ func (b *Budget) PlaceAt(L *lua.LState, level int) (Place, bool) {
 	return Place{c, c.Sites[dbg.CurrentLine]}, true
 }
 
-// where is luaL_where: the position of the function that called the running one.
+// where is luaL_where: it returns the position of the function that called the running one.
 func (b *Budget) where(L *lua.LState) string {
 	p, _ := b.PlaceAt(L, 1)
 	return p.String()
 }
 
-// TypeName is the name of a value's type.
+// TypeName returns the name of a value's type.
 func TypeName(v lua.LValue) string { return v.Type().String() }
 
-// CStackMax is LUAI_MAXCSTACK: how many values a C function may have on its
-// stack. It bounds results and nesting as it does in Redis.
+// CStackMax is LUAI_MAXCSTACK: the number of values that a C function may have on its stack. It bounds results and
+// nesting as it does in Redis.
 const CStackMax = 8000
 
 // Fail raises an error as luaL_error does: with the script's position where Lua
@@ -61,12 +61,11 @@ func (c Call) Fail(format string, args ...any) {
 	c.Raise(lua.LString(msg))
 }
 
-// FailBare raises an error without a position, as the Lua machine itself does
-// when a C function offends it.
+// FailBare raises an error without a position, as the Lua machine itself does for errors of C functions.
 func (c Call) FailBare(msg string) { c.Raise(lua.LString(msg)) }
 
-// callee is how the caller named the function that runs. Without a name, or
-// where no Lua code made the call, it is "?".
+// callee returns the caller's name for the running function. Without a name, or if the caller is not Lua code, it is
+// "?".
 func (c Call) callee() compiler.Desc {
 	p, _ := c.Budget.PlaceAt(c.L, 1)
 	if p.Site.Callee.Kind == "" {
@@ -95,8 +94,7 @@ func (c Call) typeError(n int, want string) {
 	c.ArgError(n, want+" expected, got "+got)
 }
 
-// CheckStack raises luaL_checkstack's error where n more values would not fit
-// beside the used ones.
+// CheckStack raises luaL_checkstack's error if n more values would not fit beside the used ones.
 func (c Call) CheckStack(used, n int, what string) {
 	if used+n > CStackMax {
 		c.Fail("stack overflow (%s)", what)

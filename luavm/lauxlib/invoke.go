@@ -4,8 +4,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// nestedCallsMax is LUAI_MAXCCALLS: how many calls from Go into Lua (pcall, sort, gsub) may
-// run within each other.
+// nestedCallsMax is LUAI_MAXCCALLS: the depth to which calls from Go into Lua (pcall, sort, gsub) may nest.
 const nestedCallsMax = 195
 
 // Call calls a value with arguments and returns its first result.
@@ -31,7 +30,7 @@ func (c Call) CallStack(nargs, nret int) {
 	c.Budget.nested--
 }
 
-// nest counts one more call from Go into Lua. It returns how many there are.
+// nest counts one more nested call from Go into Lua. It returns the depth.
 func (c Call) nest() int {
 	if c.Budget.nested++; c.Budget.nested > nestedCallsMax {
 		c.FailBare("C stack overflow")
@@ -39,8 +38,8 @@ func (c Call) nest() int {
 	return c.Budget.nested
 }
 
-// Protect calls the function below nargs arguments on the stack, with enter around it. When the
-// call fails, protect cuts the stack to below the function and returns the error.
+// Protect calls the function below nargs arguments on the stack, with enter around it. If the call fails, Protect
+// cuts the stack to below the function and returns the error.
 func (c Call) Protect(enter *lua.LFunction, nargs int) error {
 	nested := c.nest()
 	c.L.Insert(enter, -nargs-1)
@@ -57,7 +56,7 @@ func (c Call) Callable(fn lua.LValue) bool {
 	return c.L.GetMetaField(fn, "__call").Type() == lua.LTFunction
 }
 
-// Index is t[k] by the machine itself, at the price of an instruction.
+// Index returns t[k], evaluated by the machine itself, for the cost of an instruction.
 func (c Call) Index(object, key lua.LValue) lua.LValue {
 	c.Charge(int(c.Budget.price))
 	return c.L.GetTable(object, key)

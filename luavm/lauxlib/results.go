@@ -19,8 +19,7 @@ func (c Call) PushBool(b bool) int {
 	return 1
 }
 
-// smallInts are the integers that most scripts count with, so that they need not
-// be allocated each time.
+// smallInts are preallocated values of the integers that most scripts count with.
 var smallInts = func() (values [1024]lua.LValue) {
 	for i := range values {
 		values[i] = lua.LNumber(i)
@@ -28,7 +27,7 @@ var smallInts = func() (values [1024]lua.LValue) {
 	return values
 }()
 
-// Number is f as a value.
+// Number returns f as a value.
 func Number(f float64) lua.LValue {
 	if i := int(f); f >= 1 && f < float64(len(smallInts)) && float64(i) == f {
 		return smallInts[i]

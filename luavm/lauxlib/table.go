@@ -9,21 +9,21 @@ import (
 // Table builds a new table and pays for it before it grows.
 type Table struct {
 	c     Call
-	t     *lua.LTable // nil until the first key tells which part it needs
+	t     *lua.LTable // nil until the first key decides which part it needs
 	slots int         // length of the array part, holes included
 }
 
-// NewTable begins a table.
+// NewTable returns an empty Table.
 func (c Call) NewTable() *Table {
 	c.Need(TableBytes)
 	return &Table{c: c}
 }
 
-// firstRoom is the room of a new table's part: gopher-lua would take 32, and a
-// text of many small tables would cost ten times the memory.
+// firstRoom is the initial size of a new table's part: gopher-lua would take 32, and a text of many small tables
+// would cost ten times the memory.
 const firstRoom = 4
 
-// Table is what has been built. Its array ends with a value that is not nil.
+// Table returns the table built. Its array ends with a value that is not nil.
 func (t *Table) Table() *lua.LTable {
 	if t.t == nil {
 		t.t = t.c.L.CreateTable(0, 0)
@@ -32,8 +32,8 @@ func (t *Table) Table() *lua.LTable {
 	return t.t
 }
 
-// Set stores a value as lua_settable does. A key far beyond the array's end makes
-// gopher-lua fill the gap, which is paid for too.
+// Set stores a value as lua_settable does. For a key far beyond the array's end gopher-lua fills the gap, which is
+// charged, too.
 func (t *Table) Set(key, value lua.LValue) {
 	t.checkKey(key)
 	if value == lua.LNil {
@@ -57,8 +57,8 @@ func (t *Table) Set(key, value lua.LValue) {
 	t.t.RawSet(key, value)
 }
 
-// remove takes a key out again by copying the rest. gopher-lua would keep an empty
-// slot or a dead key, which # and next then pass at every call, unpaid.
+// remove removes a key by copying the rest. gopher-lua would keep an empty slot or a dead key, which # and next then
+// pass at every call, unpaid.
 func (t *Table) remove(key lua.LValue) {
 	if t.t == nil || t.t.RawGet(key) == lua.LNil {
 		return

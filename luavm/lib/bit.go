@@ -29,7 +29,7 @@ var bitLibrary = []lauxlib.Func{
 	{"tohex", bitToHex},
 }
 
-// OpenBit makes the table of the library bit.
+// OpenBit returns the table of the library bit.
 func OpenBit(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 	return lauxlib.NewLibrary(L, b, bitLibrary)
 }
@@ -49,8 +49,8 @@ func pushBits(c lauxlib.Call, x uint32) int {
 	return 1
 }
 
-// foldBits joins all arguments. Like BitOp it reads them from the last on, which
-// shows in which of two bad arguments is reported.
+// foldBits combines all arguments. Like BitOp it reads them from the last on, which decides which of two bad
+// arguments is reported.
 func foldBits(c lauxlib.Call, op func(x, y uint32) uint32) int {
 	c.Charge(c.L.GetTop())
 	x := bitsOf(c, 1)
@@ -65,7 +65,7 @@ func shiftBits(c lauxlib.Call, op func(x uint32, n int) uint32) int {
 	return pushBits(c, op(x, int(bitsOf(c, 2)&31)))
 }
 
-// bitToHex writes the last n digits, in capitals where n is negative.
+// bitToHex writes the last n digits, in capitals if n is negative.
 func bitToHex(c lauxlib.Call) int {
 	x, n := bitsOf(c, 1), int64(8)
 	if c.L.GetTop() >= 2 {

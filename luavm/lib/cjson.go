@@ -11,13 +11,11 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// cjson is lua-cjson 2.1.0 as Redis has it. One difference is meant: in Redis a
-// setting such as encode_max_depth stays for all scripts until the server is
-// restarted, so that replicas of different age differ. Here it ends with the run
-// that made it.
+// cjson is lua-cjson 2.1.0 as Redis has it, with one deliberate difference: in Redis a setting such as
+// encode_max_depth applies to all scripts until the server restarts, so that replicas of different age differ. Here
+// it ends with the run that made it.
 
-// cjsonNull is cjson.null. Like C's null pointer there is but one, for all VMs;
-// nothing can change it.
+// cjsonNull is cjson.null. Like C's null pointer there is only one, for all VMs, and it is immutable.
 var cjsonNull = &lua.LUserData{Metatable: lua.LNil}
 
 // cjsonConfig holds one library table's settings.
@@ -48,7 +46,7 @@ func (cfg *cjsonConfig) current(b *lauxlib.Budget) *cjsonSettings {
 	return &cfg.cjsonSettings
 }
 
-// OpenCJSON makes the table of the library cjson.
+// OpenCJSON returns the table of the library cjson.
 func OpenCJSON(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 	cfg := &cjsonConfig{cjsonSettings: cjsonDefaults, run: b.Run()}
 	// with gives a function the settings of the run, once it has few enough
@@ -103,8 +101,8 @@ func OpenCJSON(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 	return t
 }
 
-// intSetting takes argument n, if it is there, and pushes the setting. A value
-// out of range is reported as argument 1, whichever it is, as in the original.
+// intSetting sets from argument n, if it is given, and pushes the setting. A value out of range is reported as
+// argument 1, whichever it is, as in the original.
 func intSetting(c lauxlib.Call, n int, setting *int, least, most int) int {
 	if c.L.Get(n) != lua.LNil {
 		v := int(int32(c.Integer(n)))
@@ -117,7 +115,7 @@ func intSetting(c lauxlib.Call, n int, setting *int, least, most int) int {
 	return 1
 }
 
-// enumSetting takes argument 1, if it is there: a boolean or one of the words.
+// enumSetting sets from argument 1, if it is given: a boolean or one of the words.
 func enumSetting(c lauxlib.Call, setting *int, words ...string) int {
 	switch v := c.L.Get(1).(type) {
 	case *lua.LNilType:

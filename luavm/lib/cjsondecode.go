@@ -10,7 +10,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// jsonToken is what the text holds at one place.
+// jsonToken is one token of the text.
 type jsonToken struct {
 	kind  jsonKind
 	at    int        // where it begins, for errors
@@ -43,8 +43,7 @@ const (
 	jsonOpenString jsonKind = "unexpected end of string"
 )
 
-// jsonReader decodes. Beyond the end of data it reads NUL, which ends the text
-// wherever it stands, as in C.
+// jsonReader decodes. Beyond the end of data it reads NUL, which ends the text anywhere, as in C.
 type jsonReader struct {
 	c lauxlib.Call
 	*cjsonSettings
@@ -218,7 +217,7 @@ func (r *jsonReader) number(t jsonToken, rest string) jsonToken {
 	return t
 }
 
-// jsonOddNumber recognises numbers that strtod takes and JSON does not have.
+// jsonOddNumber recognises numbers that strtod accepts and JSON does not.
 func jsonOddNumber(s string) bool {
 	if s[0] == '+' {
 		return true

@@ -22,8 +22,8 @@ func cjsonEncode(c lauxlib.Call, s *cjsonSettings) int {
 	return w.Push()
 }
 
-// value writes v. depth counts the tables around it, used what the original
-// would have on its stack, which bounds the nesting when the depth is set higher.
+// value writes v. depth counts the tables around it; used counts the values on the original's stack, which bounds the
+// nesting when the depth is set higher.
 func (w *jsonWriter) value(v lua.LValue, depth, used int) {
 	switch v := v.(type) {
 	case lua.LString:
@@ -59,8 +59,8 @@ func (w *jsonWriter) table(t *lua.LTable, depth, used int) {
 	}
 }
 
-// arrayLen is the greatest index of a table that has indices only, as the
-// original computes it in C's int; -1 if the table is no array.
+// arrayLen returns the greatest index of a table that has indices only, as the original computes it in C's int; -1 if
+// the table is not an array.
 func (w *jsonWriter) arrayLen(t *lua.LTable) int {
 	w.C.Scan(t)
 	most, items := 0, 0
@@ -151,7 +151,7 @@ func (w *jsonWriter) string(s string) {
 	w.Bytes = append(w.Bytes, '"')
 }
 
-// jsonEscape is how a byte is written that cannot stand for itself.
+// jsonEscape returns the escape of a byte; "" if the byte needs none.
 func jsonEscape(b byte) string {
 	switch b {
 	case '"':

@@ -25,7 +25,7 @@ var msgpackLibrary = []lauxlib.Func{
 	}},
 }
 
-// OpenCMsgpack makes the table of the library cmsgpack.
+// OpenCMsgpack returns the table of the library cmsgpack.
 func OpenCMsgpack(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 	t := lauxlib.NewLibrary(L, b, msgpackLibrary)
 	t.RawSetString("_NAME", lua.LString("cmsgpack"))
@@ -35,8 +35,8 @@ func OpenCMsgpack(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 	return t
 }
 
-// msgpackDepthMax is how deep tables are packed; a table below is packed as nil,
-// so that one that holds itself has an end.
+// msgpackDepthMax bounds the depth of packed tables; a deeper table is packed as nil, so that packing a table that
+// contains itself ends.
 const msgpackDepthMax = 16
 
 // The first bytes of MessagePack.
@@ -83,7 +83,7 @@ func msgpackPack(c lauxlib.Call) int {
 
 type msgpackWriter struct{ lauxlib.Buffer }
 
-// head writes a first byte and a number of size bytes behind it.
+// head writes a first byte and, after it, a number of size bytes.
 func (w *msgpackWriter) head(mark byte, n uint64, size int) {
 	var buf [8]byte
 	binary.BigEndian.PutUint64(buf[:], n)
@@ -128,8 +128,7 @@ func (w *msgpackWriter) string(s string) {
 	w.Add(s)
 }
 
-// number writes an integer where the number is one, a float of 4 bytes where
-// that loses nothing, and else one of 8 bytes.
+// number writes an integer if the number is one, a float of 4 bytes if that loses nothing, and else one of 8 bytes.
 func (w *msgpackWriter) number(f float64) {
 	single := libc.Float32(f)
 	switch n := libc.Int64(f); {
@@ -211,8 +210,8 @@ func (w *msgpackWriter) length(n int, fix, mark16, mark32 byte) {
 	}
 }
 
-// msgpackUnpack pushes the values from offset on, at most limit of them; limit and
-// offset 0 mean all. Otherwise the next offset comes first, -1 at the end.
+// msgpackUnpack pushes the values from offset on, at most limit of them; limit and offset 0 mean all. Otherwise the
+// next offset comes first, -1 at the end.
 func msgpackUnpack(c lauxlib.Call, limit, offset int64) int {
 	s := c.Text(1)
 	if offset < 0 || limit < 0 {
@@ -238,8 +237,7 @@ func msgpackUnpack(c lauxlib.Call, limit, offset int64) int {
 	return c.Push(lua.LNumber(next)) + c.Push(values...)
 }
 
-// msgpackReader decodes. used counts the values that the original would have on
-// its stack, which bounds results and nesting.
+// msgpackReader decodes. used counts the values on the original's stack, which bounds results and nesting.
 type msgpackReader struct {
 	c    lauxlib.Call
 	rest string
@@ -254,7 +252,7 @@ func (r *msgpackReader) values(limit int64) []lua.LValue {
 	return values
 }
 
-// take cuts the next n bytes off.
+// take removes the next n bytes and returns them.
 func (r *msgpackReader) take(n uint64) string {
 	if n > uint64(len(r.rest)) {
 		r.c.Fail("Missing bytes in input.")

@@ -10,9 +10,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Lua 5.1's pattern matcher (lstrlib.c), with a price for each step and a bound
-// on its depth: a few bytes of pattern can ask for more work than the universe
-// has time for.
+// Lua 5.1's pattern matcher (lstrlib.c), with a cost for each step and a bound on its depth: a pattern of a few bytes
+// can demand exponential work.
 
 const (
 	capturesMax   = 32
@@ -20,7 +19,7 @@ const (
 	matchBatch    = 64  // steps that are charged at once
 )
 
-// Lengths of captures that have none.
+// Special lengths of captures.
 const (
 	captureOpen     = -1
 	capturePosition = -2
@@ -39,7 +38,7 @@ type matcher struct {
 	steps    int
 }
 
-// step counts a unit of work.
+// step counts one step of matching.
 func (m *matcher) step() {
 	if m.steps++; m.steps == matchBatch {
 		m.steps = 0
@@ -47,7 +46,7 @@ func (m *matcher) step() {
 	}
 }
 
-// chargeRest charges for the steps not charged yet.
+// chargeRest charges for the steps since the last batch.
 func (m *matcher) chargeRest() {
 	m.c.Charge(m.steps)
 	m.steps = 0
@@ -148,7 +147,7 @@ func (m *matcher) try(s, p int) int {
 	}
 }
 
-// classEnd is the end of the single-character class at p.
+// classEnd returns the end of the single-character class at p.
 func (m *matcher) classEnd(p int) int {
 	c := m.pat[p]
 	p++
@@ -333,7 +332,7 @@ func (m *matcher) balanced(s, p int) int {
 	return -1
 }
 
-// frontier matches %f and the set at p, and tells where the pattern goes on.
+// frontier matches %f and the set at p; next is the place after the set.
 func (m *matcher) frontier(s, p int) (next int, ok bool) {
 	if p >= len(m.pat) || m.pat[p] != '[' {
 		m.c.Fail("missing '[' after '%%f' in pattern")
@@ -349,7 +348,7 @@ func (m *matcher) frontier(s, p int) (next int, ok bool) {
 	return end, !m.set(before, p, end-1) && m.set(after, p, end-1)
 }
 
-// back matches what capture l, a digit, has matched before.
+// back matches the text of capture l, a digit.
 func (m *matcher) back(s int, l byte) int {
 	i := int(l) - '1'
 	if i < 0 || i >= m.level || m.captures[i].length == captureOpen {
@@ -371,7 +370,7 @@ func (m *matcher) text(i int) string {
 	return m.src[capture.start : capture.start+capture.length]
 }
 
-// value is capture i; without any captures, capture 0 is the whole match.
+// value returns capture i; without any captures, capture 0 is the whole match.
 func (m *matcher) value(i, start, end int) lua.LValue {
 	if i >= m.level {
 		if i != 0 {
@@ -389,7 +388,7 @@ func (m *matcher) value(i, start, end int) lua.LValue {
 	return lua.LString(m.text(i))
 }
 
-// push pushes all captures; wholeToo: the whole match where there is none.
+// push pushes all captures; wholeToo: the whole match if there are none.
 func (m *matcher) push(start, end int, wholeToo bool) int {
 	n := m.level
 	if n == 0 && wholeToo {
@@ -402,7 +401,7 @@ func (m *matcher) push(start, end int, wholeToo bool) int {
 	return n
 }
 
-// expand writes a replacement text with its %0 to %9.
+// expand writes a replacement text and substitutes its %0 to %9.
 func (m *matcher) expand(out *lauxlib.Buffer, text string, start, end int) {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '%' {

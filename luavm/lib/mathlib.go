@@ -11,7 +11,7 @@ import (
 
 // The math library (lmathlib.c), with Redis's random numbers.
 
-// OpenMath makes the table of the library math.
+// OpenMath returns the table of the library math.
 func OpenMath(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 	t := lauxlib.NewLibrary(L, b, mathFuncs(&random{}))
 	t.RawSetString("pi", lua.LNumber(math.Pi))
@@ -19,7 +19,7 @@ func OpenMath(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 	return t
 }
 
-// one makes a function of one number.
+// one returns a function of one number.
 func one(f func(float64) float64) func(lauxlib.Call) int {
 	return func(c lauxlib.Call) int {
 		x := c.Number(1)
@@ -27,8 +27,7 @@ func one(f func(float64) float64) func(lauxlib.Call) int {
 	}
 }
 
-// inside makes a function of one number whose NaN for a number outside its domain has
-// no sign in C.
+// inside returns a function of one number whose NaN for an argument outside its domain has no sign in C.
 func inside(f func(float64) float64) func(lauxlib.Call) int {
 	return func(c lauxlib.Call) int {
 		x := c.Number(1)
@@ -40,7 +39,7 @@ func inside(f func(float64) float64) func(lauxlib.Call) int {
 	}
 }
 
-// two makes a function of two numbers. Compiled C looks at the second first.
+// two returns a function of two numbers. Compiled C checks the second first.
 func two(f func(a, b float64) float64) func(lauxlib.Call) int {
 	return func(c lauxlib.Call) int {
 		b := c.Number(2)
@@ -51,7 +50,7 @@ func two(f func(a, b float64) float64) func(lauxlib.Call) int {
 
 func power(c lauxlib.Call) int {
 	y := c.Number(2)
-	return c.PushNumber(libc.Pow(c.Number(1), y)) // which knows the sign of a NaN
+	return c.PushNumber(libc.Pow(c.Number(1), y)) // which handles the sign of a NaN
 }
 
 func mathFuncs(r *random) []lauxlib.Func {
@@ -91,7 +90,7 @@ func modf(c lauxlib.Call) int {
 	return c.Push(lua.LNumber(whole), lua.LNumber(math.Copysign(x-whole, x)))
 }
 
-// extreme makes max and min.
+// extreme returns max or min.
 func extreme(better func(a, b float64) bool) func(lauxlib.Call) int {
 	return func(c lauxlib.Call) int {
 		best := c.Number(1)
@@ -117,7 +116,7 @@ func (r *lrand48) next() int32 {
 	return int32(*r >> 17)
 }
 
-// random is the generator of a library table. It begins anew with each run.
+// random is the generator of a library table. It restarts with each run.
 type random struct {
 	generator lrand48
 	run       uint64 // the run of the budget that the generator belongs to

@@ -32,11 +32,11 @@ func format(c lauxlib.Call) int {
 	return out.Push()
 }
 
-// Up to fastDigitsMax digits of a number are written fast; for more, strconv takes
-// 20 microseconds where the number is small.
+// Up to fastDigitsMax digits strconv formats a number fast; for more, it takes 20 microseconds if the number is
+// small.
 const fastDigitsMax, manyDigitsSteps = 17, 200
 
-// parseSpec reads a conversion behind its %, and tells where its verb stands.
+// parseSpec parses a conversion after its %, and returns the place of its verb.
 func parseSpec(c lauxlib.Call, format string, i int) (libc.Spec, int) {
 	spec := libc.Spec{Precision: -1}
 	from := i
@@ -101,7 +101,7 @@ func convert(w *lauxlib.Buffer, spec libc.Spec, arg int) {
 	case 's':
 		s := c.Text(arg)
 		if spec.Precision < 0 && len(s) >= 100 {
-			w.Add(s) // too long to be formatted, and kept whole
+			w.Add(s) // too long to be formatted, so it is kept whole
 			return
 		}
 		s = libc.CString(s)

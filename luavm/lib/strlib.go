@@ -18,7 +18,7 @@ var stringLibrary = []lauxlib.Func{
 	{"rep", rep}, {"reverse", reverse}, {"sub", sub}, {"upper", upperFunc},
 }
 
-// OpenString makes the table of the library string.
+// OpenString returns the table of the library string.
 func OpenString(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 	return lauxlib.NewLibrary(L, b, stringLibrary)
 }
@@ -119,10 +119,10 @@ func dump(c lauxlib.Call) int {
 	return 0
 }
 
-// specials are the characters that make a pattern more than a text.
+// specials are the characters that make a text a pattern.
 const specials = "^$*+?.([%-"
 
-// find is string.find, and string.match where indexes are not wanted.
+// find is string.find, and string.match if indexes is false.
 func find(c lauxlib.Call, indexes bool) int {
 	s, p := c.Text(1), c.Text(2)
 	init := position(c.OptInteger(3, 1), len(s)) - 1
@@ -208,7 +208,7 @@ func gsub(c lauxlib.Call) int {
 	return out.Push() + c.PushNumber(float64(n))
 }
 
-// replacement makes what gsub does with a match, by the type of argument 3.
+// replacement returns the action of gsub for a match, by the type of argument 3.
 func replacement(c lauxlib.Call) func(m *matcher, out *lauxlib.Buffer, start, end int) {
 	switch r := c.L.Get(3).(type) {
 	case lua.LNumber, lua.LString:

@@ -25,14 +25,14 @@ var structLibrary = []lauxlib.Func{
 	{"size", structSize},
 }
 
-// OpenStruct makes the table of the library struct.
+// OpenStruct returns the table of the library struct.
 func OpenStruct(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 	return lauxlib.NewLibrary(L, b, structLibrary)
 }
 
 const (
 	structIntBytesMax = 32 // the widest integer
-	structAlign       = 8  // of "!" without a number
+	structAlign       = 8  // alignment of "!" without a number
 )
 
 // structFormat walks a format.
@@ -47,9 +47,8 @@ func newFormat(c lauxlib.Call, format string) *structFormat {
 	return &structFormat{c: c, rest: libc.CString(format), align: 1}
 }
 
-// next reads an option letter and its number; ok is false at the end. size is
-// what the option takes in bytes, 0 where only its data tells, and pad is what
-// aligns it behind pos bytes.
+// next reads an option letter and its number; ok is false at the end. size is the option's size in bytes, 0 if only
+// its data tells, and pad is the padding that aligns it after pos bytes.
 func (f *structFormat) next(pos uint64) (opt byte, size, pad uint64, ok bool) {
 	if f.rest == "" {
 		return 0, 0, 0, false
@@ -83,7 +82,7 @@ func (f *structFormat) size(opt byte) uint64 {
 	return 0
 }
 
-// count reads a number in the format, or gives def where there is none.
+// count reads a number in the format, or returns def if there is none.
 func (f *structFormat) count(def uint64) uint64 {
 	n := uint64(0)
 	i := 0
@@ -109,7 +108,7 @@ func (f *structFormat) padding(pos uint64, opt byte, size uint64) uint64 {
 	return (size - pos&(size-1)) & (size - 1)
 }
 
-// control obeys an option that stands for no data.
+// control applies an option that stands for no data.
 func (f *structFormat) control(opt byte) {
 	switch opt {
 	case ' ':
@@ -170,7 +169,7 @@ func (f *structFormat) packInteger(out *lauxlib.Buffer, n float64, size int) {
 	f.packBits(out, bits, size)
 }
 
-// packBits writes the low size bytes of bits, and zeros where it has no more.
+// packBits writes the low size bytes of bits, and zeros beyond 8 bytes.
 func (f *structFormat) packBits(out *lauxlib.Buffer, bits uint64, size int) {
 	var buf [structIntBytesMax]byte
 	binary.LittleEndian.PutUint64(buf[:], bits)
@@ -195,7 +194,7 @@ func (f *structFormat) packString(out *lauxlib.Buffer, arg int, opt byte, size u
 	}
 }
 
-// structReader is the data that unpack walks, and the results so far.
+// structReader is the state of unpack: its data, position and number of results.
 type structReader struct {
 	*structFormat
 	data string
@@ -236,7 +235,7 @@ func (r *structReader) push(v lua.LValue) {
 	r.n++
 }
 
-// read takes one option's data and returns how many bytes it had.
+// read reads one option's data and returns its length in bytes.
 func (r *structReader) read(opt byte, size uint64) uint64 {
 	switch opt {
 	case 'b', 'h', 'l', 'i':
@@ -270,8 +269,8 @@ func (r *structReader) bits(size uint64) uint64 {
 	return bits
 }
 
-// signExtend reads bits as a signed integer of size bytes. Beyond 8 bytes the
-// original shifts by more than a word has, which x86 takes modulo 64.
+// signExtend returns bits as a signed integer of size bytes. Beyond 8 bytes the original shifts by more than the
+// width of a word, which x86 takes modulo 64.
 func signExtend(bits, size uint64) int64 {
 	mask := ^uint64(0) << ((size*8 - 1) & 63)
 	if bits&mask != 0 {
@@ -308,7 +307,7 @@ func (r *structReader) readString() uint64 {
 	return uint64(end) + 1
 }
 
-// PushText pushes a copy, so that a short string does not keep the whole data.
+// pushText pushes a copy, so that a short string does not keep the whole data in memory.
 func (r *structReader) pushText(s string) {
 	r.c.Need(len(s))
 	r.push(lua.LString(strings.Clone(s)))

@@ -6,7 +6,7 @@ import "math"
 // Go leaves them to the processor when the number is out of range, and replicas
 // on two architectures would differ.
 
-// Int64 is (int64_t)f.
+// Int64 returns (int64_t)f.
 func Int64(f float64) int64 {
 	if !(f >= -(1<<63) && f < 1<<63) {
 		return math.MinInt64
@@ -14,7 +14,7 @@ func Int64(f float64) int64 {
 	return int64(f)
 }
 
-// Int32 is (int32_t)f.
+// Int32 returns (int32_t)f.
 func Int32(f float64) int32 {
 	if !(f > -(1<<31)-1 && f < 1<<31) {
 		return math.MinInt32
@@ -22,7 +22,7 @@ func Int32(f float64) int32 {
 	return int32(int64(f))
 }
 
-// Uint64 is (uint64_t)f as gcc compiles it: negative numbers wrap around.
+// Uint64 returns (uint64_t)f as gcc compiles it: negative numbers wrap around.
 func Uint64(f float64) uint64 {
 	if f >= 1<<63 {
 		return uint64(Int64(f-(1<<63))) ^ 1<<63
@@ -30,11 +30,11 @@ func Uint64(f float64) uint64 {
 	return uint64(Int64(f))
 }
 
-// NaN is the one NaN of the libraries, that which 0/0 gives on x86: sign and
-// payload of a NaN depend on the processor and must not reach a reply.
+// NaN is the only NaN of the libraries, the result of 0/0 on x86: sign and payload of a NaN depend on the processor
+// and must not reach a reply.
 var NaN = math.Float64frombits(0xfff8000000000000)
 
-// OneNaN is f, or NaN where f is any.
+// OneNaN returns f, or NaN if f is any NaN.
 func OneNaN(f float64) float64 {
 	if math.IsNaN(f) {
 		return NaN
@@ -57,7 +57,7 @@ func NaNLikeX86(f, a, b float64) float64 {
 	return NaN
 }
 
-// Float32 is C's (float)f, with the one NaN.
+// Float32 returns C's (float)f, with the one NaN.
 func Float32(f float64) float32 {
 	if math.IsNaN(f) {
 		return math.Float32frombits(0xffc00000)

@@ -2,13 +2,13 @@ package libc
 
 import "strings"
 
-// CString is s up to its first NUL byte: C prints no further.
+// CString returns s up to its first NUL byte, where C strings end.
 func CString(s string) string {
 	s, _, _ = strings.Cut(s, "\x00")
 	return s
 }
 
-// Space is what C's isspace accepts.
+// Space has the bytes that C's isspace accepts.
 const Space = " \t\n\v\f\r"
 
 // IsAlpha reports whether b is a letter of ASCII.

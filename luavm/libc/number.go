@@ -20,8 +20,8 @@ func FormatNumber(f float64) string {
 	return strconv.FormatFloat(f, 'g', 14, 64)
 }
 
-// FormatSpecial writes what is not finite in the words of C's printf, which
-// shows the sign of NaN: 0/0 is "-nan" where the processor makes it negative.
+// FormatSpecial writes infinities and NaNs as C's printf does, which shows the sign of NaN: 0/0 is "-nan" where the
+// processor makes it negative.
 func FormatSpecial(f float64) (string, bool) {
 	var s string
 	switch {
@@ -38,9 +38,8 @@ func FormatSpecial(f float64) (string, bool) {
 	return s, true
 }
 
-// ParseNumber reads a number as Lua 5.1 reads one from a string: C's strtod
-// (decimal, hexadecimal, inf, nan) with space around it. It stops at a NUL byte,
-// as C does.
+// ParseNumber parses a number as Lua 5.1 does in a string: C's strtod (decimal, hexadecimal, inf, nan) with space
+// around it. It stops at a NUL byte, as C does.
 func ParseNumber(s string) (float64, bool) {
 	s = strings.Trim(CString(s), Space)
 	negative := false
@@ -94,8 +93,7 @@ func parseHex(s string) (float64, bool) {
 	return f, err == nil || isOutOfRange(err)
 }
 
-// isOutOfRange reports an overflow, which strtod answers with infinity, or an
-// underflow, which it answers with zero.
+// isOutOfRange reports an overflow, for which strtod returns infinity, or an underflow, for which it returns zero.
 func isOutOfRange(err error) bool {
 	e, ok := err.(*strconv.NumError)
 	return ok && e.Err == strconv.ErrRange
@@ -110,7 +108,7 @@ func onlyBytes(s, set string) bool {
 	return true
 }
 
-// ParseBase reads an integer as strtoul does, with space around it.
+// ParseBase parses an integer as strtoul does, with space around it.
 func ParseBase(s string, base int) (float64, bool) {
 	s = strings.Trim(CString(s), Space)
 	negative := strings.HasPrefix(s, "-")
@@ -133,7 +131,7 @@ func ParseBase(s string, base int) (float64, bool) {
 	return float64(n), true
 }
 
-// IsTiny reports whether reading f from s takes strconv long.
+// IsTiny reports whether strconv takes long to parse f from s.
 func IsTiny(f float64, s string) bool {
 	return math.Abs(f) < 0x1p-1022 && (f != 0 || len(s) > len("0.000"))
 }

@@ -57,7 +57,7 @@ func makeRoots() (t [rootCount]wide) {
 	return t
 }
 
-// bigLog is ln((n+1)/(n-1)), by the series 2 * (1/n + 1/3n^3 + 1/5n^5 + ...).
+// bigLog returns ln((n+1)/(n-1)), by the series 2 * (1/n + 1/3n^3 + 1/5n^5 + ...).
 func bigLog(n int64) *big.Float {
 	term := new(big.Int).Lsh(big.NewInt(2), tableBits)
 	total, square := new(big.Int), big.NewInt(n*n)
@@ -70,7 +70,7 @@ func bigLog(n int64) *big.Float {
 	return f.SetMantExp(f, -tableBits)
 }
 
-// tenLog is ln(10) = 3 ln(2) + ln(5/4).
+// tenLog returns ln(10) = 3 ln(2) + ln(5/4).
 func tenLog() *big.Float {
 	ln8 := new(big.Float).Mul(big.NewFloat(3), bigLog(3))
 	return ln8.Add(ln8, bigLog(9))
@@ -105,8 +105,7 @@ func makeLogs() (t [highestLog - lowestLog + 1]wide) {
 	return t
 }
 
-// tableExp gives e^x as 2^exp * root * (1 + rest), where |rest| < 1/256.
-// |x| is at most 1,000.
+// tableExp returns e^x as 2^exp * root * (1 + rest), where |rest| < 1/256. |x| is at most 1,000.
 func tableExp(x wide) (exp int, root, rest wide) {
 	n := math.Floor(float64(x.hi*(rootCount/math.Ln2)) + 0.5)
 	r := sum(x.hi, -float64(n*rootStep[0])).plus(sum(-float64(n*rootStep[1]), x.lo-float64(n*rootStep[2])))
@@ -114,7 +113,7 @@ func tableExp(x wide) (exp int, root, rest wide) {
 	return i >> 7, roots[i&(rootCount-1)], smallExp(r)
 }
 
-// smallExp is e^r - 1 by its series; from r^6 on, a float64 is exact enough.
+// smallExp returns e^r - 1 by its series; from r^6 on, a float64 is exact enough.
 func smallExp(r wide) wide {
 	h := r.hi
 	tail := 1.0 / 3628800
@@ -130,13 +129,13 @@ func smallExp(r wide) wide {
 	return r.times(p)
 }
 
-// wideExp is e^x as m * 2^exp, m from 0.99 to 2.
+// wideExp returns e^x as m * 2^exp, m from 0.99 to 2.
 func wideExp(x wide) (m wide, exp int) {
 	exp, root, rest := tableExp(x)
 	return root.plus(root.times(rest)), exp
 }
 
-// wideExpLess1 is e^x - 1, with all its digits for small x too. |x| is at most 100.
+// wideExpLess1 returns e^x - 1, with all its digits for small x too. |x| is at most 100.
 func wideExpLess1(x float64) wide {
 	exp, root, rest := tableExp(wide{x, 0})
 	if exp == 0 && root.hi == 1 {
@@ -146,7 +145,7 @@ func wideExpLess1(x float64) wide {
 	return wide{m.hi * scale, m.lo * scale}.minus(wide{1, 0})
 }
 
-// wideLog is ln(x) for 0 < x < infinity.
+// wideLog returns ln(x) for 0 < x < infinity.
 func wideLog(x float64) wide {
 	m, exp := math.Frexp(x)
 	if m < math.Sqrt2/2 {
@@ -171,7 +170,7 @@ func wideLog(x float64) wide {
 // Beyond these, e^x is infinite, or less than half of the smallest number.
 const highestExp, lowestExp = 710, -746
 
-// Exp is e^x.
+// Exp returns e^x.
 func Exp(x float64) float64 {
 	switch {
 	case math.IsNaN(x):
@@ -185,7 +184,7 @@ func Exp(x float64) float64 {
 	return m.scaled(exp)
 }
 
-// Log is the logarithm to e.
+// Log returns the natural logarithm.
 func Log(x float64) float64 {
 	if l, special := specialLog(x); special {
 		return l
@@ -193,7 +192,7 @@ func Log(x float64) float64 {
 	return wideLog(x).hi
 }
 
-// Log10 is the logarithm to 10.
+// Log10 returns the decimal logarithm.
 func Log10(x float64) float64 {
 	if l, special := specialLog(x); special {
 		return l
@@ -211,11 +210,10 @@ func specialLog(x float64) (l float64, special bool) {
 	return x, math.IsInf(x, 1)
 }
 
-// Below tiny, sinh and tanh of x are x, and cosh is 1. From large on, e^-x is too
-// little beside e^x to be seen.
+// Below tiny, sinh and tanh of x are x, and cosh is 1. From large on, e^-x is negligible beside e^x.
 const tiny, large = 0x1p-28, 40
 
-// Sinh is the hyperbolic sine.
+// Sinh returns the hyperbolic sine.
 func Sinh(x float64) float64 {
 	a := math.Abs(x)
 	switch {
@@ -229,7 +227,7 @@ func Sinh(x float64) float64 {
 	return math.Copysign(s.hi/2, x)
 }
 
-// Cosh is the hyperbolic cosine.
+// Cosh returns the hyperbolic cosine.
 func Cosh(x float64) float64 {
 	a := math.Abs(x)
 	if a >= large || math.IsNaN(x) {
@@ -241,7 +239,7 @@ func Cosh(x float64) float64 {
 	return e.plus(wide{1, 0}.over(e)).hi / 2
 }
 
-// halfExp is e^a / 2 for a > 0, which may be finite where e^a is not.
+// halfExp returns e^a / 2 for a > 0, which may be finite where e^a is not.
 func halfExp(a float64) float64 {
 	if math.IsNaN(a) || a > highestExp+1 {
 		return a * math.Inf(1)
@@ -250,7 +248,7 @@ func halfExp(a float64) float64 {
 	return m.scaled(exp - 1)
 }
 
-// Tanh is the hyperbolic tangent.
+// Tanh returns the hyperbolic tangent.
 func Tanh(x float64) float64 {
 	a := math.Abs(x)
 	switch {
@@ -263,8 +261,8 @@ func Tanh(x float64) float64 {
 	return math.Copysign(e.over(e.plus(wide{2, 0})).hi, x)
 }
 
-// Pow is C's, with its special cases (C99, F.9.4.4), and with the sign that glibc gives a NaN on x86: an odd power of
-// -nan is nan.
+// Pow is C's pow, with its special cases (C99, F.9.4.4), and with the sign that glibc gives a NaN on x86: an odd
+// power of -nan is nan.
 func Pow(x, y float64) float64 {
 	p := NaNLikeX86(pow(x, y), x, y)
 	if math.IsNaN(x) && math.Signbit(x) && isOdd(y) {
@@ -273,7 +271,7 @@ func Pow(x, y float64) float64 {
 	return p
 }
 
-// isOdd reports whether a number is whole and odd.
+// isOdd reports whether a number is an odd integer.
 func isOdd(y float64) bool { return math.Floor(y) == y && math.Floor(y/2) != y/2 }
 
 func pow(x, y float64) float64 {
@@ -312,7 +310,7 @@ func zeroOrInf(zero bool) float64 {
 	return math.Inf(1)
 }
 
-// plainPow is e^(y ln(x)) for finite x > 0, not 1, and y.
+// plainPow returns e^(y ln(x)) for finite x > 0, not 1, and y.
 func plainPow(x, y float64) float64 {
 	l := wideLog(x)
 	switch e := y * l.hi; {
@@ -323,16 +321,16 @@ func plainPow(x, y float64) float64 {
 	}
 	m, exp := wideExp(l.times(wide{y, 0}))
 	if mayBeShort(x, y) {
-		// A power of few bits may lie exactly in the middle of two numbers. The last
-		// bits, which are not certain, must not decide then: they are cut off.
+		// A power of few bits may lie exactly in the middle of two numbers. The last bits, which are uncertain, must
+		// not decide then: they are cut off.
 		const cut = 0x1.8p-33
 		m = quickSum(m.hi, (m.lo+cut)-cut)
 	}
 	return m.scaled(exp)
 }
 
-// mayBeShort tells whether x^y may have no more than 54 bits and still none to spare:
-// the odd number that x is, but for a power of two, is small enough.
+// mayBeShort reports whether x^y may have no more than 54 bits, so that none is to spare: x, without its factors of
+// two, is small enough.
 func mayBeShort(x, y float64) bool {
 	m, _ := wholeMantissa(x)
 	m >>= bits.TrailingZeros64(m)

@@ -53,7 +53,7 @@ func (f Spec) Text(s string) string {
 	return f.pad(s, "")
 }
 
-// Signed is %d.
+// Signed formats %d.
 func (f Spec) Signed(n int64) string {
 	return f.integer(strconv.FormatUint(magnitude(n), 10), f.sign(n < 0))
 }
@@ -69,7 +69,7 @@ func (f Spec) integer(digits, prefix string) string {
 	return f.pad(digits, prefix)
 }
 
-// Unsigned is %u, %o, %x or %X.
+// Unsigned formats %u, %o, %x or %X.
 func (f Spec) Unsigned(n uint64) string {
 	base, prefix := 10, ""
 	switch f.Verb {
@@ -91,7 +91,7 @@ func (f Spec) Unsigned(n uint64) string {
 	return f.integer(digits, prefix)
 }
 
-// Float is %e, %f or %g, and %E or %G.
+// Float formats %e, %f or %g, and %E or %G.
 func (f Spec) Float(x float64) string {
 	upper := f.Verb == 'E' || f.Verb == 'G'
 	prefix := f.sign(math.Signbit(x))
@@ -127,8 +127,7 @@ func (f Spec) digits(x float64) string {
 	return s
 }
 
-// general is %g: the shorter of %e and %f, without trailing zeros unless # asks
-// for them.
+// general formats %g: the shorter of %e and %f, without trailing zeros unless # demands them.
 func (f Spec) general(x float64, precision int) string {
 	scientific := strconv.FormatFloat(x, 'e', precision-1, 64)
 	e := strings.IndexByte(scientific, 'e')
@@ -153,7 +152,7 @@ func trimZeros(s string) string {
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 }
 
-// withPoint adds the decimal point that # asks for.
+// withPoint adds the decimal point that # demands.
 func withPoint(s string) string {
 	if strings.Contains(s, ".") {
 		return s

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// ScanNumber reads a number at the start of s as C's strtod does, and says how
-// many bytes it took; 0 if there is none.
+// ScanNumber parses a number at the start of s as C's strtod does, and returns its length in bytes; 0 if there is
+// none.
 func ScanNumber(s string) (float64, int) {
 	sign := 0
 	if s != "" && (s[0] == '-' || s[0] == '+') {
@@ -36,8 +36,7 @@ func ScanNumber(s string) (float64, int) {
 	return OneNaN(f), sign + size
 }
 
-// scanDigits is the length of digits, with one point in them, and an exponent; 0
-// without digits.
+// scanDigits returns the length of digits, with at most one point among them, and an exponent; 0 without digits.
 func scanDigits(s string, digit func(byte) bool, exponent byte) int {
 	i, digits, point := 0, 0, false
 	for ; i < len(s); i++ {
@@ -68,7 +67,7 @@ func scanDigits(s string, digit func(byte) bool, exponent byte) int {
 	return i
 }
 
-// nanPayload is the length of "(letters)" behind nan, which strtod swallows.
+// nanPayload returns the length of "(letters)" after nan, which strtod skips.
 func nanPayload(s string) int {
 	if s == "" || s[0] != '(' {
 		return 0

@@ -12,13 +12,13 @@ import (
 // that is added to something is converted, float64(a * b), which forbids that.
 type wide struct{ hi, lo float64 }
 
-// quickSum is a + b exactly, for |a| >= |b|.
+// quickSum returns a + b exactly, for |a| >= |b|.
 func quickSum(a, b float64) wide {
 	s := a + b
 	return wide{s, b - (s - a)}
 }
 
-// sum is a + b exactly (Knuth).
+// sum returns a + b exactly (Knuth).
 func sum(a, b float64) wide {
 	s := a + b
 	part := s - a
@@ -32,7 +32,7 @@ func halves(a float64) (high, low float64) {
 	return high, a - high
 }
 
-// product is a * b exactly (Dekker), for numbers far from both ends of the range.
+// product returns a * b exactly (Dekker), for numbers far from both ends of the range.
 func product(a, b float64) wide {
 	p := float64(a * b)
 	aHigh, aLow := halves(a)
@@ -62,7 +62,7 @@ func (a wide) over(b wide) wide {
 	return quickSum(q, rest.hi/b.hi)
 }
 
-// scaled is a * 2^exp, rounded once.
+// scaled returns a * 2^exp, rounded once.
 func (a wide) scaled(exp int) float64 {
 	if a.hi < 0 {
 		return -wide{-a.hi, -a.lo}.scaled(exp)
@@ -70,9 +70,8 @@ func (a wide) scaled(exp int) float64 {
 	if _, place := math.Frexp(a.hi); place+exp >= -1021 {
 		return math.Ldexp(a.hi, exp)
 	}
-	// What is smaller than the normal numbers loses bits of hi: rounding that
-	// again would be rounding twice. So it is rounded as a whole number of 2^-60,
-	// whose last bit also tells whether anything lay behind it.
+	// A subnormal result loses bits of hi: rounding that again would be rounding twice. So it is rounded as an
+	// integer of 2^-60, whose last bit also tells whether any bits followed.
 	tail := a.lo * (1 << 60)
 	whole := math.Floor(tail)
 	n := uint64(int64(a.hi*(1<<60)) + int64(whole))

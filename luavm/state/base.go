@@ -14,7 +14,7 @@ import (
 // The basic functions (lbaselib.c), without those that Redis removes and without
 // coroutines (DESIGN.md).
 
-// BaseFuncs are the basic functions.
+// BaseFuncs returns the basic functions.
 func (st *State) BaseFuncs() []lauxlib.Func {
 	return []lauxlib.Func{
 		{"assert", st.assert}, {"collectgarbage", gcInfo}, {"error", st.error}, {"gcinfo", gcInfo},
@@ -33,7 +33,7 @@ func (st *State) assert(c lauxlib.Call) int {
 	return c.L.GetTop()
 }
 
-// gcInfo answers a constant where Redis shows the memory in use.
+// gcInfo returns a constant where Redis shows the memory in use.
 func gcInfo(c lauxlib.Call) int { return c.PushNumber(0) }
 
 func (st *State) error(c lauxlib.Call) int {
@@ -49,11 +49,11 @@ func (st *State) error(c lauxlib.Call) int {
 	return 0
 }
 
-// levelOf is the level on gopher-lua's stack of a level of Lua's, which has no functions there that stand for
+// levelOf returns the level on gopher-lua's stack of a level of Lua's, whose stack lacks the functions that stand for
 // instructions, or for the inside of pcall.
 func (st *State) levelOf(c lauxlib.Call, level int) int {
 	for at := 1; ; at++ {
-		c.Charge((at + 30) / 32) // gopher-lua walks to each from the top
+		c.Charge((at + 30) / 32) // gopher-lua walks to each level from the top
 		dbg, ok := c.L.GetStack(at)
 		if !ok {
 			return at
@@ -130,10 +130,10 @@ func (st *State) next(c lauxlib.Call) int {
 	return c.Push(key, value)
 }
 
-// pcall is Redis's: of an error that is a table with a field err, only that field.
+// pcall is Redis's: for an error that is a table with a field err it returns only that field.
 func (st *State) pcall(c lauxlib.Call) int {
 	if c.L.GetTop() == 0 {
-		return c.Push(lua.LFalse, lua.LString("attempt to call a boolean value")) // Redis calls its own place holder
+		return c.Push(lua.LFalse, lua.LString("attempt to call a boolean value")) // Redis calls a place holder of its own
 	}
 	fn := c.L.Get(1)
 	if !c.Callable(fn) {
@@ -149,7 +149,7 @@ func (st *State) pcall(c lauxlib.Call) int {
 		field := c.L.GetField(t, "err")
 		text, ok := lauxlib.AsText(field)
 		if !ok {
-			return c.Push(lua.LFalse, object, field) // Redis leaves what it has looked at on the stack
+			return c.Push(lua.LFalse, object, field) // Redis leaves the value it looked at on the stack
 		}
 		object = lua.LString(text)
 	}
@@ -258,8 +258,8 @@ func (st *State) toString(c lauxlib.Call) int {
 	return c.PushText(st.Display(value))
 }
 
-// Display is what tostring shows. Instead of addresses, which differ from node to
-// node, tables and functions show a number in the order in which a script asks.
+// Display returns the result of tostring. Instead of addresses, which differ from node to node, tables and functions
+// show a number, in the order in which the script displays them.
 func (st *State) Display(value lua.LValue) string {
 	switch x := value.(type) {
 	case lua.LNumber:
@@ -278,10 +278,10 @@ func (st *State) Display(value lua.LValue) string {
 	return value.String()
 }
 
-// nameBytes is the price of a table or function that was shown and so is kept.
+// nameBytes is the cost of a table or function that was displayed: its number is remembered.
 const nameBytes = 128
 
-// unpackMax is how many values fit on Lua's stack.
+// unpackMax is the number of values that fit on Lua's stack.
 const unpackMax = lauxlib.CStackMax
 
 func (st *State) unpack(c lauxlib.Call) int {

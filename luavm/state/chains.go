@@ -6,16 +6,15 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// An __index that is a table sends the machine on to that table, up to metaLoopMax
-// times within one instruction, and nothing tells us how often it did. So we keep
-// the length of the longest such chain in any table of the run: the longer it is,
-// the more each instruction costs. Chains of one or two hops cost nothing.
+// If __index is a table, the machine continues in that table, up to metaLoopMax times within one instruction, and
+// does not report how often. So we track the length of the longest such chain among the tables of the run: the longer
+// it is, the more each instruction costs. Chains of one or two hops cost nothing.
 
-// freeHops is how many hops the price of one step covers.
+// freeHops is the number of hops that the cost of one step covers.
 const freeHops = 2
 
-// chains knows for each table how many hops may lead to it, and to it as a
-// metatable. It never counts too few; of links that were cut it is not told.
+// chains stores for each table how many hops may lead to it, and to it as a metatable. It never counts too few: it
+// ignores links that were removed.
 type chains struct {
 	toTable map[*lua.LTable]int
 	toMeta  map[*lua.LTable]int
@@ -30,10 +29,10 @@ func (ch *chains) clear() {
 	clear(ch.toMeta)
 }
 
-// linkBytes is the price of what chains keeps about a table.
+// linkBytes is the cost of a table's data in chains.
 const linkBytes = 128
 
-// linked notes that a table has been given a metatable.
+// linked records that a table was given a metatable.
 func (st *State) linked(c lauxlib.Call, t *lua.LTable) {
 	for hops := st.chains.toTable[t]; hops < metaLoopMax; {
 		mt, ok := t.Metatable.(*lua.LTable)
@@ -51,8 +50,7 @@ func (st *State) linked(c lauxlib.Call, t *lua.LTable) {
 	}
 }
 
-// redirected notes that the __index of a table has been set, which matters if it is
-// a metatable.
+// redirected records that the __index of a table was set, which matters if the table is a metatable.
 func (st *State) redirected(c lauxlib.Call, mt *lua.LTable) {
 	hops, ok := st.chains.toMeta[mt]
 	if !ok {
@@ -63,8 +61,8 @@ func (st *State) redirected(c lauxlib.Call, mt *lua.LTable) {
 	}
 }
 
-// hop notes the step from the table with metatable mt to its __index. It returns
-// that table if it is farther now than was known.
+// hop records the step from the table with metatable mt to its __index. It returns that table if it is farther now
+// than known before.
 func (st *State) hop(c lauxlib.Call, mt *lua.LTable, hops int) *lua.LTable {
 	next, ok := mt.RawGetString("__index").(*lua.LTable)
 	if !ok || st.chains.toTable[next] > hops {

@@ -12,8 +12,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// raised is the state's panic function: gopher-lua calls it with the error on top
-// of the stack. It translates the error, notes where it came from, and unwinds.
+// raised is the state's panic function: gopher-lua calls it with the error on top of the stack. It translates the
+// error, records its origin, and unwinds.
 func (st *State) raised(L *lua.LState) {
 	object := L.Get(-1)
 	ours := st.b.Caught(object)
@@ -30,8 +30,8 @@ func (st *State) raised(L *lua.LState) {
 	panic(&lua.ApiError{Type: lua.ApiErrorRun, Object: object, StackTrace: "-"})
 }
 
-// chargeUnwinding charges for what raising an error costs gopher-lua: for each
-// function on the stack it walks the list of open upvalues.
+// chargeUnwinding charges for gopher-lua's work to raise an error: for each function on the stack it walks the list
+// of open upvalues.
 func (st *State) chargeUnwinding(L *lua.LState) {
 	depth := 16
 	for depth < callsMax {
@@ -43,8 +43,8 @@ func (st *State) chargeUnwinding(L *lua.LState) {
 	st.b.Take(depth * depth / 64)
 }
 
-// noteOrigin remembers what Redis's error handler adds to an error: the source
-// and the line of the function that raised it, or of its caller if it is not Lua.
+// noteOrigin records what Redis's error handler adds to an error: the source and the line of the function that raised
+// it, or of its caller if it is not Lua.
 func (st *State) noteOrigin(L *lua.LState) {
 	p, _ := st.b.PlaceAt(L, 0)
 	if p.Chunk == nil {
@@ -96,7 +96,7 @@ func (st *State) reword(L *lua.LState, s compiler.Site, m string) string {
 	return m
 }
 
-// rewordArithmetic names the operand that is wrong: the first unless it is a number.
+// rewordArithmetic names the wrong operand: the first unless it is a number.
 func rewordArithmetic(s compiler.Site, m string) string {
 	_, m, _ = strings.Cut(m, " between ")
 	a, b, _ := strings.Cut(m, " and ")
@@ -111,7 +111,7 @@ func rewordArithmetic(s compiler.Site, m string) string {
 	return typeMessage("perform arithmetic on", d, wrong)
 }
 
-// typeMessage is luaG_typeerror's text.
+// typeMessage returns luaG_typeerror's text.
 func typeMessage(op string, d compiler.Desc, kind string) string {
 	if d.Kind == "" {
 		return fmt.Sprintf("attempt to %s a %s value", op, kind)
@@ -119,7 +119,7 @@ func typeMessage(op string, d compiler.Desc, kind string) string {
 	return fmt.Sprintf("attempt to %s %s '%s' (a %s value)", op, d.Kind, d.Name, kind)
 }
 
-// compareMessage is luaG_ordererror's text.
+// compareMessage returns luaG_ordererror's text.
 func compareMessage(a, b string) string {
 	if a == b {
 		return fmt.Sprintf("attempt to compare two %s values", a)
@@ -127,8 +127,7 @@ func compareMessage(a, b string) string {
 	return fmt.Sprintf("attempt to compare %s with %s", a, b)
 }
 
-// frameField and pcField lead to the program counter of a stack frame, which
-// gopher-lua does not show.
+// frameField and pcField are the indices of the unexported fields that lead to the program counter of a stack frame.
 var frameField, pcField = func() ([]int, []int) {
 	frame, ok := reflect.TypeFor[lua.Debug]().FieldByName("frame")
 	if ok {
@@ -139,11 +138,11 @@ var frameField, pcField = func() ([]int, []int) {
 	panic("luavm: this gopher-lua keeps its frames otherwise")
 }()
 
-// registerA and registerB are the registers that an instruction of gopher-lua names first and second.
+// registerA and registerB return the first and second register of an instruction of gopher-lua.
 func registerA(inst uint32) int { return int(inst >> 18 & 0xff) }
 func registerB(inst uint32) int { return int(inst & 0x1ff) }
 
-// operand reads a register that the running instruction of a Lua function names.
+// operand returns the value of a register of the running instruction of a Lua function.
 func operand(L *lua.LState, register func(inst uint32) int) lua.LValue {
 	dbg, ok := L.GetStack(0)
 	if !ok {

@@ -9,10 +9,10 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// What the code of a chunk calls: the operations of the Lua machine that
-// gopher-lua does otherwise than Lua 5.1, or without a bound.
+// The intrinsics that the code of a chunk calls: operations of the Lua machine in which gopher-lua differs from Lua
+// 5.1, or lacks a bound.
 
-// intrinsicFuncs are the functions of compiler.Intrinsics.
+// intrinsicFuncs returns the functions of compiler.Intrinsics.
 func (st *State) intrinsicFuncs() map[string]func(lauxlib.Call) int {
 	return map[string]func(lauxlib.Call) int{
 		"(concat)": st.concatOp, "(index)": st.indexOp, "(setindex)": st.setIndexOp, "(setglobal)": setGlobalOp,
@@ -29,7 +29,7 @@ func (st *State) intrinsicFuncs() map[string]func(lauxlib.Call) int {
 	}
 }
 
-// forPrepOp makes numbers of the bounds of a numeric for.
+// forPrepOp converts the bounds of a numeric for to numbers.
 func forPrepOp(c lauxlib.Call) int {
 	for i, what := range []string{"initial value", "limit", "step"} {
 		f, ok := c.AsNumber(c.L.Get(i + 1))
@@ -41,9 +41,9 @@ func forPrepOp(c lauxlib.Call) int {
 	return 3
 }
 
-// closureOp pays for a function value. gopher-lua keeps the variables that functions
-// share in one list as long as they are on the stack. It walks through it for each new
-// one, and at each return: so while there are many, each instruction costs more.
+// closureOp charges for a function value. gopher-lua keeps the variables that functions share in one list while they
+// are on the stack. It walks the list for each new variable, and at each return: so while the list is long, each
+// instruction costs more.
 func closureOp(c lauxlib.Call) int {
 	fn := c.L.Get(1).(*lua.LFunction)
 	open := openUpvalues(c.L)
@@ -54,7 +54,7 @@ func closureOp(c lauxlib.Call) int {
 	return 1
 }
 
-// openUpvaluesFree is how many open upvalues the price of one step covers.
+// openUpvaluesFree is the number of open upvalues that the cost of one step covers.
 const openUpvaluesFree = 64
 
 var (
@@ -70,7 +70,7 @@ func openUpvalues(L *lua.LState) (n int) {
 	return n
 }
 
-// tableOp pays for a constructor's table, with a number of named fields.
+// tableOp charges for a constructor's table with a number of named fields.
 func tableOp(c lauxlib.Call) int {
 	t := c.L.Get(1).(*lua.LTable)
 	if named := count(c, 2); named > 0 {
@@ -81,13 +81,13 @@ func tableOp(c lauxlib.Call) int {
 	return c.Push(t)
 }
 
-// count reads a number that the lowered tree passes; nil is 0.
+// count returns a number that the lowered tree passes; nil is 0.
 func count(c lauxlib.Call, n int) int {
 	f, _ := c.L.Get(n).(lua.LNumber)
 	return int(f)
 }
 
-// itemOp sets positional fields of a constructor, from the given place on.
+// itemOp sets positional fields of a constructor, from the given index on.
 func (st *State) itemOp(c lauxlib.Call) int {
 	t := c.L.Get(1).(*lua.LTable)
 	place := count(c, 2)
@@ -97,8 +97,7 @@ func (st *State) itemOp(c lauxlib.Call) int {
 	return c.Push(t)
 }
 
-// fieldOp sets a field with a computed key, unless one of the positional fields
-// so far has its place.
+// fieldOp sets a field with a computed key, unless one of the positional fields so far has that key.
 func (st *State) fieldOp(c lauxlib.Call) int {
 	t := c.L.Get(1).(*lua.LTable)
 	key := c.L.Get(3)
@@ -110,7 +109,7 @@ func (st *State) fieldOp(c lauxlib.Call) int {
 	return c.Push(t)
 }
 
-// varargOp hands its arguments on and pays for their number.
+// varargOp returns its arguments and charges for their number.
 func varargOp(c lauxlib.Call) int {
 	n := c.L.GetTop()
 	c.Charge(n / 8)

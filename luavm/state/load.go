@@ -10,7 +10,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// loadSteps and loadBytes are what compiling a byte of source costs.
+// loadSteps and loadBytes are the cost of compiling a byte of source.
 const loadSteps, loadBytes = 16, 64
 
 func (st *State) loadString(c lauxlib.Call) int {
@@ -18,7 +18,7 @@ func (st *State) loadString(c lauxlib.Call) int {
 	return st.loadChunk(c, source, c.OptText(2, source))
 }
 
-// load compiles what a function returns piece by piece.
+// load compiles the pieces that a function returns.
 func (st *State) load(c lauxlib.Call) int {
 	fn := c.Function(1)
 	name := c.OptText(2, "=(load)")

@@ -9,7 +9,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// LockStrictly makes a table read-only, and the read of what it does not have an error.
+// LockStrictly makes a table read-only, and reading an absent key an error.
 func (st *State) LockStrictly(t *lua.LTable) *lua.LTable {
 	t.Metatable = st.strict
 	st.stricts = append(st.stricts, t)
@@ -27,7 +27,7 @@ func (st *State) locked(t *lua.LTable) bool {
 	return t.Metatable == st.lock || t.Metatable == st.strict && slices.Contains(st.stricts, t)
 }
 
-// unknownGlobal answers the read of what a strict table does not have.
+// unknownGlobal raises the error for reading an absent key of a strict table.
 func unknownGlobal(c lauxlib.Call) int {
 	name, ok := lauxlib.AsText(c.L.Get(2))
 	if !ok {

@@ -8,19 +8,19 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// gopher-lua keeps the numbers from 0 to 127 ready, and takes the 0 among them for the result -0 of an operator, too:
-// then 1/x, what x looks like as a text, and what a script makes of either, are others than in Lua. No rewriting of the
-// tree helps, short of a call for each operator. So the four instructions are run by arithmeticOp.
+// gopher-lua preallocates the numbers from 0 to 127, and uses its 0 for an operator's result -0, too: then 1/x and
+// the text of x, and all that follows from them, differ from Lua. Rewriting the tree would need a call for each
+// operator. So arithmeticOp replaces the four instructions.
 
-// instruction is a function of gopher-lua that runs one; frame is its *callFrame.
+// instruction is gopher-lua's type of a function that runs one instruction; frame is its *callFrame.
 type instruction = func(L *lua.LState, inst uint32, frame unsafe.Pointer) int
 
-// instructions is gopher-lua's table of them, by code.
+// instructions is gopher-lua's table of these functions, by code.
 //
 //go:linkname instructions github.com/yuin/gopher-lua.jumpTable
 var instructions [lua.OP_NOP + 1]instruction
 
-// plainArithmetic is gopher-lua's own function of the four.
+// plainArithmetic is gopher-lua's own function for the four instructions.
 var plainArithmetic instruction
 
 func init() {
@@ -32,7 +32,7 @@ func init() {
 
 var minusZero lua.LValue = lua.LNumber(math.Copysign(0, -1))
 
-// arithmeticOp does what gopher-lua does, and gives its result the sign if that is -0.
+// arithmeticOp does what gopher-lua does, and restores the sign of a result -0.
 func arithmeticOp(L *lua.LState, inst uint32, frame unsafe.Pointer) int {
 	x, ok1 := operandOf(L, int(inst&0x1ff)).(lua.LNumber)
 	y, ok2 := operandOf(L, int(inst>>9&0x1ff)).(lua.LNumber)
@@ -59,7 +59,7 @@ func isMinusZero(code int, x, y float64) bool {
 	return result == 0 && math.Signbit(result)
 }
 
-// constantMark marks an operand that is a constant, and no register.
+// constantMark marks an operand that is a constant, not a register.
 const constantMark = 1 << 8
 
 func operandOf(L *lua.LState, i int) lua.LValue {
@@ -70,7 +70,7 @@ func operandOf(L *lua.LState, i int) lua.LValue {
 	return (*fieldOf[*lua.LFunction](frame, offsets.fn)).Proto.Constants[i&^constantMark]
 }
 
-// registersOf are those of the running function, and what lies beyond them.
+// registersOf returns the registers of the running function, and all beyond them.
 func registersOf(L *lua.LState) []lua.LValue {
 	frame := *fieldOf[unsafe.Pointer](unsafe.Pointer(L), offsets.frame)
 	registry := *fieldOf[unsafe.Pointer](unsafe.Pointer(L), offsets.registry)
@@ -79,7 +79,7 @@ func registersOf(L *lua.LState) []lua.LValue {
 
 func fieldOf[T any](of unsafe.Pointer, offset uintptr) *T { return (*T)(unsafe.Add(of, offset)) }
 
-// offsets are the places of fields that gopher-lua does not show.
+// offsets are the offsets of unexported fields of gopher-lua.
 var offsets = func() (o struct{ registry, array, frame, fn, base uintptr }) {
 	find := func(t reflect.Type, name string, like reflect.Type) (uintptr, reflect.Type) {
 		f, ok := t.FieldByName(name)

@@ -11,7 +11,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// concatOp is "..", of all its operands at once.
+// concatOp evaluates "..", of all its operands at once.
 func (st *State) concatOp(c lauxlib.Call) int {
 	var room [8]string
 	n, size := c.L.GetTop(), 0
@@ -29,7 +29,7 @@ func (st *State) concatOp(c lauxlib.Call) int {
 	return 1
 }
 
-// concatSlowly joins from the right, two at a time, by metamethods where needed.
+// concatSlowly concatenates from the right, two at a time, by metamethods where needed.
 func (st *State) concatSlowly(c lauxlib.Call, n int) int {
 	right := c.L.Get(n)
 	for i := n - 1; i >= 1; i-- {
@@ -57,7 +57,7 @@ func (st *State) concatSlowly(c lauxlib.Call, n int) int {
 	return 1
 }
 
-// indexOp is t[k] for a key that may be a long string.
+// indexOp evaluates t[k] for a key that may be a long string.
 func (st *State) indexOp(c lauxlib.Call) int {
 	object, key := c.L.Get(1), c.L.Get(2)
 	if s, ok := key.(lua.LString); ok {
@@ -75,10 +75,10 @@ func (st *State) indexOp(c lauxlib.Call) int {
 	return 1
 }
 
-// metaLoopMax is Lua's MAXTAGLOOP: how many tables __newindex may lead through.
+// metaLoopMax is Lua's MAXTAGLOOP: the number of tables that __newindex may lead through.
 const metaLoopMax = 100
 
-// setIndexOp is t[k] = st.
+// setIndexOp executes t[k] = value.
 func (st *State) setIndexOp(c lauxlib.Call) int {
 	object, key, value := c.L.Get(1), c.L.Get(2), c.L.Get(3)
 	target := object
@@ -113,7 +113,7 @@ func (st *State) setIndexOp(c lauxlib.Call) int {
 	return 0
 }
 
-// readonlyTable is Redis's answer to a write to a library or a global.
+// readonlyTable is Redis's error for a write to a library or a global.
 const readonlyTable = "Attempt to modify a readonly table"
 
 func setGlobalOp(c lauxlib.Call) int {
@@ -123,7 +123,7 @@ func setGlobalOp(c lauxlib.Call) int {
 
 func (st *State) equalOp(c lauxlib.Call) int { return c.PushBool(st.equal(c, c.L.Get(1), c.L.Get(2))) }
 
-// equal is ==.
+// equal evaluates ==.
 func (st *State) equal(c lauxlib.Call, a, b lua.LValue) bool {
 	if rawEqual(c, a, b) {
 		return true
@@ -140,7 +140,7 @@ func (st *State) equal(c lauxlib.Call, a, b lua.LValue) bool {
 	return lua.LVAsBool(c.Call(handler, a, b))
 }
 
-// rawEqual compares without metamethods and pays for long strings.
+// rawEqual compares without metamethods and charges for long strings.
 func rawEqual(c lauxlib.Call, a, b lua.LValue) bool {
 	if x, ok := a.(lua.LString); ok {
 		y, ok := b.(lua.LString)
@@ -153,7 +153,7 @@ func rawEqual(c lauxlib.Call, a, b lua.LValue) bool {
 	return a == b
 }
 
-// less is a < b.
+// less evaluates a < b.
 func (st *State) less(c lauxlib.Call, a, b lua.LValue) bool {
 	if less, ok := plainLess(c, a, b); ok {
 		return less
@@ -165,7 +165,7 @@ func (st *State) less(c lauxlib.Call, a, b lua.LValue) bool {
 	return result
 }
 
-// lessEqual is a <= b; without __le, not (b < a).
+// lessEqual evaluates a <= b; without __le, as not (b < a).
 func (st *State) lessEqual(c lauxlib.Call, a, b lua.LValue) bool {
 	if x, ok := a.(lua.LNumber); ok {
 		if y, ok := b.(lua.LNumber); ok {
@@ -214,8 +214,7 @@ func (st *State) compareBy(c lauxlib.Call, event string, a, b lua.LValue) (resul
 
 // modulo is Lua 5.1's %: a - floor(a/b)*b.
 func modulo(a, b float64) float64 {
-	// The conversion keeps the compiler from fusing the operations, which some
-	// processors do and some do not.
+	// The conversion keeps the compiler from fusing the operations, which it does for some processors only.
 	return libc.NaNLikeX86(a-float64(math.Floor(a/b)*b), a, b)
 }
 
@@ -247,7 +246,7 @@ func (st *State) arithmetic(c lauxlib.Call, event string, op func(a, b float64) 
 	return 1
 }
 
-// tableMeta is a table's metamethod: strings have none of their own in Lua.
+// tableMeta returns a table's metamethod: strings have none of their own in Lua.
 func (st *State) tableMeta(value lua.LValue, event string) lua.LValue {
 	if t, ok := value.(*lua.LTable); ok {
 		if mt, ok := t.Metatable.(*lua.LTable); ok {
@@ -257,7 +256,7 @@ func (st *State) tableMeta(value lua.LValue, event string) lua.LValue {
 	return lua.LNil
 }
 
-// lenOp is #.
+// lenOp evaluates #.
 func (st *State) lenOp(c lauxlib.Call) int {
 	switch x := c.L.Get(1).(type) {
 	case lua.LString:
@@ -270,8 +269,8 @@ func (st *State) lenOp(c lauxlib.Call) int {
 	return 0
 }
 
-// stringArithmetic gives strings the operators that gopher-lua's machine leaves
-// to metamethods: Lua reads "010" as ten where gopher-lua reads eight.
+// stringArithmetic gives strings the operators that gopher-lua's machine leaves to metamethods: Lua reads "010" as
+// ten, gopher-lua as eight.
 func (st *State) stringArithmetic(mt *lua.LTable) {
 	ops := []struct {
 		event string
@@ -298,7 +297,7 @@ func (st *State) negateString(c lauxlib.Call) int {
 	return c.PushNumber(-f)
 }
 
-// operandDesc names operand i (from 0) of the running intrinsic or metamethod.
+// operandDesc returns the name of operand i (from 0) of the running intrinsic or metamethod.
 func operandDesc(c lauxlib.Call, i int) compiler.Desc {
 	p, _ := c.Budget.PlaceAt(c.L, 1)
 	if i < len(p.Site.Operands) {

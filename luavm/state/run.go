@@ -7,8 +7,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Execute has act run Lua, and returns the error that ends it: a *lua.ApiError, already translated. It
-// panics with what Crash was given.
+// Execute runs act, and returns the error that ends it: a *lua.ApiError, already translated. It panics with the text
+// given to Crash.
 func (st *State) Execute(act func(*lua.LState)) error {
 	st.act = act
 	st.L.SetTop(0)
@@ -22,19 +22,19 @@ func (st *State) Execute(act func(*lua.LState)) error {
 // Crashed reports whether a command has panicked.
 func (st *State) Crashed() bool { return st.broken != "" }
 
-// Crash lets a panic of a command go on through all of Lua, out of Execute.
+// Crash propagates a panic of a command through all of Lua, out of Execute.
 func (st *State) Crash(text string) {
 	st.broken = text
 	panic(text)
 }
 
-// internalError answers for an error in this package or in gopher-lua. It ends
-// the script as a limit does, with one text on all nodes.
+// internalError reports an error in this package or in gopher-lua. It ends the script as a limit does, with one text
+// on all nodes.
 const internalError = "ERR Script stopped: internal error"
 
-// checkPanic notes an error that is no Lua error but a panic of Go code. A panic in a
-// command goes on, through all of Lua: it may have left half of a change behind, and a
-// node that goes on with that differs from the others.
+// checkPanic detects an error that is a panic of Go code, not a Lua error. A panic in a command propagates through
+// all of Lua: it may have left half of a change behind, and a node that continued with that would differ from the
+// others.
 func (st *State) checkPanic(err error) {
 	if st.broken != "" {
 		panic(st.broken)
@@ -44,8 +44,8 @@ func (st *State) checkPanic(err error) {
 	}
 }
 
-// Instantiate makes a function of a chunk: it runs the outer function, which gives the chunk itself with
-// the intrinsics in its reach. It costs the budget nothing.
+// Instantiate makes a function of a chunk: it runs the outer function, which returns the chunk itself with access to
+// the intrinsics. It costs the budget nothing.
 func (st *State) Instantiate(c *compiler.Chunk) *lua.LFunction {
 	st.b.Chunks[c.Key] = c
 	restore := st.b.Suspend()
@@ -60,8 +60,8 @@ func (st *State) Instantiate(c *compiler.Chunk) *lua.LFunction {
 	return fn
 }
 
-// protect calls the function below nargs arguments on the stack. When it fails,
-// the stack is cut to below it, and the error is returned. A limit goes on.
+// protect calls the function below nargs arguments on the stack. If the call fails, protect cuts the stack to below
+// the function and returns the error. A limit propagates.
 func (st *State) protect(c lauxlib.Call, nargs int) *lua.ApiError {
 	err := c.Protect(st.enter, nargs)
 	st.checkPanic(err)
@@ -73,5 +73,5 @@ func (st *State) protect(c lauxlib.Call, nargs int) *lua.ApiError {
 	return err.(*lua.ApiError)
 }
 
-// failureSteps is the price of a caught error: Go's panic and recover.
+// failureSteps is the cost of a caught error: Go's panic and recover.
 const failureSteps = 32

@@ -18,8 +18,8 @@ func (st *State) sort(c lauxlib.Call) int {
 	return 0
 }
 
-// sorter is Lua's own quicksort, step by step: what it makes of an order that is
-// none, and the order of the calls of the comparison, show.
+// sorter is Lua's own quicksort, step by step: scripts see its results for an inconsistent comparison, and the order
+// of the comparison's calls.
 type sorter struct {
 	st     *State
 	c      lauxlib.Call
@@ -80,7 +80,7 @@ func (s *sorter) sort(l, u int) {
 	}
 }
 
-// partition moves what is less than the pivot to the left and returns its place.
+// partition moves elements less than the pivot to the left and returns the pivot's index.
 func (s *sorter) partition(l, u int, pivot lua.LValue) int {
 	i, j := l, u-1
 	for {

@@ -7,8 +7,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Fixed sizes of the Lua state. They are part of what a script computes, so they
-// are the same everywhere and no setting.
+// Fixed sizes of the Lua state. They influence the results of scripts, so they are constants, not settings.
 const (
 	callsMax          = 16000   // functions on the stack, each 96 bytes
 	registersStart    = 4 << 10 // values of all functions on the stack, each 16 bytes
@@ -18,20 +17,20 @@ const (
 
 func init() { lua.MaxTableGetLoop = metaLoopMax }
 
-// State is a Lua state in which Lua code runs within a budget. It is not safe for concurrent use. What a
-// script can see in it is read-only, so one run finds no trace of the one before.
+// State is a Lua state in which Lua code runs within a budget. It is not safe for concurrent use. All that a script
+// can see in it is read-only, so one run finds no trace of the one before.
 type State struct {
 	L       *lua.LState
 	Globals *lua.LTable
-	Origin  string // where the last error was raised
+	Origin  string // position at which the last error was raised
 	b       *lauxlib.Budget
 
-	lock       *lua.LTable    // metatable of what scripts cannot change
-	strict     *lua.LTable    // the same of tables where what is absent is an error
-	stricts    []*lua.LTable  // those tables
+	lock       *lua.LTable    // metatable of tables that scripts cannot change
+	strict     *lua.LTable    // the same for tables where reading an absent key is an error
+	stricts    []*lua.LTable  // the tables with it
 	strings    *lua.LTable    // metatable of strings
-	body       *lua.LFunction // does what Execute is asked to
-	enter      *lua.LFunction // calls what protect is asked to
+	body       *lua.LFunction // runs act for Execute
+	enter      *lua.LFunction // calls functions for protect
 	intrinsics []*lua.LFunction
 	ipairsStep *lua.LFunction
 
@@ -40,13 +39,13 @@ type State struct {
 	names   map[lua.LValue]int // numbers that tostring gave to tables and functions
 	chains  chains
 	sparse  map[*lua.LTable]struct{}
-	deleted map[*lua.LTable]int // how many keys a table has lost
+	deleted map[*lua.LTable]int // number of keys that a table has lost
 	walks   [walksMax]walk
-	loaded  int    // chunks that loadstring compiled
+	loaded  int    // number of chunks compiled by loadstring
 	broken  string // the panic of a command
 }
 
-// New makes a state with the functions of Lua itself that need no library of their own.
+// New returns a state without library functions; see BaseFuncs and TableFuncs.
 func New(b *lauxlib.Budget) *State {
 	st := &State{
 		L: lua.NewState(lua.Options{
@@ -69,7 +68,7 @@ func New(b *lauxlib.Budget) *State {
 	return st
 }
 
-// UseStrings makes a library the methods of strings.
+// UseStrings makes the functions of a library the methods of strings.
 func (st *State) UseStrings(library *lua.LTable) {
 	st.strings = st.Lock(st.L.CreateTable(0, 8))
 	st.strings.RawSetString("__index", library)
@@ -95,7 +94,7 @@ func (st *State) openIntrinsics() {
 	})
 }
 
-// Begin resets what belongs to one run.
+// Begin resets the state of the previous run.
 func (st *State) Begin() {
 	st.broken = ""
 	for ; st.loaded > 0; st.loaded-- {

@@ -6,7 +6,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// checkKey raises the machine's error for a key no table can hold.
+// checkKey raises the machine's error for a key that no table can hold.
 func checkKey(c lauxlib.Call, key lua.LValue) {
 	if key == lua.LNil {
 		c.Fail("table index is nil")
@@ -16,8 +16,8 @@ func checkKey(c lauxlib.Call, key lua.LValue) {
 	}
 }
 
-// RawSet stores into a table and pays for its growth. It keeps the last slot of
-// the array filled, so that # need not look for it.
+// RawSet stores into a table and charges for its growth. It keeps the last slot of the array filled, so that # need
+// not search for it.
 func (st *State) RawSet(c lauxlib.Call, t *lua.LTable, key, value lua.LValue) {
 	checkKey(c, key)
 	index, isIndex := lauxlib.ArrayIndex(key)
@@ -51,8 +51,8 @@ func (st *State) RawSet(c lauxlib.Call, t *lua.LTable, key, value lua.LValue) {
 	}
 }
 
-// firstEntryBytes is the price of the maps that gopher-lua makes, for 32 keys, when a
-// table gets its first.
+// firstEntryBytes is the cost of the maps that gopher-lua makes, for 32 keys, at a table's first key outside the
+// array.
 const firstEntryBytes = 2048
 
 func (st *State) rawDelete(t *lua.LTable, key lua.LValue, index int) {
@@ -68,7 +68,7 @@ func (st *State) rawDelete(t *lua.LTable, key lua.LValue, index int) {
 	lauxlib.Trim(t)
 }
 
-// length is #t: a border, the one Lua 5.1 would find where that is known.
+// length returns #t: a border, the one that Lua 5.1 would find if that is known.
 func (st *State) length(c lauxlib.Call, t *lua.LTable) int {
 	n := t.Len()
 	if _, gaps := st.sparse[t]; !gaps && n < lua.MaxArrayIndex-1 {
@@ -99,7 +99,7 @@ func (st *State) set(c lauxlib.Call, t *lua.LTable, i int, value lua.LValue) {
 	st.RawSet(c, t, lua.LNumber(i), value)
 }
 
-// optLast reads argument n, an index of a table; the last one where it is nil or missing.
+// optLast returns argument n, an index of a table; the last index if it is nil or missing.
 func (st *State) optLast(c lauxlib.Call, n int, t *lua.LTable) int {
 	if c.L.Get(n) == lua.LNil {
 		return st.length(c, t)
@@ -107,7 +107,7 @@ func (st *State) optLast(c lauxlib.Call, n int, t *lua.LTable) int {
 	return c.Small(n)
 }
 
-// writable refuses a table that scripts may not change.
+// writable raises an error for a table that scripts may not change.
 func (st *State) writable(c lauxlib.Call, t *lua.LTable) {
 	if st.locked(t) {
 		c.FailBare(readonlyTable)

@@ -8,7 +8,7 @@ import (
 
 // The table library (ltablib.c).
 
-// TableFuncs are those of the table library.
+// TableFuncs returns the functions of the table library.
 func (st *State) TableFuncs() []lauxlib.Func {
 	return []lauxlib.Func{
 		{"concat", st.concat}, {"foreach", st.foreach}, {"foreachi", st.foreachi}, {"getn", st.getn},
@@ -89,8 +89,7 @@ func (st *State) shiftUp(c lauxlib.Call, t *lua.LTable, pos, end int) {
 	}
 }
 
-// chargeShift pays for moving elements by one place. What lies beyond the array is in
-// a Go map.
+// chargeShift charges for moving elements by one place. Elements beyond the array are in a Go map.
 func chargeShift(c lauxlib.Call, pos, end int) {
 	if pos < end {
 		c.Charge((end - pos) / 2)

@@ -8,15 +8,14 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// A walk is a traversal by next. As long as each call goes on where the one
-// before stopped, all of them together pass each slot once; a call from
-// elsewhere has to pay for the empty slots it may pass.
+// A walk is a traversal by next. While each call continues where the one before stopped, all of them together pass
+// each slot once; a call from elsewhere has to pay for the empty slots that it may pass.
 type walk struct {
 	table *lua.LTable
 	last  lua.LValue
 }
 
-// walksMax is how many traversals may go on within each other at no cost.
+// walksMax is the number of nested traversals that cost nothing extra.
 const walksMax = 8
 
 // NextKey is lua_next.
@@ -49,7 +48,7 @@ func (st *State) NextKey(c lauxlib.Call, t *lua.LTable, key lua.LValue) (lua.LVa
 	return k, value
 }
 
-// walkOf finds the walk that key continues, or the one to give up for a new one.
+// walkOf returns the walk that key continues, or one to replace by a new one.
 func (st *State) walkOf(t *lua.LTable, key lua.LValue) *walk {
 	for i := range st.walks {
 		if w := &st.walks[i]; w.table == t && (w.last == key || key == lua.LNil) {
