@@ -119,7 +119,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// All who watch the same share a question, and nobody is asked while nobody watches.
+// All watchers of a page share a question, and without watchers there are no questions.
 func TestWatchersShareQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := aNode(t, "order:42")
@@ -183,7 +183,7 @@ func TestSlowNodeIsAskedLess(t *testing.T) {
 	})
 }
 
-// There are so many watchers; one who takes nothing is ended, and so are all when the console stops.
+// The number of watchers is bounded; one that does not read is ended, and so are all when the console stops.
 func TestWatchersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := aNode(t, "order:42")
@@ -230,7 +230,7 @@ func TestWatchersEnd(t *testing.T) {
 	})
 }
 
-// Who may not ask any more is not told any more.
+// A watcher whose password is no longer right gets no more updates.
 func TestWatcherLosesPassword(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := aNode(t, "order:42")
@@ -250,7 +250,7 @@ func TestWatcherLosesPassword(t *testing.T) {
 	})
 }
 
-// A defect of what asks for watchers ends neither the process nor the watch.
+// A panic while asking ends neither the process nor the watch.
 func TestWatchSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log := aConsole(aNode(t, "order:42"))

@@ -7,7 +7,7 @@
 // work; in bytes of memory; in recursion; in the size and nesting of its source. pcall cannot catch a limit, and the
 // reply names it.
 //
-// The rooms below it, each of which calls those under it only:
+// The packages, each of which imports only those listed after it:
 //
 //	luavm      Redis: programs, replies, the table redis, libraries of functions
 //	state      a Lua state: operators, tables, basic functions, errors

@@ -14,7 +14,7 @@ func (v *VM) called(source, name string, argv ...string) string {
 	return render(reply)
 }
 
-// Load tells what a library registers, and that it leaves nothing behind.
+// Load reports the functions that a library registers, and leaves no trace in the VM.
 func TestLoad(t *testing.T) {
 	v := New()
 	source := script(`local function f() end redis.register_function('one', f)

@@ -27,9 +27,8 @@ func TestPairsWithDeletion(t *testing.T) {
 	}
 }
 
-// walkScript writes a script that fills a table, takes keys out again, walks
-// through it while it deletes or changes some, and compares with a list of its
-// own of what it must see.
+// walkScript writes a script that fills a table, removes keys, walks through it while it deletes or changes some, and
+// compares the walk with a list of its own.
 func walkScript(random *rand.Rand) string {
 	var b strings.Builder
 	key := func() string {

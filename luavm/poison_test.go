@@ -133,8 +133,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// A panic in a command is nothing that a script may survive: it reaches whoever runs
-// the script, and the VM is good for others.
+// A script cannot survive a panic in a command: the panic reaches the caller of the script, and the VM serves other
+// scripts.
 func TestPanicInCommand(t *testing.T) {
 	v := New()
 	for _, source := range []string{

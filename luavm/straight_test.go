@@ -10,7 +10,7 @@ import (
 	"lockd/resp"
 )
 
-// lockScripts are what libraries take, renew and free locks with.
+// lockScripts are scripts by which client libraries take, renew and free locks.
 var lockScripts = map[string]string{
 	"release":       unlockScript,
 	"release, else": `if redis.call('GET',KEYS[1])==ARGV[1]then return redis.call('DEL',KEYS[1])end return 0`,
@@ -316,7 +316,7 @@ func straightCase(t *testing.T, v *VM, source string, choices []byte) (through b
 	return through
 }
 
-// Many random scripts: and most of what the fuzz target writes is straight, so that it tries what it should.
+// Most of the scripts that the fuzz target generates are straight, so that it tests what it should.
 func TestRandomScriptsGoStraight(t *testing.T) {
 	const scripts = 500
 	random := rand.New(rand.NewPCG(3, 4))

@@ -18,7 +18,7 @@ func read(t *testing.T, log io.Writer, sources ...Source) (status int, text stri
 	return w.Code, w.Body.String()
 }
 
-// Each kind is shown in Prometheus's form, with its help and its labels, and is asked for anew each time.
+// Each kind is exported in Prometheus's form, with its help and its labels, and collected again at each scrape.
 func TestKinds(t *testing.T) {
 	n := 0
 	counts := make([]int64, 30)

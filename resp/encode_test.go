@@ -61,7 +61,7 @@ func TestAppendTo(t *testing.T) {
 	}
 }
 
-// A reply says what it is: errors and both nulls are told apart from the rest.
+// IsErr and IsNil distinguish errors and both nulls from other replies.
 func TestReplyQuestions(t *testing.T) {
 	for _, c := range []struct {
 		reply      Reply

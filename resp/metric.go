@@ -6,12 +6,12 @@ type MetricKind uint8
 // The kinds of a Metric.
 const (
 	Gauge     MetricKind = iota // rises and falls
-	Counter                     // only rises, until the process starts again
+	Counter                     // only rises, except that it may restart at 0
 	Histogram                   // a distribution of durations
 	Summary                     // a sum of durations and their number
 )
 
-// Metric is one time series family of a node, for monitoring. A label takes few values, and no client can add one.
+// Metric is one metric family of a node, for monitoring. A label takes few values, and no client can add one.
 type Metric struct {
 	Name   string // Prometheus's name, with the unit
 	Help   string // one sentence

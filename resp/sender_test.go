@@ -32,7 +32,7 @@ func TestSenderIsAClient(t *testing.T) {
 	}
 }
 
-// A client is the same under another name, and nobody is the same as nobody.
+// A client is the same under another name; nil is not the same as nil.
 func TestSameClient(t *testing.T) {
 	one := Client{ID: 1, Name: "web", Addr: "a:1", Node: "n1"}
 	for want, others := range map[bool][]Client{
@@ -51,7 +51,7 @@ func TestSameClient(t *testing.T) {
 	}
 }
 
-// Whoever passes a request on, or runs it, makes nothing of its sender.
+// Passing a request on, or running it, does not allocate for its sender.
 func TestSenderCostsNoAllocation(t *testing.T) {
 	cost := func(by Sender) float64 {
 		var data []byte

@@ -210,7 +210,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// HELP says what the rows of a container say.
+// HELP shows the syntax and summary of the rows of a container.
 func TestWithHelp(t *testing.T) {
 	text := func(r Reply) string {
 		var b strings.Builder

@@ -20,7 +20,7 @@ import (
 // A machine that stands still for a while is no node that does not answer.
 func init() { connectMax, answerMax = time.Hour, time.Hour }
 
-// What is read is what was written, in either protocol.
+// The reader reads back replies as they were written, in either protocol.
 func TestReader(t *testing.T) {
 	replies := []resp.Reply{
 		resp.OK(), resp.Err("ERR no"), resp.Int(-5), resp.Bulk("a\r\nb\x00"), resp.Bulk(""), resp.Nil(), resp.Array(resp.Int(1), resp.Array()),
@@ -114,7 +114,7 @@ func (n *node) answer(words []string) (answer string) {
 	return answer
 }
 
-// commands are those that the node has got, without greetings.
+// commands lists the commands that the node has received, without greetings.
 func (n *node) commands() (list []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -126,7 +126,7 @@ func (n *node) commands() (list []string) {
 	return list
 }
 
-// nobody is an address at which nobody listens, nor will.
+// nobody returns an address on which no server listens.
 func nobody(t *testing.T) string {
 	t.Helper()
 	addrs, err := freeport.Addrs("127.0.0.1", 1)
@@ -222,7 +222,7 @@ func TestAskTheSameAgain(t *testing.T) {
 	}
 }
 
-// A greeting has what it takes, and one that is refused is an answer.
+// A greeting sends all that the configuration demands, and a refused greeting is an answer.
 func TestGreeting(t *testing.T) {
 	n := startNode(t, "+OK\r\n", "+PONG\r\n")
 	c := &Cluster{Addrs: []string{n.addr}, Password: "secret", Name: "lockd-test", DB: 3}
@@ -250,7 +250,7 @@ func TestGreeting(t *testing.T) {
 	}
 }
 
-// Who waits for an answer waits no longer than he wants to.
+// Ask ends with its context.
 func TestAskEnds(t *testing.T) {
 	n := startNode(t)
 	n.hello = "+" // the rest never comes
@@ -268,7 +268,7 @@ func TestAskEnds(t *testing.T) {
 	}
 }
 
-// A deadlock is told to whoever has closed it; another try would close it again.
+// A deadlock is reported to the client that closed the cycle; another try would close it again.
 func TestAnswersThatPass(t *testing.T) {
 	for answer, want := range map[string]bool{
 		"DEADLOCK a holds x and waits for x": false, "WRONGTYPE": false, "LOADING no leader": true, "MOVED 5 10.0.0.1:6379": true, "UNKNOWN": true,

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// No port is given twice, and each lies in a block that nobody else can hold.
+// No port is given twice, and each lies in a block that no other process can hold.
 func TestPorts(t *testing.T) {
 	seen := map[int]bool{}
 	const n = blockSize * 3 / 5 // two times so many are of two blocks

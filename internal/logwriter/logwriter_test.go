@@ -99,7 +99,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// A reader that hangs holds nobody up. What there is no room for is counted, and the log says so where it is missing.
+// A hanging reader does not block writers. Lines without room are counted, and the log says so in their place.
 func TestReaderHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *Writer, s *sink) {
 		s.set(func() { s.hang = make(chan struct{}) })

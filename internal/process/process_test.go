@@ -33,7 +33,7 @@ func start(t *testing.T, c Command) *Process {
 	return p
 }
 
-// says is what waits for a line of a process.
+// says returns a condition for Await: the process has printed a line.
 func says(p *Process, line string) func(context.Context) error {
 	return func(context.Context) error {
 		if !slices.Contains(p.LastLines(100), line) {

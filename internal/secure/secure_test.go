@@ -21,7 +21,7 @@ import (
 
 const month = 30 * 24 * time.Hour
 
-// logText is what was logged. Any goroutine may use it.
+// logText collects the log. It is safe for concurrent use.
 type logText struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -52,7 +52,7 @@ func open(t *testing.T, p securetest.Paths, log *slog.Logger) *Source {
 	return s
 }
 
-// Who comes in follows from what is asked of clients and from what they have.
+// Access depends on the certificates that the server demands and on those of the client.
 func TestAuth(t *testing.T) {
 	ours, theirs := securetest.NewCA(t, "ours"), securetest.NewCA(t, "theirs")
 	server := ours.Write(t, t.TempDir(), month, "127.0.0.1")
@@ -171,7 +171,7 @@ func isClosed(conn net.Conn) bool {
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// Idle handshakes, however many, keep out nobody and end after their time.
+// Idle handshakes, however many, do not keep other clients out, and end after their time.
 func TestIdleHandshakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca := securetest.NewCA(t, "ca")
@@ -219,7 +219,7 @@ func TestIdleHandshakes(t *testing.T) {
 	})
 }
 
-// Clients whom nobody takes are bounded, too, and do not stay when the listener ends.
+// Clients that Accept has not returned yet are bounded, too, and do not stay when the listener ends.
 func TestHandshakesNobodyTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca := securetest.NewCA(t, "ca")

@@ -176,7 +176,7 @@ func TestCJSONSettingsEnd(t *testing.T) {
 	}
 }
 
-// fuzzLimits keep one fuzz run short; what is checked is that they hold.
+// fuzzLimits keep one fuzz run short; the fuzz target checks that they hold.
 var fuzzLimits = resp.ScriptLimits{Steps: 1e5, MemBytes: 1 << 20}
 
 // callLib runs a library function on arguments and returns its results, or the

@@ -163,7 +163,7 @@ func TestFaultClock(t *testing.T) {
 	}
 }
 
-// Each line has one answer, and says what it did or why not.
+// Each command gets one answer line: its result, or the reason why it failed.
 func TestFaultControl(t *testing.T) {
 	defer reset()
 	addr := freeAddr(t)
@@ -250,7 +250,7 @@ func dial(t *testing.T, addr string) func(line string) string {
 	}
 }
 
-// freeAddr is an address that nobody else takes before the server does.
+// freeAddr returns an address that no other program takes before the server does.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	addrs, err := freeport.Addrs("127.0.0.1", 1)

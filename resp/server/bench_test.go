@@ -67,7 +67,7 @@ func BenchmarkSessionWithoutSocket(b *testing.B) {
 	}
 }
 
-// loopConn sends the same message so many times.
+// loopConn sends the same message left times.
 type loopConn struct {
 	scriptConn
 	msg  []byte
@@ -112,7 +112,8 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// BenchmarkApplyMessages is what the goroutine that applies pays for messages, of which most are nobody's.
+// BenchmarkApplyMessages measures the cost of messages, most of them without subscribers, for the goroutine that
+// applies.
 func BenchmarkApplyMessages(b *testing.B) {
 	const messages = 1000
 	for _, patterns := range []int{0, 100} {

@@ -110,7 +110,7 @@ func TestUnblockComesTooLate(t *testing.T) {
 	}
 }
 
-// Who waits is seen in CLIENT LIST and INFO.
+// CLIENT LIST and INFO show blocked clients.
 func TestBlockedClientsAreCounted(t *testing.T) {
 	srv, fake, addr := startServer(t, nil)
 	c, other := dial(t, addr), dial(t, addr)
@@ -230,7 +230,7 @@ func TestKilledClientIsNotListed(t *testing.T) {
 	other.want(":0\r\n")
 }
 
-// A server that stops tells who waits that nothing was done.
+// A server that stops tells blocked clients that nothing was done.
 func TestShutdownUnblocks(t *testing.T) {
 	srv, fake, addr := startServer(t, nil)
 	c := dial(t, addr)
@@ -243,8 +243,8 @@ func TestShutdownUnblocks(t *testing.T) {
 	c.wantClosed()
 }
 
-// A client that waits in a blocking command hears of other changes at once, and of what
-// its own command did behind the reply; the reply comes once.
+// A blocked client gets pushes about other changes at once, and about those of its own command after the reply; the
+// reply comes once.
 func TestServedBeforePushes(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
 	c := dialTracker(t, addr, "")
@@ -275,7 +275,7 @@ func TestServedBeforePushes(t *testing.T) {
 	c.want("+PONG\r\n")
 }
 
-// Who stops waiting just before it is served is answered once.
+// A client that stops waiting just before it is served gets one answer.
 func TestServedTooLate(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
 	c := dialTracker(t, addr, "")

@@ -11,8 +11,8 @@ import (
 	"lockd/resp/server/access"
 )
 
-// An address that gives wrong passwords is not listened to for a while, whatever it says; others are. The log
-// says who it is, and not what he has tried.
+// Logins of an address with too many wrong passwords are refused for a while; other addresses are not affected. The
+// log names the address and user, and not the passwords.
 func TestWrongPasswords(t *testing.T) {
 	var log safeText
 	var passed atomic.Int64

@@ -18,7 +18,7 @@ func (c *client) shown() string {
 	return strings.TrimSuffix(words, "\r\n")
 }
 
-// Names and passwords are shown to nobody; what a script is, is; long arguments are cut.
+// MONITOR hides names and passwords, shows scripts, and cuts long arguments.
 func TestMonitorHidesSecrets(t *testing.T) {
 	_, _, addr := startServer(t, func(c *Config) { c.Password = "secret" })
 	m, c := dial(t, addr), dial(t, addr)
@@ -38,8 +38,7 @@ func TestMonitorHidesSecrets(t *testing.T) {
 	}
 }
 
-// The lines stand between replies of the one who monitors, in RESP3 too, and behind
-// the reply of its own command.
+// The lines go between replies to the monitoring client, in RESP3 too, and after the reply to its own command.
 func TestMonitorBetweenReplies(t *testing.T) {
 	srv, _, addr := startServer(t, nil)
 	m, c := dialTracker(t, addr, ""), dial(t, addr)

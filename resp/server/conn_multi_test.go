@@ -22,8 +22,7 @@ func TestKeptArgumentsAreCopies(t *testing.T) {
 	}
 }
 
-// A transaction that certainly was not done, or whose outcome nobody knows,
-// answers that as a whole.
+// If a transaction was certainly not done, or its outcome is unknown, EXEC answers one error.
 func TestExecOutcomes(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
 	c := dial(t, addr)

@@ -78,8 +78,7 @@ func TestPauseAll(t *testing.T) {
 	other.want("+PONG\r\n")
 }
 
-// A second pause makes the present one stricter or longer, never milder; what comes
-// after its end begins anew.
+// A second pause makes the present one stricter or longer, never milder; after its end a new one begins.
 func TestPauseIsNeverMilder(t *testing.T) {
 	var p pause
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }

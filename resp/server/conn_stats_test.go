@@ -9,7 +9,8 @@ import (
 	"lockd/resp"
 )
 
-// SLOWLOG has what was executed for long, by itself, in a run, and in a transaction; how long it waited stands beside.
+// SLOWLOG records commands with a long execution, alone, in a run, or in a transaction; the waiting time is recorded
+// separately.
 func TestSlowlogIsExecution(t *testing.T) {
 	var now atomic.Int64
 	srv, fake, addr := startServer(t, func(cfg *Config) {

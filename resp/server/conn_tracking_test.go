@@ -60,9 +60,8 @@ func (f *fakeBackend) overtake(keys ...string) {
 
 const readsK = `EVAL "redis.call('get',KEYS[1])" 1 k`
 
-// Who reads a key that has changed since, and is told before the answer comes, would
-// cache for ever what is out of date. So it is told behind the answer; after that, of
-// no further change.
+// If a key changes after it was read, and the invalidation came before the answer, the client would cache the old
+// value for ever. So the invalidation follows the answer; after that, further changes send none.
 func TestChangeOvertakesTheAnswer(t *testing.T) {
 	for _, c := range []struct{ options, command, want string }{
 		{"", "GET k", "_\r\n" + toldOf("k")},
@@ -122,8 +121,8 @@ func (f *fakeBackend) lag() (apply func()) {
 	return func() { f.hub.Publish([]resp.Message{<-late}) }
 }
 
-// On a node that applies an entry later than the leader who answered: a change that
-// the client has seen already is not told, and does not use up what is remembered.
+// On a node that applies an entry later than the leader that answered, a change that the client has seen already
+// sends no invalidation, and does not use up the remembered read.
 func TestChangeComesAfterTheAnswer(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
 	apply := fake.lag()
@@ -208,8 +207,8 @@ func TestNoLoopInParts(t *testing.T) {
 	}
 }
 
-// Who tracks publishes as anybody: the receivers are counted before the hub is locked,
-// which would wait for itself for ever, and every client of the node with it.
+// A tracking client publishes like any other: receivers are counted before the hub is locked, otherwise the lock
+// would wait for itself for ever, and with it every client of the node.
 func TestTrackerPublishes(t *testing.T) {
 	const message = ">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nb\r\n"
 	for _, c := range []struct{ command, want string }{
@@ -231,7 +230,7 @@ func TestTrackerPublishes(t *testing.T) {
 	}
 }
 
-// A lease that ends is nobody's own change.
+// NOLOOP does not suppress expiry: it is not a change of the client.
 func TestNoLoopHearsOfExpiry(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
 	c := dialTracker(t, addr, "NOLOOP")
@@ -249,8 +248,8 @@ func TestNoLoopHearsOfExpiry(t *testing.T) {
 	c.want("+OK\r\n" + toldOf("k"))
 }
 
-// Where the leader does not say what was read, or the request was not done, the client
-// is told to forget all: it may count on being told of what it asked to read.
+// If the leader does not report the reads, or the request was not done, the client is told that any key may have
+// changed: it may rely on invalidations of the keys that it asked to read.
 func TestLeaderThatDoesNotKnowTracked(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
 	fake.untraced = true
@@ -360,9 +359,8 @@ func TestTrackingTableLimit(t *testing.T) {
 	}
 }
 
-// The leader answers before a follower has heard of it: CONFIG SET waits until the
-// setting holds here, and CLIENT TRACKING for what the client has seen answered, so
-// that it is not told in its new mode of what it knows.
+// A leader may answer before a follower has applied the entry: CONFIG SET waits until the setting applies here, and
+// CLIENT TRACKING until this node has applied all that the client has seen, so that the new mode does not repeat it.
 func TestWaitForThisNode(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
 	c := dialTracker(t, addr, "")
@@ -414,7 +412,7 @@ func TestTrackingTableShrinks(t *testing.T) {
 	c.want("+PONG\r\n")
 }
 
-// Who has the answer to QUIT tracks and subscribes no more, though its connection lingers.
+// After the answer to QUIT a client neither tracks nor subscribes, though its connection lingers.
 func TestQuitEndsTrackingAtOnce(t *testing.T) {
 	srv, _, addr := startServer(t, nil)
 	for range 20 {
@@ -527,8 +525,8 @@ type cachingClient struct {
 	expect []func(reply string) // what the next replies are
 }
 
-// Whatever the order in which answers and changes reach a node, near the leader or
-// far from it: when all is still, what clients have cached is what is there.
+// In whatever order answers and changes reach a node, near the leader or far from it: in the end the caches of
+// clients equal the data.
 func TestCachesBecomeTrue(t *testing.T) {
 	rounds := 60
 	if testing.Short() {
@@ -701,9 +699,9 @@ func TestPrefixesAreCounted(t *testing.T) {
 	counted(0)
 }
 
-// A request that reads more keys than are remembered of one is followed by the word that any key may have changed: its
-// client may have cached what nobody would tell it of. One that reads as many is remembered, and so is one of which
-// nothing is to be.
+// A request that reads more keys than can be remembered is followed by a flush: its client may have cached keys
+// without later invalidations. A request that reads as many as the limit is remembered, and so is one whose reads
+// need not be.
 func TestRequestThatReadsTooMuch(t *testing.T) {
 	mget := func(from, n int) string {
 		var text strings.Builder

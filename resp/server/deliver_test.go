@@ -86,7 +86,7 @@ func TestRepliesBehindMessages(t *testing.T) {
 	}
 }
 
-// Who subscribes is not sent what was published before, though others are only about to get it.
+// A new subscriber does not get earlier messages, even while others are still to get them.
 func TestNothingFromBeforeTheSubscription(t *testing.T) {
 	srv, _, addr := startServer(t, nil)
 	first, second := dial(t, addr), dial(t, addr)
@@ -105,7 +105,7 @@ func TestNothingFromBeforeTheSubscription(t *testing.T) {
 	second.want(one("behind"))
 }
 
-// The queue is bounded: beyond that all who may have missed a message are dropped, and nobody who came later.
+// The queue is bounded: beyond it all sessions that may have missed a message are dropped, and no later subscriber.
 func TestTooManyMessagesWait(t *testing.T) {
 	for name, flood := range map[string]func(h *Hub){
 		"messages": func(h *Hub) {

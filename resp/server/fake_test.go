@@ -211,7 +211,7 @@ func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ resp.Sender, unbl
 	}
 }
 
-// publish is what the node does when it applies an entry.
+// publish does what the node does when it applies an entry.
 func (f *fakeBackend) publish(m resp.Message) {
 	switch {
 	case len(m.Changes) == 0 && m.Form == nil:
@@ -268,8 +268,7 @@ func fakeSet(f *fakeBackend, c resp.Cmd) resp.Reply {
 	return resp.OK()
 }
 
-// fakeLock takes a lock for the token PX milliseconds, whoever has it: what it is answered is for the
-// tests of the machine.
+// fakeLock takes a lock for PX milliseconds, unless another token has it. The tests of the machine check the rest.
 func fakeLock(f *fakeBackend, c resp.Cmd) resp.Reply {
 	key, token := c.Args[1], c.Args[2]
 	if holder, have := f.values[c.DB][key]; have && holder != token {
@@ -299,7 +298,7 @@ func (f *fakeBackend) lost(lock resp.HeldLock, how string) {
 	f.news = append(f.news, resp.LockNews{HeldLock: lock, How: how, Client: f.client})
 }
 
-// Leases knows what the test says.
+// Leases returns the leases that the test has set.
 func (f *fakeBackend) Leases(locks []resp.HeldLock) []resp.Lease {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -68,15 +68,15 @@ func lostK(how string, script bool, by resp.Sender) resp.LockNews {
 	return resp.LockNews{HeldLock: resp.HeldLock{Key: "k", Token: "t"}, How: how, Script: script, Client: by}
 }
 
-// keeps is how many locks of how many clients a hub keeps.
+// keeps returns the number of locks a hub stores, and of their clients.
 func (h *Hub) keeps() (locks, clients int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return max(h.holders.kept, len(h.holders.locks), len(h.holders.checks)), int(h.holders.inUse.Load())
 }
 
-// Whoever compares the token has it, and knows; a script may not have compared it. What a client does
-// itself it knows as well. Of everything else it is told.
+// A client gets a push about the loss of its lock, unless it released or deleted it itself, or a release compared the
+// token, which only the holder knows. A script of another client may not have compared it.
 func TestWhoIsTold(t *testing.T) {
 	for _, c := range []struct {
 		how         string
@@ -399,7 +399,7 @@ func TestLockExpiring(t *testing.T) {
 	})
 }
 
-// Who renews in time is told nothing, and his lease is looked at now and then only.
+// A client that renews in time gets no push, and its lease is checked rarely.
 func TestRenewedInTime(t *testing.T) {
 	withLease(t, 30_000, func(s *leaseStage) {
 		for range 100 {
@@ -453,7 +453,7 @@ func TestNoLease(t *testing.T) {
 	})
 }
 
-// A node that may have missed what its log said looks at every lock at once, and tells what it finds.
+// A node that may have missed messages checks all locks at once, and pushes losses.
 func TestLocksAfterSnapshot(t *testing.T) {
 	for _, c := range []struct {
 		lease resp.Lease

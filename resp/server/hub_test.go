@@ -144,8 +144,8 @@ func costly(i, steps, channelLen int) string {
 	return "*" + strings.Repeat("a", n) + "b" + fmt.Sprint(i)
 }
 
-// A message is matched with patterns for a bounded time: who has a pattern beyond it
-// is dropped, and so is nobody whose patterns are of a usual kind, however many.
+// Matching a message with patterns takes a bounded time: the owner of a pattern beyond it is dropped. Owners of
+// ordinary patterns are not, however many they are.
 func TestMatchingIsBounded(t *testing.T) {
 	channel := strings.Repeat("a", 4096)
 	for name, tt := range map[string]struct {
@@ -247,7 +247,7 @@ func TestListingChannelsLetsOthersUseTheHub(t *testing.T) {
 	}
 }
 
-// BenchmarkWorstPatterns publishes to the dearest patterns that nobody is dropped for.
+// BenchmarkWorstPatterns publishes to the most expensive patterns whose owners are not dropped.
 func BenchmarkWorstPatterns(b *testing.B) {
 	channel := strings.Repeat("a", 4096)
 	class := "[" + strings.Repeat("b", 900) + "]"

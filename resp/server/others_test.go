@@ -153,7 +153,7 @@ func TestStaleCount(t *testing.T) {
 	}
 }
 
-// Answer is what the other nodes' servers ask. Whatever it is asked, it answers.
+// Answer answers the questions of other nodes' servers, and any other question with an error.
 func TestAnswers(t *testing.T) {
 	srv, _, addr := startServer(t, nil)
 	hub := srv.Hub()

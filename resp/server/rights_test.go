@@ -39,7 +39,8 @@ func TestUsersAreLearntFirst(t *testing.T) {
 	c.want("$-1\r\n")
 }
 
-// A script's request says whose rights it has, unless that user may do everything; other requests do not.
+// A request with scripts names the user whose rights bind them, unless that user may do everything; other requests do
+// not.
 func TestScriptsNameTheirUser(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
 	c, admin := dial(t, addr), dial(t, addr)

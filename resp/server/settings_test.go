@@ -94,7 +94,7 @@ func TestProtectedMode(t *testing.T) {
 	}
 }
 
-// What belongs to the node is changed here, with what is replicated or not at all.
+// CONFIG SET changes settings of the node together with replicated ones, or none of them.
 func TestConfigSetOwn(t *testing.T) {
 	level := &slog.LevelVar{}
 	level.Set(slog.LevelError)

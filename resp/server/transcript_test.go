@@ -20,7 +20,7 @@ import (
 	"lockd/resp"
 )
 
-// A transcript is what went over the wire, byte for byte. Each line is one of:
+// A transcript is the traffic of connections, byte for byte. Each line is one of:
 //
 //	# text        what the next lines prove
 //	> text        send text and a line break

@@ -14,7 +14,7 @@ import (
 	"lockd/resp"
 )
 
-// worstHub is how much the worst cases of the hub have: as much as its limits allow where times are strict.
+// worstHub sets the size of the worst cases of the hub: its limits if times are strict.
 type worstHub struct {
 	patterns int // of all clients
 	calls    int // of one request
@@ -111,7 +111,7 @@ func (all *bystanders) end(while string) {
 	}
 }
 
-// worstChannel is what patternsFor look at.
+// worstChannel is the channel that the patterns of patternsFor are matched with.
 var worstChannel = strings.Repeat("a", patternHeadMax+8)
 
 // patternsFor are different patterns of which each is a candidate, and looks at eight letters of the channel: all match
@@ -133,7 +133,8 @@ func patternsFor(n int, match bool) (list []string) {
 	return list
 }
 
-// Patterns of all clients, as many as there may be, and messages that they match or do not: nobody else waits for long.
+// With as many patterns of all clients as the limits allow, and messages that match or do not, others never wait
+// long.
 func TestWorstPatterns(t *testing.T) {
 	z := worstHubNow()
 	for _, match := range []bool{true, false} {
@@ -186,8 +187,8 @@ func publish(t *testing.T, srv *Server, addr, how string, calls int) {
 	t.Logf("delivered after %v, %d dropped", time.Since(start), srv.stats.SubscribersDropped.Load())
 }
 
-// Clients that track as many keys as they may: nobody else waits for long while they read them, while keys change, all
-// at once or one by one, and while the clients go.
+// With clients that track as many keys as the limits allow, others never wait long while keys are read, while they
+// change, at once or one by one, and while the clients disconnect.
 func TestWorstTracking(t *testing.T) {
 	z := worstHubNow()
 	key := func(i int) string { return "k" + strconv.Itoa(i) }

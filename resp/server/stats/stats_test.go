@@ -87,8 +87,8 @@ func TestErrorKindsAreBounded(t *testing.T) {
 	}
 }
 
-// The figures of commands: those that nobody has called are not shown, and a container stands
-// for its subcommands.
+// The statistics of commands: commands that were never called are not shown, and a container stands for its
+// subcommands.
 func TestCommandFigures(t *testing.T) {
 	var l Commands
 	get, list := l.Add("get", "string"), l.Add("client|list", "connection")

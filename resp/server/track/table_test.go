@@ -11,7 +11,7 @@ import (
 	"lockd/resp"
 )
 
-// sent is what a client was sent: keys, or "*" for any key.
+// sent lists the invalidations of a client: keys, or "*" for any key.
 type sent []string
 
 func (l *sent) Invalidate(inv *Invalidation) {
@@ -38,7 +38,7 @@ func newClient(t *Table, mode Mode, prefixes ...string) (*Client, *sent) {
 
 func unlimited() int64 { return 0 }
 
-// entry is what an entry of the log changed.
+// entry returns the changes of an entry.
 func entry(index uint64, keys ...string) *resp.Message {
 	m := &resp.Message{Kind: resp.MessageChanges, Index: index}
 	for _, key := range keys {
@@ -124,8 +124,8 @@ func TestOwnChanges(t *testing.T) {
 	}
 }
 
-// A client that waits long gets the invalidations of what it had cached before; those of what its
-// request reads come behind the reply.
+// A client that waits long gets the invalidations of keys cached before; those of keys that its request reads follow
+// the reply.
 func TestTellEarly(t *testing.T) {
 	table := NewTable(unlimited)
 	c, l := newClient(table, Mode{})
@@ -233,7 +233,7 @@ func TestTableLimits(t *testing.T) {
 	}
 }
 
-// Of prefixes there are so many, of such a length; they must not overlap.
+// The number and length of prefixes are bounded; they must not overlap.
 func TestPrefixes(t *testing.T) {
 	const must = ". Prefixes for a single client must not overlap."
 	table := NewTable(unlimited)
@@ -259,8 +259,8 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// A flush, and the end of a client, go through no keys, however many the client has read: Clean does, some at a time.
-// Meanwhile the client is told of no change of those, but of what it has read since.
+// A flush, and the end of a client, do not iterate over the client's keys: Clean does, some at a time. Meanwhile the
+// client gets no invalidations of these keys, but those of keys read since.
 func TestManyKeysAreForgottenInPieces(t *testing.T) {
 	const keys = 5 * cleanedMax
 	name := strconv.Itoa

@@ -25,10 +25,10 @@ func connect(t *testing.T) (ours, theirs net.Conn) {
 	return ours, theirs
 }
 
-// hangWait is how long a test waits for what must come.
+// hangWait bounds the wait of a test for an event.
 const hangWait = 30 * time.Second
 
-// Whoever closes its end, or only its sending half, is seen as it does so, also behind data that nobody has read.
+// A client that closes its end, or only its sending half, is noticed at once, also behind unread data.
 func TestWatchHangUp(t *testing.T) {
 	for name, leave := range map[string]func(net.Conn){
 		"closes":       func(c net.Conn) { c.Close() },
@@ -49,7 +49,7 @@ func TestWatchHangUp(t *testing.T) {
 	}
 }
 
-// Data is no hang-up. It is there for who reads afterwards, and nobody is told of a hang-up that comes then.
+// Data is not a hang-up. It stays for the next reader, and a hang-up after stop is not reported.
 func TestWatchHangUpEnds(t *testing.T) {
 	ours, theirs := connect(t)
 	stop := WatchHangUp(ours, func() { t.Error("data is taken for a hang-up, or one is told of after stop") })

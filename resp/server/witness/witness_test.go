@@ -26,7 +26,7 @@ func play(s *Session, lines ...string) {
 	}
 }
 
-// sightings are what a session has seen, as "kind template count".
+// sightings lists the observations of a session, as "kind template count".
 func sightings(s *Session) []string {
 	var seen []string
 	for _, x := range s.Sightings(resp.Client{ID: 1}) {
@@ -57,7 +57,7 @@ func replyOf(text string) resp.Reply {
 	return resp.Bulk(text)
 }
 
-// times repeats lines n times, every so many ms; %d is the time.
+// times repeats lines n times, every everyMs milliseconds; %d is the time.
 func times(n, everyMs int, lines ...string) []string {
 	var all []string
 	for i := range n {
@@ -172,7 +172,7 @@ func TestNodeSums(t *testing.T) {
 	}
 }
 
-// BenchmarkSaw is what a session pays for a lock that is taken and released, and for what is no lock.
+// BenchmarkSaw measures the cost for a session that takes and releases a lock, and for one that reads pages.
 func BenchmarkSaw(b *testing.B) {
 	taking := resp.Cmd{Args: resp.Args{"SET", "lock:42", "8d7f0e6b-4f8e-4c6e", "NX", "PX", "30000"}}
 	freeing := resp.Cmd{Args: resp.Args{"EVALSHA", "b8059ba43af6ffe8bed3db65bac35d452f8115d8", "1", "lock:42", "8d7f0e6b-4f8e-4c6e"}, Spec: evalSpec}
