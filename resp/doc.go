@@ -2,7 +2,7 @@
 // the state machine. It imports no other package of lockd, so that all of them may import it.
 //
 //	Args     one command as its client sent it: name and arguments
-//	Spec     what a command's table row says about it (arity, flags, keys, ...)
+//	Spec     a command's table row (arity, flags, keys, ...)
 //	Request  one command, a pipeline, or the body of a MULTI, on its way in
 //	Stamp    the time at which an entry of the log takes effect
 //	Reply    one reply as a value; only a session turns it into bytes

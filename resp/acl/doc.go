@@ -3,11 +3,11 @@
 // So all of them are safe for concurrent use, and the machine decides alike on every node.
 //
 //	users.go     all users by their names
-//	user.go      a user: whether he may come in, and what his rules say
+//	user.go      a user: authentication and rules
 //	selector.go  one set of rules: commands, keys, channels; the check of a call
 //	commands.go  the commands that rules can name
 //	category.go  the categories of commands
-//	uses.go      what a command does with its keys
+//	uses.go      how a command uses its keys
 //	rows.go      the rows of ACL itself
 //
 // Each calls those below it.

@@ -23,7 +23,7 @@ import (
 //	clock STEP_MS FAST_PERCENT                              the wall clock steps, and runs fast
 //	die kill|drop|tear                                      the process dies now
 //	stat                                                    ok goroutines N heap BYTES
-//	stacks                                                  what the goroutines do goes to stderr
+//	stacks                                                  the stacks of all goroutines go to stderr
 func Serve() error {
 	addr := os.Getenv(listenVar)
 	if addr == "" {

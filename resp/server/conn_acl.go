@@ -57,7 +57,7 @@ func (s *session) changeUsers(args resp.Args) resp.Reply {
 	s.changing.Store(true)
 	res := s.ask(args)
 	s.srv.backend.Await(s.ctx, res.Index)
-	s.srv.hub.mu.Lock() // whoever closes connections for the change has the lock until done
+	s.srv.hub.mu.Lock() // connections are closed for the change under this lock: wait for that
 	s.changing.Store(false)
 	s.srv.hub.mu.Unlock()
 	s.closing = s.closing || s.leaving.Load()

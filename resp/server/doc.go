@@ -50,9 +50,8 @@
 //	config.go         dependencies of a server: Config, Backend, Clock, Profile
 //	limits.go         the limits, and counts against them
 //
-// Each calls those below it. Up goes only what is called through a value: run.go lends followed.go
-// the function that appends replies, and package track tells a session of changes through its Conn;
-// and this:
+// Each calls those below it. Upward calls go through values only: run.go lends followed.go the function
+// that appends replies, and package track sends a session invalidations through its Conn; and these:
 //
 //	holders.go -> hub.go         a push about a lock goes the way of a message
 //	hub.go -> deliver.go         the queue has something to hand out

@@ -23,7 +23,7 @@ type replies struct {
 	closing  bool   // the connection closes when everything is written
 }
 
-// reply appends a reply to what is pending.
+// reply appends a reply to the pending ones.
 func (o *replies) reply(r resp.Reply) {
 	if !o.replyOff && !o.skipping {
 		o.confirm(r)
@@ -61,7 +61,7 @@ func (o *replies) handOver() {
 	}
 }
 
-// flush writes what is pending.
+// flush writes the pending replies.
 func (o *replies) flush() error {
 	if len(o.pending) == 0 {
 		return nil

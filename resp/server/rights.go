@@ -251,7 +251,7 @@ func (s *session) learnUsers(c *command) (why string) {
 	return s.srv.users.learn(s.ctx)
 }
 
-// The replies to what a user may not do, in Redis's words.
+// The errors for calls that a user may not make, in Redis's words.
 const (
 	errNoPermCommand = "NOPERM this user has no permissions to run the '%' command"
 	errNoPermKey     = "NOPERM this user has no permissions to access one of the keys used as arguments"
