@@ -70,8 +70,8 @@ func (a wide) scaled(exp int) float64 {
 	if _, place := math.Frexp(a.hi); place+exp >= -1021 {
 		return math.Ldexp(a.hi, exp)
 	}
-	// A subnormal result loses bits of hi: rounding that again would be rounding twice. So it is rounded as an
-	// integer of 2^-60, whose last bit also tells whether any bits followed.
+	// A subnormal result loses bits of hi: rounding that again would be rounding twice. So it is rounded as a whole
+	// multiple of 2^-60, whose last bit also tells whether any bits followed.
 	tail := a.lo * (1 << 60)
 	whole := math.Floor(tail)
 	n := uint64(int64(a.hi*(1<<60)) + int64(whole))

@@ -26,7 +26,7 @@ const (
 	patternHeadMax          = 64        // bytes of its literal prefix that are looked up before matching
 	patternsMax             = 1 << 13   // distinct patterns of all clients
 	patternSumBytes         = 16        // of the hash by which nodes compare patterns
-	countRoundBytesMax      = 1 << 20   // channels in one question to other nodes that serves several sessions
+	countRoundBytesMax      = 1 << 20   // bytes of channels in one question that serves several sessions
 	countedNamesMax         = 1 << 16   // channels of one PUBSUB NUMSUB
 	countedBytesMax         = 16 << 20  // bytes of their names
 	listedAtOnce            = 1 << 16   // steps of listing channels before others may use the hub
