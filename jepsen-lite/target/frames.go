@@ -31,6 +31,9 @@ const (
 	MsgPing       = "ping"
 	MsgPong       = "pong"
 	MsgBye        = "bye"
+	MsgDoubt      = "doubt"
+	MsgFinding    = "finding"
+	MsgQuery      = "query"
 	MsgAppend     = "append"    // with entries
 	MsgHeartbeat  = "heartbeat" // without
 	MsgVote       = "vote"
@@ -127,8 +130,12 @@ type message struct {
 // unique reports whether the message cannot be sent again as it is.
 func (m message) unique() bool { return m.follows > 0 || callKinds[m.kind] > 0 }
 
-// callKinds are the kinds of messages of calls connections.
-var callKinds = map[string]byte{MsgForward: 1, MsgAnswer: 2, MsgAsk: 3, MsgStatus: 4, MsgPing: 5, MsgPong: 6, MsgBye: 7}
+// callKinds are all kinds of messages of calls connections. One that is missing here ends what can be caught on its
+// connection.
+var callKinds = map[string]byte{
+	MsgForward: 1, MsgAnswer: 2, MsgAsk: 3, MsgStatus: 4, MsgPing: 5, MsgPong: 6, MsgBye: 7, MsgDoubt: 8, MsgFinding: 9,
+	MsgQuery: 10,
+}
 
 // raftKinds are those of Raft's own messages.
 var raftKinds = map[byte]string{1: MsgVote, 2: MsgInstall, 3: MsgTimeoutNow, 4: MsgPreVote}

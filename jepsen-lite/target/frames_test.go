@@ -3,6 +3,10 @@ package target
 import (
 	"encoding/binary"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -144,5 +148,33 @@ func TestCatch(t *testing.T) {
 				t.Errorf("%s: struck %v, %d wait", name, !want, n.waiting.Load())
 			}
 		}
+	}
+}
+
+// The proxies know every kind of message that nodes send on calls connections: after one that they do not know nothing is
+// caught any more, and a run says ok in vain.
+func TestKindsOfCalls(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../../cluster/peer/frame.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := map[string]byte{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		block, ok := n.(*ast.GenDecl)
+		if !ok || block.Tok != token.CONST {
+			return true
+		}
+		first, ok := block.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident)
+		if !ok || first.Name != "frameKind" {
+			return false
+		}
+		for i, spec := range block.Specs {
+			name := spec.(*ast.ValueSpec).Names[0].Name
+			sent[strings.ToLower(strings.TrimPrefix(name, "frame"))] = byte(1 + i)
+		}
+		return false
+	})
+	if len(sent) == 0 || !maps.Equal(sent, callKinds) {
+		t.Errorf("nodes send %v, the proxies know %v", sent, callKinds)
 	}
 }
