@@ -591,8 +591,18 @@ func (s *session) inspect(ctx context.Context, rec *history.Recorder, v *model.V
 	s.checkLevels(ctx, rec.Counts(), v)
 	s.deaths(v)
 	s.ends(rec, v)
+	unreadStreams(v, s.target.Net().Unread())
 	for _, r := range s.target.Races() {
 		v.Add("data race", nil, "%s", r)
+	}
+}
+
+// unreadStreams has a run undecided whose proxies met a message that they cannot read: what scenarios were to catch on
+// such a connection was not at stake.
+func unreadStreams(v *model.Verdict, n int) {
+	if n > 0 {
+		v.Undecided = append(v.Undecided, fmt.Sprintf("%d streams between nodes carried a message that jepsen-lite "+
+			"cannot read: nothing was caught on them from there on", n))
 	}
 }
 

@@ -220,7 +220,7 @@ type stream struct {
 	*talk
 	asks  bool // it is the dialler's
 	hello bool // its hello, or what the dialler says to that of the other side, is still to come
-	blind bool // what comes cannot be read: it passes
+	blind bool // a message could not be read: all that follows passes unread
 	rest  int  // bytes that belong to the last message
 	drop  bool // and go its way
 	buf   []byte
@@ -256,6 +256,7 @@ func (s *stream) feed(data []byte) []parcel {
 		m, err := s.next()
 		if err != nil {
 			s.blind = true
+			s.net.unread.Add(1)
 			return pass(out, s.take(len(s.buf)))
 		}
 		if m.size == 0 {

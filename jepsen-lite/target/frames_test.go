@@ -99,9 +99,10 @@ func TestStreamPasses(t *testing.T) {
 				t.Errorf("%c answers in steps of %d: %q, blind %v, kept %q", kind, step, got, answers.blind, answers.buf)
 			}
 		}
-		asks, _ := both(t, NewNet(), 'c')
-		if junk := strings.Repeat("\xff", 40); fed(asks, []byte(junk), step) != junk || !asks.blind {
-			t.Errorf("junk in steps of %d", step)
+		n := NewNet()
+		asks, _ := both(t, n, 'c')
+		if junk := strings.Repeat("\xff", 40); fed(asks, []byte(junk), step) != junk || !asks.blind || n.Unread() != 1 {
+			t.Errorf("junk in steps of %d, %d unread", step, n.Unread())
 		}
 	}
 }

@@ -24,7 +24,13 @@ type Net struct {
 	catching sync.Mutex
 	catches  []*Caught    // that wait
 	waiting  atomic.Int64 // how many
+
+	unread atomic.Int64 // directions of connections on which a message could not be read
 }
+
+// Unread counts the directions of connections between nodes on which a message could not be read. From there on
+// nothing can be caught.
+func (n *Net) Unread() int { return int(n.unread.Load()) }
 
 // NewNet makes a net whose links are whole.
 func NewNet() *Net {
