@@ -101,14 +101,21 @@ func TestFaultSpots(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a node's port, nobody calls the node dead that lives, and it is reached afterwards.
+// Whatever becomes of a node's port, nobody calls the node dead that lives, and it is reached afterwards. While its
+// connections are cut no majority is held to what it reaches over them.
 func TestFaultPort(t *testing.T) {
 	f := field(t)
 	for i, variant := range Find("port").Variants {
 		what, undo := port(f, Fault{Kind: "port", Variant: variant, Dice: uint64(i)})
 		time.Sleep(time.Second)
+		if harmed := strings.HasPrefix(variant, "cut") || variant == "apart"; harmed != (harmedLinks(f) > 0) {
+			t.Errorf("%s: %d links are harmed", what, harmedLinks(f))
+		}
 		undo()
 		whole(t, f)
+		if n := harmedLinks(f); n > 0 {
+			t.Errorf("%s is over, and %d links are harmed", what, n)
+		}
 		for _, node := range f.Target.Nodes() {
 			for _, p := range f.Target.Ports(node) {
 				conn, err := net.Dial("tcp", p.Addr())
@@ -126,6 +133,18 @@ func TestFaultPort(t *testing.T) {
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
 		t.Error(deaths)
 	}
+}
+
+// harmedLinks counts the links between nodes that are not whole.
+func harmedLinks(f *Field) (n int) {
+	for _, from := range f.Target.Nodes() {
+		for _, to := range f.others(from) {
+			if f.Target.Net().State(from, to) != target.Whole {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // A follower with a wrong bit starts all the same or is replaced, no node dies of it,

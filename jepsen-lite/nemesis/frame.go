@@ -33,8 +33,8 @@ func frame(f *Field, fault Fault) (string, func()) {
 	}
 	node := f.victims(which, fault.Dice)[0]
 	for _, o := range f.others(node) { // so that the links are recorded as disturbed
-		f.links.Set(node, o, target.Shape{Caught: true})
-		f.links.Set(o, node, target.Shape{Caught: true})
+		f.links.Set(node, o, target.Shape{Harmed: true})
+		f.links.Set(o, node, target.Shape{Harmed: true})
 	}
 	stop := f.catchMany(fault.Variant, node, dice(fault.Dice))
 	return fmt.Sprintf("frame %s of %s", fault.Variant, node), func() {

@@ -40,10 +40,16 @@ func port(f *Field, fault Fault) (string, func()) {
 }
 
 // flap has the port of a node refuse again and again. Its connections stay, or one of the others loses its own now and
-// then, in turn.
+// then, in turn: until it has connected again it misses the node, so no majority can rely on these links.
 func (f *Field) flap(node string, cut bool, seed uint64) (undo func()) {
 	others, throws, turn, last := f.others(node), dice(seed), 0, time.Now()
-	return repeat(flapOpen, func() {
+	if cut {
+		for _, o := range others {
+			f.links.Set(o, node, target.Shape{Harmed: true})
+			f.links.Set(node, o, target.Shape{Harmed: true})
+		}
+	}
+	stop := repeat(flapOpen, func() {
 		f.refuse(node, true)
 		if cut && time.Since(last) > cutEvery {
 			f.Target.Net().Reset(others[turn%len(others)], node)
@@ -53,6 +59,10 @@ func (f *Field) flap(node string, cut bool, seed uint64) (undo func()) {
 		time.Sleep(flapShut + time.Duration(throws.Int64N(int64(flapShut))))
 		f.refuse(node, false)
 	})
+	return func() {
+		stop()
+		f.links.Clear()
+	}
 }
 
 func (f *Field) refuse(node string, on bool) {

@@ -120,8 +120,8 @@ func (p *play) save(nodes []string) {
 // reports whether one was. The links are recorded as disturbed.
 func (p *play) catch(node string, c target.Catch, kinds ...string) (let func() (struck bool)) {
 	for _, o := range p.Field.others(node) {
-		p.links.Set(node, o, target.Shape{Caught: true})
-		p.links.Set(o, node, target.Shape{Caught: true})
+		p.links.Set(node, o, target.Shape{Harmed: true})
+		p.links.Set(o, node, target.Shape{Harmed: true})
 	}
 	var caught []*target.Caught
 	for _, kind := range kinds {

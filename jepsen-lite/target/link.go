@@ -77,7 +77,7 @@ type Shape struct {
 	BytesPerSecond int           // 0: as fast as they come
 	BreakOneIn     int           // of so many pieces one is cut short, and its connection reset; 0: none
 	Refuse         bool          // no connection is opened this way; those that are open stay
-	Caught         bool          // nothing by itself: some of its messages are caught (Net.Catch)
+	Harmed         bool          // nothing by itself: messages are caught (Net.Catch) or connections reset (Net.Reset)
 }
 
 // plus is what two shapes do together.
@@ -85,7 +85,7 @@ func (s Shape) plus(o Shape) Shape {
 	return Shape{
 		Cut: s.Cut || o.Cut, Delay: s.Delay + o.Delay, Jitter: s.Jitter + o.Jitter,
 		BytesPerSecond: lower(s.BytesPerSecond, o.BytesPerSecond), BreakOneIn: lower(s.BreakOneIn, o.BreakOneIn),
-		Refuse: s.Refuse || o.Refuse, Caught: s.Caught || o.Caught,
+		Refuse: s.Refuse || o.Refuse, Harmed: s.Harmed || o.Harmed,
 	}
 }
 
