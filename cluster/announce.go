@@ -9,6 +9,7 @@ import (
 
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/cluster/wake"
 )
 
 // announcePause is how long the announcer waits after an entry was applied. If the leader sends
@@ -58,7 +59,7 @@ func (a *announcer) entryApplied(index, term uint64, serves bool) {
 		a.serves.Store(at)
 	}
 	if serves || !a.pausing.Load() {
-		signal(a.wake)
+		wake.Signal(a.wake)
 	}
 }
 
@@ -81,7 +82,7 @@ func (a *announcer) answered(id raft.ServerID, target raft.ServerAddress, msg *r
 // committed. mu is held.
 func (a *announcer) more(r *replica) {
 	if to := a.applied.Load(); to != nil && r.knows < to.Index && r.has >= to.Index {
-		signal(a.wake)
+		wake.Signal(a.wake)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"lockd/cluster/wake"
 	"lockd/resp"
 )
 
@@ -23,9 +24,9 @@ type blocker struct {
 	router  *router
 	state   *state
 	members *members
-	due     chan struct{} // capacity 1: there is something to tend to
-	claim   chan struct{} // capacity 1: claims is not empty
-	tried   broadcast     // an attempt to open a session has ended
+	due     chan struct{}  // capacity 1: there is something to tend to
+	claim   chan struct{}  // capacity 1: claims is not empty
+	tried   wake.Broadcast // an attempt to open a session has ended
 
 	mu      sync.Mutex
 	session uint64        // the session of new commands; 0: none is open
@@ -177,7 +178,7 @@ func (w *blockWait) begin(ctx context.Context) *waiter {
 	patience, leave := context.WithTimeout(ctx, b.cfg.LeaderWait)
 	defer leave()
 	for {
-		tried := b.tried.next() // before the check, so that no change is missed
+		tried := b.tried.Next() // before the check, so that no change is missed
 		call := b.number(ctx, w)
 		if call != nil || !b.open(patience) {
 			return call
@@ -328,7 +329,7 @@ func (b *blocker) enter(ctx context.Context) {
 		b.session, b.last, b.used = uint64(session.Int), 0, b.clock.Monotonic()
 	}
 	b.mu.Unlock()
-	b.tried.notify()
+	b.tried.Notify()
 }
 
 // hasSession reports whether commands can be asked for in the present session. mu is held.
@@ -378,7 +379,7 @@ func (b *blocker) cancel(id resp.BlockID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cancels = append(b.cancels, id)
-	signal(b.due)
+	wake.Signal(b.due)
 }
 
 // giveBack queues what was given to be taken back: its client is not told.
@@ -386,7 +387,7 @@ func (b *blocker) giveBack(id resp.BlockID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.returns = append(b.returns, id)
-	signal(b.due)
+	wake.Signal(b.due)
 }
 
 // forgetGift drops a gift that another one has taken the place of.
@@ -410,7 +411,7 @@ func (b *blocker) abandon(call *waiter) bool {
 // client. It is called from the goroutine that applies.
 func (b *blocker) end(index uint64, e resp.BlockEnd) bool {
 	if e.How == resp.BlockSuspended {
-		signal(b.due) // tend resumes the session, if it is this node's
+		wake.Signal(b.due) // tend resumes the session, if it is this node's
 		return true
 	}
 	b.mu.Lock()
@@ -419,7 +420,7 @@ func (b *blocker) end(index uint64, e resp.BlockEnd) bool {
 	if call != nil && e.Given {
 		b.untold[e.ID], b.unsettled[e.ID.Session] = index, index
 		if b.gifts++; b.gifts >= settleAfter {
-			signal(b.due)
+			wake.Signal(b.due)
 		}
 	}
 	b.mu.Unlock()
@@ -433,7 +434,7 @@ func (b *blocker) end(index uint64, e resp.BlockEnd) bool {
 		b.mu.Lock()
 		b.claims = append(b.claims, claimed{call, e})
 		b.mu.Unlock()
-		signal(b.claim)
+		wake.Signal(b.claim)
 	default:
 		b.tell(call, e)
 	}
@@ -474,7 +475,7 @@ func (b *blocker) tell(call *waiter, e resp.BlockEnd) {
 		delete(b.untold, e.ID)
 	} else {
 		b.returns = append(b.returns, e.ID)
-		signal(b.due)
+		wake.Signal(b.due)
 	}
 	b.mu.Unlock()
 	call.end(e)
@@ -567,12 +568,12 @@ func (b *blocker) settleClaim(c claimed, how resp.Ending) {
 // askClaims asks the leader until it has answered; nothing if this node stops.
 func (b *blocker) askClaims(ctx context.Context, req resp.Request) []resp.Reply {
 	for pause := retryPauseMin; ctx.Err() == nil; pause = min(2*pause, retryPauseMax) {
-		changed := b.changed.next()
+		changed := b.changed.Next()
 		out := b.router.attempt(ctx, req, false)
 		if out.outcome == outcomeDone && len(out.result.Replies) == 1 && !out.result.Replies[0].IsErr() {
 			return out.result.Replies[0].Elems
 		}
-		sleep(ctx, changed, pause)
+		wake.Sleep(ctx, changed, pause)
 	}
 	return nil
 }
@@ -594,7 +595,7 @@ func (b *blocker) reconcile() {
 		}
 		b.end(b.state.appliedNow.Load(), resp.BlockEnd{ID: id, How: how})
 	}
-	signal(b.due) // a session may have been suspended
+	wake.Signal(b.due) // a session may have been suspended
 }
 
 // keep renews the session while commands wait in it, and sends what is due, until the node stops.
@@ -639,7 +640,7 @@ func (b *blocker) tend(ctx context.Context, prolong bool) {
 		}
 	}
 	if len(b.cancels)+len(b.returns) > 0 || len(step.Resumes) > 0 && o != outcomeDone {
-		signal(b.due)
+		wake.Signal(b.due)
 	}
 }
 
@@ -732,11 +733,11 @@ func (b *blocker) leave(ctx context.Context) {
 	b.session, b.closed = 0, true
 	step := &resp.BlockStep{Kind: resp.BlockClose, Sessions: b.inUse(), Returns: slices.Clone(b.returns)}
 	b.mu.Unlock()
-	b.tried.notify() // wakes clients that wait for a session
+	b.tried.Notify() // wakes clients that wait for a session
 	if len(step.Sessions) > 0 {
 		b.router.retryUntilDone(ctx, func() resp.Request { return resp.Request{Block: step} })
 	}
-	poll(ctx, func() bool { return !b.waits() }) // until this node has applied it as well
+	wake.Poll(ctx, func() bool { return !b.waits() }) // until this node has applied it as well
 }
 
 // waits reports whether a command has not ended, or something is to be taken back.

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/peer"
+	"lockd/cluster/wake"
 	"lockd/resp"
 )
 
@@ -165,7 +166,7 @@ var errInDoubt = errors.New("the question may have been heard")
 // ask asks a member until it answers, its process is known to be gone, or ctx ends. A question about one client may
 // have it do something: it is not asked again where it may have been heard.
 func (a *asker) ask(ctx context.Context, s raft.Server, q resp.Inquiry) (resp.Reply, error) {
-	for began := a.clock.Monotonic(); ; sleep(ctx, a.stop, askPause) {
+	for began := a.clock.Monotonic(); ; wake.Sleep(ctx, a.stop, askPause) {
 		r, outcome, err := a.peers.Query(ctx, string(s.Address), q.Args)
 		gone := errors.Is(err, syscall.ECONNREFUSED)
 		switch {
@@ -214,7 +215,7 @@ func (a *asker) unheard(id raft.ServerID, asked time.Duration) {
 	if _, silent := a.silent[id]; !silent {
 		a.silent[id] = asked
 	}
-	signal(a.due)
+	wake.Signal(a.due)
 }
 
 // run asks silent members whether they answer again, until the node stops.
@@ -232,7 +233,7 @@ func (a *asker) run() {
 			return
 		}
 		for ctx.Err() == nil && a.probe(ctx) {
-			sleep(ctx, nil, askSilentEach)
+			wake.Sleep(ctx, nil, askSilentEach)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/peer"
+	"lockd/cluster/wake"
 )
 
 // A process that ends takes its connections with it, and its port refuses: nobody has to wait for its silence. But a
@@ -156,7 +157,7 @@ func (d *deaths) heard(who peer.Identity, admitted bool) {
 		former := l.process
 		l.former = append(l.former[max(0, len(l.former)-formerMax+1):], former)
 		l.process = who.Process
-		signal(d.due)
+		wake.Signal(d.due)
 		d.begin(who.ID, l, former, false)
 	}
 	d.contacts.back(who.ID)
@@ -196,7 +197,7 @@ func (d *deaths) doubted(q peer.Doubt, respond func(peer.Finding)) {
 
 // lookAround is called when this node begins to lead: it may not have been told of members that ended before.
 func (d *deaths) lookAround() {
-	signal(d.due)
+	wake.Signal(d.due)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id, l := range d.lives {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"lockd/cluster/wake"
 	"lockd/resp"
 )
 
@@ -98,7 +99,7 @@ func (n *Node) Await(ctx context.Context, index uint64) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.LeaderWait)
 	defer cancel()
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(wake.PollEvery)
 	defer tick.Stop()
 	for n.state.deliveredNow.Load() < index {
 		select {
@@ -137,7 +138,7 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 	}
 	var done resp.Result // of the commands before those of req, if req is the rest of a request
 	for {
-		changed := r.changed.next()
+		changed := r.changed.Next()
 		var doubted bool
 		out, doubted = r.try(ctx, req, write)
 		if doubted {
@@ -164,7 +165,7 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 		if left <= 0 || ctx.Err() != nil {
 			return prepend(done, fail(req, r.commands.notDone))
 		}
-		sleep(ctx, changed, min(pause, left))
+		wake.Sleep(ctx, changed, min(pause, left))
 		pause = min(2*pause, retryPauseMax)
 	}
 }
@@ -179,7 +180,7 @@ func (r *router) retryUntilDone(ctx context.Context, request func() resp.Request
 	r.writes.begin(start, r.cfg.LeaderWait)
 	defer func() { r.writes.end(r.clock.Monotonic(), out.outcome, out.result.Index) }()
 	for {
-		changed := r.changed.next()
+		changed := r.changed.Next()
 		req := request()
 		r.commands.identify(req.Cmds)
 		out = r.attempt(ctx, req, true)
@@ -193,7 +194,7 @@ func (r *router) retryUntilDone(ctx context.Context, request func() resp.Request
 		if left <= 0 || ctx.Err() != nil {
 			return doubt, resp.Reply{}
 		}
-		sleep(ctx, changed, min(pause, left))
+		wake.Sleep(ctx, changed, min(pause, left))
 		pause = min(2*pause, retryPauseMax)
 	}
 }

@@ -160,7 +160,7 @@ func (f *fsm) halt(err error) {
 
 // StoreConfiguration implements raft.ConfigurationStore. Raft itself keeps the configuration;
 // because this method exists, Raft may take a snapshot whose last entry is a configuration.
-func (f *fsm) StoreConfiguration(uint64, raft.Configuration) { f.changed.notify() }
+func (f *fsm) StoreConfiguration(uint64, raft.Configuration) { f.changed.Notify() }
 
 // Snapshot implements raft.FSM. It takes no time: the image is written later.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockd/cluster/peer"
+	"lockd/cluster/wake"
 	"lockd/resp"
 )
 
@@ -210,11 +211,11 @@ func (r *router) resolve(ctx context.Context, a *attempt) answer {
 // the outcome.
 func (r *router) recall(ctx context.Context, a *attempt) {
 	for pause := retryPauseMin; ctx.Err() == nil; pause = min(2*pause, retryPauseMax) {
-		changed := r.changed.next()
+		changed := r.changed.Next()
 		if r.raft.CurrentTerm() == a.term && r.attemptRecall(ctx, a) == outcomeDone {
 			return
 		}
-		sleep(ctx, changed, pause)
+		wake.Sleep(ctx, changed, pause)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/wake"
 	"lockd/resp"
 )
 
@@ -58,10 +59,10 @@ func (e *elections) startLeading() {
 		err := e.barrier()
 		e.proposer.transfer.observe(err)
 		if err == nil && e.lead.Load() == nil && e.startClock(term) {
-			e.changed.notify()
-			signal(e.proposer.wake)
-			signal(e.members.due)
-			signal(e.suspender.due)
+			e.changed.Notify()
+			wake.Signal(e.proposer.wake)
+			wake.Signal(e.members.due)
+			wake.Signal(e.suspender.due)
 			e.watch.wake()
 			e.deaths.lookAround()
 			return
@@ -116,9 +117,9 @@ func (e *elections) recordLoss() {
 }
 
 func (e *elections) stoppedLeading() {
-	e.changed.notify()
-	signal(e.proposer.wake)
-	signal(e.reader.wake)
+	e.changed.Notify()
+	wake.Signal(e.proposer.wake)
+	wake.Signal(e.reader.wake)
 	e.watch.wake()
 }
 
@@ -155,7 +156,7 @@ func (e *elections) handOver(ctx context.Context, id string) error {
 func (e *elections) awaitLog(ctx context.Context, id raft.ServerID) bool {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Heartbeat)
 	defer cancel()
-	return poll(ctx, func() bool { return e.announcer.has(id) >= e.raft.LastIndex() })
+	return wake.Poll(ctx, func() bool { return e.announcer.has(id) >= e.raft.LastIndex() })
 }
 
 // handOverMax bounds a requested hand-over of leadership.
@@ -293,7 +294,7 @@ func (w *leaderWatch) start(noteLoss func(), diskHangs func() bool) {
 	}))
 }
 
-func (w *leaderWatch) wake() { signal(w.due) }
+func (w *leaderWatch) wake() { wake.Signal(w.due) }
 
 // run watches until the node stops. Raft drops events when it is busy, so run also checks
 // periodically.
@@ -362,7 +363,7 @@ func (w *leaderWatch) refresh() {
 	if now.leader != "" {
 		w.successor = ""
 	}
-	w.changed.notify()
+	w.changed.Notify()
 }
 
 // count counts a change. mu is held.

@@ -18,6 +18,7 @@ import (
 
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/cluster/wake"
 	"lockd/internal/loglimit"
 	"lockd/resp"
 )
@@ -317,7 +318,7 @@ func (k *keeper) awaitVote(ctx context.Context, id string) resp.Reply {
 	ctx, cancel := context.WithTimeout(ctx, addWaitMax)
 	defer cancel()
 	for {
-		changed := k.changed.next()
+		changed := k.changed.Next()
 		if slices.ContainsFunc(k.raft.voters(), func(s raft.Server) bool { return string(s.ID) == id }) {
 			return resp.OK()
 		}
@@ -327,8 +328,8 @@ func (k *keeper) awaitVote(ctx context.Context, id string) resp.Reply {
 		if ctx.Err() != nil {
 			return k.howFar(id)
 		}
-		signal(k.members.due)
-		sleep(ctx, changed, 100*time.Millisecond)
+		wake.Signal(k.members.due)
+		wake.Sleep(ctx, changed, 100*time.Millisecond)
 	}
 }
 

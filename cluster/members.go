@@ -20,6 +20,7 @@ import (
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
+	"lockd/cluster/wake"
 )
 
 // members knows what this node says of itself, who the others are, and which of them may take part.
@@ -176,7 +177,7 @@ func (m *members) admit(who peer.Identity, kind peer.Kind) error {
 		m.met[who.ID], m.compatibleLevel[who.ID] = who, common
 	}
 	m.metMu.Unlock()
-	signal(m.due)
+	wake.Signal(m.due)
 	return nil
 }
 
@@ -357,7 +358,7 @@ func (m *members) set(next *membership.Roster) {
 	if m.peers != nil {
 		m.disconnectRefused()
 	}
-	m.changed.notify()
+	m.changed.Notify()
 }
 
 func (m *members) saveCluster(cluster string) error {

@@ -15,6 +15,7 @@ import (
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
+	"lockd/cluster/wake"
 	"lockd/resp"
 )
 
@@ -105,7 +106,7 @@ func assemble(cfg Config) *Node {
 	}
 	n.blocker = newBlocker(c, n.router, n.state, n.members)
 	n.suspender = newSuspender(c, n.state, n.members, n.contacts, n.router, &n.reader.claims)
-	n.deaths.gone = func(string) { signal(n.suspender.due) }
+	n.deaths.gone = func(string) { wake.Signal(n.suspender.due) }
 	n.asker = newAsker(c, n.members)
 	n.elections = &elections{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,
@@ -466,7 +467,7 @@ func (n *Node) Close(ctx context.Context) error {
 func (n *Node) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainMax)
 	defer cancel()
-	poll(ctx, func() bool { return n.router.serving.Load() == 0 })
+	wake.Poll(ctx, func() bool { return n.router.serving.Load() == 0 })
 }
 
 // drainMax bounds the wait for requests that are being answered.

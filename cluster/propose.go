@@ -12,6 +12,7 @@ import (
 
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/cluster/wake"
 	"lockd/resp"
 	"lockd/resp/fault"
 )
@@ -98,7 +99,7 @@ func (q *opQueue) submit(o *op) {
 		o.done(outcomeNotDone, resp.Result{})
 		return
 	}
-	signal(q.wake)
+	wake.Signal(q.wake)
 }
 
 // takeAll takes all that wait.
@@ -285,7 +286,7 @@ func (p *proposer) stored() {
 	p.storing = false
 	p.mu.Unlock()
 	if free {
-		signal(p.wake)
+		wake.Signal(p.wake)
 	}
 }
 
@@ -449,7 +450,7 @@ func (fl *flight) complete(o outcome, results []resp.Result) {
 		}
 	}
 	p.recheckJoiners()
-	signal(p.wake)
+	wake.Signal(p.wake)
 }
 
 // findsTaken reports whether a LOCK would wait in the present state. It need not come so: the log decides.
@@ -488,7 +489,7 @@ func (p *proposer) pause(ctx context.Context) bool {
 	p.paused++
 	p.pausedTill = p.clock.Monotonic() + pauseMax
 	p.mu.Unlock()
-	return poll(ctx, func() bool { return !p.busy() })
+	return wake.Poll(ctx, func() bool { return !p.busy() })
 }
 
 // pauseMax bounds a pause. A hand-over ends before (handOverMax); one that hangs must not stop all writes.
@@ -508,7 +509,7 @@ func (p *proposer) release() {
 	p.mu.Lock()
 	p.paused--
 	p.mu.Unlock()
-	signal(p.wake)
+	wake.Signal(p.wake)
 }
 
 // transferWatch ends the process if Raft refuses entries because of a leadership transfer that is

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/wake"
 	"lockd/internal/loglimit"
 )
 
@@ -26,8 +26,8 @@ type core struct {
 	raft  *group
 	lead  currentTerm
 
-	changed      broadcast     // who leads, or who the members are, has changed
-	wakeProposer chan struct{} // capacity 1
+	changed      wake.Broadcast // who leads, or who the members are, has changed
+	wakeProposer chan struct{}  // capacity 1
 	stop         chan struct{}
 
 	fatalOnce sync.Once
@@ -47,7 +47,7 @@ func (c *core) fatal(err error) {
 	c.fatalOnce.Do(func() {
 		c.broken.Store(true)
 		c.lead.Store(nil)
-		signal(c.wakeProposer)
+		wake.Signal(c.wakeProposer)
 		c.cfg.Fatal(err)
 	})
 }
@@ -154,67 +154,6 @@ func (g *group) stopping() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// pollEvery is how often poll looks.
-const pollEvery = 2 * time.Millisecond
-
-// poll waits until done, and reports false if ctx ends before.
-func poll(ctx context.Context, done func() bool) bool {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
-}
-
-// sleep waits for d, until something has changed, or until the client is gone.
-func sleep(ctx context.Context, changed <-chan struct{}, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-changed:
-	case <-ctx.Done():
-	}
-}
-
-// signal wakes the one goroutine that waits on a channel of capacity 1.
-func signal(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
-}
-
-// broadcast tells any number of waiters that something has changed.
-type broadcast struct {
-	mu sync.Mutex
-	ch chan struct{}
-}
-
-// next returns a channel that is closed at the next change.
-func (b *broadcast) next() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ch == nil {
-		b.ch = make(chan struct{})
-	}
-	return b.ch
-}
-
-func (b *broadcast) notify() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ch != nil {
-		close(b.ch)
-		b.ch = nil
 	}
 }
 

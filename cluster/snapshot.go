@@ -18,6 +18,7 @@ import (
 
 	"lockd/cluster/membership"
 	"lockd/cluster/store"
+	"lockd/cluster/wake"
 	"lockd/resp"
 )
 
@@ -84,7 +85,7 @@ type pacedWriter struct {
 
 // Write implements io.Writer.
 func (p *pacedWriter) Write(b []byte) (int, error) {
-	preempt := p.s.preempt.next()
+	preempt := p.s.preempt.Next()
 	if p.s.installs.Load() > 0 {
 		return 0, errPreempted
 	}
@@ -198,7 +199,7 @@ type snapshots struct {
 
 	busy     chan struct{}            // capacity 1: full while a snapshot is taken, or a leader's installed
 	installs atomic.Int64             // of a leader's snapshot that are under way or wait
-	preempt  broadcast                // another one waits
+	preempt  wake.Broadcast           // another one waits
 	basedOn  atomic.Pointer[raft.Log] // the end of the snapshot that Raft goes by; only index and term
 	exposed  atomic.Uint64            // how often the newest snapshot was left without a spare (lacksSpare)
 	spared   atomic.Uint64            // as exposed, when there was a spare again
@@ -232,7 +233,7 @@ func (s *snapshots) grown(size int, work time.Duration) {
 	s.grownBytes.Add(uint64(size))
 	s.grownWork.Add(int64(work))
 	if s.wanted() {
-		signal(s.due)
+		wake.Signal(s.due)
 	}
 }
 
@@ -270,7 +271,7 @@ func (s *snapshots) giveBack(g *growth) {
 	if g.asked {
 		s.asked.Store(true)
 	}
-	signal(s.due) // a signal may have been used up by the failed one
+	wake.Signal(s.due) // a signal may have been used up by the failed one
 }
 
 // snapshotRetry is the pause after a failed snapshot.
@@ -382,7 +383,7 @@ func (s *snapshots) take() error {
 // meanwhile. It returns false if the node stops, or closed is, before.
 func (s *snapshots) giveWay(closed <-chan struct{}) (end func(), ok bool) {
 	s.installs.Add(1)
-	s.preempt.notify()
+	s.preempt.Notify()
 	select {
 	case s.busy <- struct{}{}:
 		return func() { <-s.busy; s.installs.Add(-1) }, true
@@ -403,13 +404,13 @@ func (s *snapshots) recordSize() {
 // ask asks for a snapshot soon, whether one is due or not.
 func (s *snapshots) ask() {
 	s.asked.Store(true)
-	signal(s.due)
+	wake.Signal(s.due)
 }
 
 // expose records that the newest snapshot has no spare, and asks for another.
 func (s *snapshots) expose() {
 	s.exposed.Add(1)
-	signal(s.due)
+	wake.Signal(s.due)
 }
 
 // lacksSpare reports whether the loss of one file would stop this node for good: the log does not

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/membership"
+	"lockd/cluster/wake"
 	"lockd/resp"
 )
 
@@ -117,7 +118,7 @@ func (s *state) refreshDeadline() {
 		deadline = noDeadline
 	}
 	if s.deadline.Swap(deadline) != deadline {
-		signal(s.wakeProposer)
+		wake.Signal(s.wakeProposer)
 	}
 }
 

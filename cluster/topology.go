@@ -92,7 +92,7 @@ func (t *topology) start(peers *peer.Port) {
 // watch follows the leader until the node stops.
 func (t *topology) watch() {
 	for {
-		changed := t.changed.next()
+		changed := t.changed.Next()
 		timer := time.NewTimer(t.refresh())
 		select {
 		case <-changed:

@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/lock":     {},                                                           // who gets a lock next
 	"lockd/keyspace/value":    {"lockd/resp", "lockd/keyspace/lock"},                        // data structures, nothing of the machine
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
-	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer"},
+	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/wake"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/openfiles", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/systemd", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
@@ -59,6 +59,7 @@ var mayImport = map[string][]string{
 	"lockd/cluster/peer":          {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault"}, // the network
 	"lockd/cluster/founding":      {"lockd/cluster/peer", "lockd/cluster/store"},                 // founding without a list
 	"lockd/cluster/membership":    {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"},   // who may take part
+	"lockd/cluster/wake":          {},                                                            // goroutines that wait for each other
 	"lockd/cluster/peer/peertest": {},                                                            // a network in memory; only tests import it
 
 	// The rooms of luavm: only lauxlib knows the limits of resp, and nobody else imports them.
