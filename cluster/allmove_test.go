@@ -56,7 +56,7 @@ func TestAllMove(t *testing.T) {
 			c.expect(leader, fmt.Sprintf("SET turn %d", turn), "+OK")
 			c.agree()
 			time.Sleep(5 * time.Second)
-			for _, s := range leader.raft.servers() {
+			for _, s := range leader.raft.Servers() {
 				if string(s.Address) != c.nodes[string(s.ID)].addr {
 					t.Errorf("turn %d: %s is known at %s, not at %s", turn, s.ID, s.Address, c.nodes[string(s.ID)].addr)
 				}

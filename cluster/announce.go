@@ -126,7 +126,7 @@ func (a *announcer) announce(to *raft.Log) {
 	defer a.mu.Unlock()
 	for id, r := range a.members {
 		switch {
-		case !a.raft.owes(r.last.Term, id, r.target):
+		case !a.raft.Owes(r.last.Term, id, r.target):
 			delete(a.members, id) // known from an earlier term, or removed from the cluster
 		case !r.busy && r.knows < to.Index && r.has >= to.Index:
 			r.busy = true

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"lockd/cluster/group"
 	"lockd/cluster/peer"
 	"lockd/resp"
 )
@@ -283,7 +284,7 @@ func (b *backups) read(ctx context.Context, id string, offset int64) ([]byte, er
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-b.core.stop:
-		return nil, errHalted
+		return nil, group.ErrHalted
 	}
 }
 
@@ -330,7 +331,7 @@ func (w *chunkWriter) flush() error {
 	case <-w.to.end:
 		return errNoBackup
 	case <-w.core.stop:
-		return errHalted
+		return group.ErrHalted
 	}
 }
 
@@ -344,7 +345,7 @@ func (w *chunkWriter) rest() error {
 	case <-w.to.end:
 		return errNoBackup
 	case <-w.core.stop:
-		return errHalted
+		return group.ErrHalted
 	}
 }
 

@@ -73,12 +73,12 @@ func (a *asker) clientID(nth uint64) int64 {
 }
 
 // Members is how many other members the cluster has, as far as this node knows.
-func (n *Node) Members() int { return len(n.asker.others(n.raft.startedServers())) }
+func (n *Node) Members() int { return len(n.asker.others(n.raft.StartedServers())) }
 
 func (a *asker) others(servers []raft.Server) []raft.Server {
 	var others []raft.Server
 	for _, s := range servers {
-		if s.ID != a.raft.self {
+		if s.ID != a.raft.Self {
 			others = append(others, s)
 		}
 	}
@@ -102,7 +102,7 @@ func (n *Node) Ask(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error) {
 
 // askAll asks every other member.
 func (a *asker) askAll(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error) {
-	servers := a.raft.startedServers()
+	servers := a.raft.StartedServers()
 	others := a.others(servers)
 	replies := make([]*resp.Reply, len(others))
 	var asking sync.WaitGroup
@@ -121,7 +121,7 @@ func (a *asker) askAll(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error
 	}
 	asking.Wait()
 	var answers []resp.Reply
-	voters, heard := len(a.raft.voters()), 1
+	voters, heard := len(a.raft.Voters()), 1
 	for i, r := range replies {
 		if r == nil {
 			continue
@@ -140,7 +140,7 @@ func (a *asker) askAll(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error
 // askOne asks the member that has a number.
 func (a *asker) askOne(ctx context.Context, number int, q resp.Inquiry) ([]resp.Reply, error) {
 	id := a.members.roster.Load().Numbered(number)
-	for _, s := range a.others(a.raft.startedServers()) {
+	for _, s := range a.others(a.raft.StartedServers()) {
 		if string(s.ID) != id {
 			continue
 		}
@@ -179,7 +179,7 @@ func (a *asker) ask(ctx context.Context, s raft.Server, q resp.Inquiry) (resp.Re
 		switch {
 		case outcome == peer.Unknown && q.Client != 0:
 			return r, errInDoubt
-		case gone || ctx.Err() != nil || a.raft.stopping():
+		case gone || ctx.Err() != nil || a.raft.Stopping():
 			return r, err
 		}
 	}
@@ -243,7 +243,7 @@ func (a *asker) probe(ctx context.Context) (left bool) {
 	var asking sync.WaitGroup
 	silent := map[raft.ServerID]time.Duration{}
 	a.mu.Lock()
-	for _, s := range a.others(a.raft.startedServers()) {
+	for _, s := range a.others(a.raft.StartedServers()) {
 		if since, is := a.silent[s.ID]; is {
 			silent[s.ID] = since
 			asking.Go(func() {

@@ -200,7 +200,7 @@ func (c *contacts) unserved(term uint64, voters []raft.Server) []raft.Server {
 	for _, v := range voters {
 		m := c.of(v.ID)
 		switch late := m.sent.term == term && m.heard > m.sent.end(); {
-		case v.ID == c.raft.self:
+		case v.ID == c.raft.Self:
 			take++
 		case now-m.heard >= c.cfg.Heartbeat, c.ended[string(v.ID)]:
 		case m.busy:

@@ -237,7 +237,7 @@ func (d *deaths) begin(id string, l *life, process uint64, asked bool) bool {
 
 // addrOf is the peer address of another member; "" if it is none.
 func (d *deaths) addrOf(id string) string {
-	for _, s := range d.raft.startedServers() {
+	for _, s := range d.raft.StartedServers() {
 		if string(s.ID) == id && id != d.cfg.ID {
 			return string(s.Address)
 		}
@@ -313,7 +313,7 @@ func (d *deaths) found(l *life, q *inquiry, sees peer.Life) {
 // finding is what this node answers.
 func (d *deaths) finding(sees peer.Life) peer.Finding {
 	f := peer.Finding{Sees: sees}
-	if !d.raft.started.Load() {
+	if !d.raft.Started.Load() {
 		return f
 	}
 	f.Stands = d.raft.State() == raft.Candidate
@@ -324,8 +324,8 @@ func (d *deaths) finding(sees peer.Life) peer.Finding {
 
 // able reports whether this node may stand for election.
 func (d *deaths) able() bool {
-	self := func(s raft.Server) bool { return s.ID == d.raft.self }
-	return d.raft.State() == raft.Follower && !d.broken.Load() && slices.ContainsFunc(d.raft.voters(), self) &&
+	self := func(s raft.Server) bool { return s.ID == d.raft.Self }
+	return d.raft.State() == raft.Follower && !d.broken.Load() && slices.ContainsFunc(d.raft.Voters(), self) &&
 		d.trans.standsBack() == nil
 }
 
@@ -453,15 +453,15 @@ type voice struct {
 // ask asks the other voters. They agree if a majority of all voters, this node among them, has found that the
 // process has ended, none has found that it lives, and, where it led, none knows of a later term.
 func (d *deaths) ask(q *inquiry) (ended []voice, agreed bool) {
-	voters := d.raft.voters()
+	voters := d.raft.Voters()
 	ctx, cancel := context.WithTimeout(context.Background(), askMax)
 	defer cancel()
 	answers, asked := make(chan voice, len(voters)), 0
 	for _, v := range voters {
-		if v.ID == d.raft.self {
+		if v.ID == d.raft.Self {
 			ended = append(ended, voice{d.cfg.ID, d.finding(peer.Ended)})
 		}
-		if v.ID == d.raft.self || string(v.ID) == q.id {
+		if v.ID == d.raft.Self || string(v.ID) == q.id {
 			continue
 		}
 		asked++

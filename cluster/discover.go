@@ -132,7 +132,7 @@ func (n *Node) found(ctx context.Context, p peer.Promise) error {
 		first.Servers = append(first.Servers, raft.Server{ID: raft.ServerID(m.ID), Address: raft.ServerAddress(m.PeerAddr)})
 	}
 	// A node that has voted in a cluster that never reached it again has a term. The others bring it the log.
-	if err := n.raft.wait(ctx, n.raft.BootstrapCluster(first)); err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
+	if err := n.raft.Wait(ctx, n.raft.BootstrapCluster(first)); err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 		return fmt.Errorf("the cluster %s could not be founded: %w", name, err)
 	}
 	n.members.search.End()

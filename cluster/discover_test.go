@@ -61,8 +61,8 @@ func TestDiscover(t *testing.T) {
 		}
 		cluster := leader.members.roster.Load().Cluster
 		for _, n := range c.others(nil) {
-			if n.id != "stranger" && (len(n.raft.voters()) != 3 || n.members.roster.Load().Cluster != cluster) {
-				t.Errorf("%s has the members %v of %s", n.id, n.raft.voters(), n.members.roster.Load().Cluster)
+			if n.id != "stranger" && (len(n.raft.Voters()) != 3 || n.members.roster.Load().Cluster != cluster) {
+				t.Errorf("%s has the members %v of %s", n.id, n.raft.Voters(), n.members.roster.Load().Cluster)
 			}
 		}
 		c.kill(leader.id)
@@ -166,8 +166,8 @@ func TestPromiseIsKept(t *testing.T) {
 	if got := n.members.identity(); got.Cluster != founding.ClusterOf(p) {
 		t.Errorf("after the promise was kept: %+v", got)
 	}
-	if err := n.Discover(t.Context(), ""); err != nil || len(n.raft.voters()) != 2 {
-		t.Errorf("%v, members %v", err, n.raft.voters())
+	if err := n.Discover(t.Context(), ""); err != nil || len(n.raft.Voters()) != 2 {
+		t.Errorf("%v, members %v", err, n.raft.Voters())
 	}
 	if err := n.Close(t.Context()); err != nil {
 		t.Fatal(err)

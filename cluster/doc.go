@@ -56,7 +56,7 @@
 //	members.go        what this node says of itself, whom it lets in, and whom it misses
 //	wall.go           the members' wall clocks, and the cluster's time
 //	entry.go          an entry of the log, as stored
-//	raft.go           what all parts have in common
+//	core.go           what all parts share
 //	figures.go        what is counted for them
 //	config.go         what a node is given: Config, Disk, Machine, Publisher
 //	clock.go          the clocks

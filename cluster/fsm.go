@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/group"
 	"lockd/cluster/membership"
 	"lockd/cluster/store"
 	"lockd/internal/loglimit"
@@ -165,7 +166,7 @@ func (f *fsm) StoreConfiguration(uint64, raft.Configuration) { f.changed.Notify(
 // Snapshot implements raft.FSM. It takes no time: the image is written later.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.halted {
-		return nil, errHalted
+		return nil, group.ErrHalted
 	}
 	f.snapshots.counted.Store(f.snapshots.takeGrown())
 	return f.state.image(f.snapshots), nil

@@ -78,7 +78,7 @@ func (e *elections) startLeading() {
 func (e *elections) barrier() error {
 	ctx, cancel := context.WithTimeout(context.Background(), commitWaitMax)
 	defer cancel()
-	return e.raft.wait(ctx, e.raft.Barrier(enqueueWaitMax))
+	return e.raft.Wait(ctx, e.raft.Barrier(enqueueWaitMax))
 }
 
 // startClock starts the clocks of a term, unless leadership has moved since the barrier. A majority is asked in this
@@ -90,7 +90,7 @@ func (e *elections) startClock(term uint64) bool {
 	base := e.state.goOn(e.raft.LastContact())
 	lead := &leadership{
 		term: term, base: base, origin: e.clock.Monotonic(), clock: e.clock, from: e.state.appliedNow.Load(),
-		alone: e.raft.alone(),
+		alone: e.raft.Alone(),
 	}
 	lead.wall = startWall(e.clock, max(e.state.wall(), e.clocks.show(0)), e.clocks.now)
 	if e.broken.Load() || e.raft.State() != raft.Leader || e.raft.CurrentTerm() != term {
@@ -140,7 +140,7 @@ func (e *elections) handOver(ctx context.Context, id string) error {
 		return fmt.Errorf("node %s has not taken the whole log in time", to.ID)
 	}
 	e.watch.handingOver(string(to.ID))
-	err = e.raft.wait(ctx, e.raft.LeadershipTransferToServer(to.ID, to.Address))
+	err = e.raft.Wait(ctx, e.raft.LeadershipTransferToServer(to.ID, to.Address))
 	if err != nil && e.raft.State() != raft.Leader {
 		err = nil // leadership has moved: the successor deposed this node before Raft could answer
 	}
@@ -373,7 +373,7 @@ func (w *leaderWatch) count(was, now leaderTerm, loss change) {
 		w.changes[loss]++
 	}
 	switch {
-	case now.leader == self && w.raft.alone():
+	case now.leader == self && w.raft.Alone():
 		w.changes[leadsAlone]++
 	case now.leader == self && was.leader != "":
 		w.changes[leadsAfter]++
@@ -414,7 +414,7 @@ func (w *leaderWatch) lineOf(was, now leaderTerm, loss change) logLine {
 	var what, why string
 	switch {
 	case now.leader == self:
-		what, why = "this node leads", "it was elected"+afterWhom(was, w.raft.alone())
+		what, why = "this node leads", "it was elected"+afterWhom(was, w.raft.Alone())
 	case now.leader != "":
 		what, why = "this node follows "+now.leader, now.leader+" was elected"
 		if was.leader == self {

@@ -32,7 +32,7 @@ func (m *members) behind(level int) string {
 	if level > m.highest {
 		return fmt.Sprintf("node %s can do %s", m.cfg.ID, membership.SayLevels(m.lowest, m.highest))
 	}
-	for _, s := range m.raft.startedServers() {
+	for _, s := range m.raft.StartedServers() {
 		id := string(s.ID)
 		if id == m.cfg.ID {
 			continue

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/group"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/wake"
@@ -126,7 +127,7 @@ func (k *keeper) keepRoster() {
 	if known.Cluster == "" {
 		c.Cluster = k.members.identity().Cluster
 	}
-	for _, s := range k.raft.servers() {
+	for _, s := range k.raft.Servers() {
 		who, ok := k.members.identityOf(string(s.ID))
 		if !ok {
 			continue
@@ -173,11 +174,11 @@ func (k *keeper) changeRoster(ctx context.Context, c membership.Change) error {
 // follow moves members to their new addresses: a node may come back under another address, as long
 // as it has the same data.
 func (k *keeper) follow() {
-	for _, s := range k.raft.servers() {
+	for _, s := range k.raft.Servers() {
 		who, met := k.members.identityOf(string(s.ID))
 		m, known := k.members.roster.Load().Members[string(s.ID)]
 		addr := raft.ServerAddress(who.PeerAddr)
-		if !met || !known || m.Incarnation != who.Incarnation || addr == s.Address || k.raft.idAt(who.PeerAddr) != "" {
+		if !met || !known || m.Incarnation != who.Incarnation || addr == s.Address || k.raft.IDAt(who.PeerAddr) != "" {
 			continue
 		}
 		change := k.raft.AddVoter
@@ -198,7 +199,7 @@ const promoteLagMax = 256
 // promote gives a vote to members that have caught up. A new member must not have one earlier: it
 // would count in every majority, and delay all writes, while its log is still empty.
 func (k *keeper) promote() {
-	if !slices.ContainsFunc(k.raft.servers(), func(s raft.Server) bool { return s.Suffrage != raft.Voter }) {
+	if !slices.ContainsFunc(k.raft.Servers(), func(s raft.Server) bool { return s.Suffrage != raft.Voter }) {
 		return
 	}
 	for _, m := range k.members.survey(context.Background()) {
@@ -268,12 +269,12 @@ var errMemberChanged = errors.New("the member has been changed or removed meanwh
 func (k *keeper) reconfigure(member *raft.Server, change func() raft.Future) error {
 	k.changing.Lock()
 	defer k.changing.Unlock()
-	if member != nil && !slices.Contains(k.raft.servers(), *member) {
+	if member != nil && !slices.Contains(k.raft.Servers(), *member) {
 		return errMemberChanged
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*reconfigureMax)
 	defer cancel()
-	return k.raft.wait(ctx, change())
+	return k.raft.Wait(ctx, change())
 }
 
 // addWaitMax is how long LOCKD ADD waits for the new member to catch up. The member goes on
@@ -293,7 +294,7 @@ func (k *keeper) addMember(ctx context.Context, id, addr string) resp.Reply {
 	if err := k.cfg.needsSecret("peer address", addr); err != nil {
 		return resp.Errf("ERR %s", err)
 	}
-	for _, s := range k.raft.servers() {
+	for _, s := range k.raft.Servers() {
 		switch {
 		case string(s.ID) == id && string(s.Address) == addr:
 			return k.awaitVote(ctx, id)
@@ -319,7 +320,7 @@ func (k *keeper) awaitVote(ctx context.Context, id string) resp.Reply {
 	defer cancel()
 	for {
 		changed := k.changed.Next()
-		if slices.ContainsFunc(k.raft.voters(), func(s raft.Server) bool { return string(s.ID) == id }) {
+		if slices.ContainsFunc(k.raft.Voters(), func(s raft.Server) bool { return string(s.ID) == id }) {
 			return resp.OK()
 		}
 		if !k.lead.held() {
@@ -361,7 +362,7 @@ func reconfigureReply(err error) resp.Reply {
 
 // removeMember removes a node for ever.
 func (k *keeper) removeMember(ctx context.Context, id string) resp.Reply {
-	member := slices.ContainsFunc(k.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
+	member := slices.ContainsFunc(k.raft.Servers(), func(s raft.Server) bool { return string(s.ID) == id })
 	_, known := k.members.roster.Load().Members[id]
 	switch {
 	case !member && k.members.roster.Load().Removed[id]:
@@ -442,7 +443,7 @@ func (n *Node) Join(ctx context.Context, addrs []string, password string) error 
 	var logged loglimit.Limiter
 	since, pause := n.clock.Monotonic(), joinPause
 	for try := 0; ; try++ {
-		if slices.ContainsFunc(n.raft.voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
+		if slices.ContainsFunc(n.raft.Voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
 			return nil
 		}
 		through := addrs[try%len(addrs)]
@@ -470,7 +471,7 @@ func (n *Node) Join(ctx context.Context, addrs []string, password string) error 
 		case <-ctx.Done():
 			return fmt.Errorf("joining through %s: %w (last: %w)", through, ctx.Err(), err)
 		case <-n.stop:
-			return errHalted
+			return group.ErrHalted
 		}
 		if try%len(addrs) == len(addrs)-1 {
 			pause = min(2*pause, joinPauseMax)

@@ -26,7 +26,7 @@ func (c *testCluster) settle() *testNode {
 	c.t.Helper()
 	for range 1000 {
 		leader := c.leader()
-		if len(leader.members.roster.Load().Members) == len(leader.raft.servers()) {
+		if len(leader.members.roster.Load().Members) == len(leader.raft.Servers()) {
 			c.agree()
 			return leader
 		}
@@ -132,15 +132,15 @@ func TestRemovedBeforeItsVote(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		if len(leader.raft.voters()) != 3 || len(leader.raft.servers()) != 4 {
-			t.Fatalf("members: %v", leader.raft.servers())
+		if len(leader.raft.Voters()) != 3 || len(leader.raft.Servers()) != 4 {
+			t.Fatalf("members: %v", leader.raft.Servers())
 		}
 		if err := leader.raft.RemoveServer("n4", 0, 0).Error(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
-		if len(leader.raft.servers()) != 3 {
-			t.Errorf("members: %v", leader.raft.servers())
+		if len(leader.raft.Servers()) != 3 {
+			t.Errorf("members: %v", leader.raft.Servers())
 		}
 		c.net.Heal()
 	})
@@ -231,7 +231,7 @@ func TestMemberMoves(t *testing.T) {
 		c.kill(c.others(leader)[1].id)
 		c.expect(leader, "SET a 2", "+OK")
 		c.expect(moved, "GET a", "$1 2")
-		if got := c.leader().raft.idAt(moved.addr); got != moved.id {
+		if got := c.leader().raft.IDAt(moved.addr); got != moved.id {
 			t.Errorf("at %s the cluster knows %q", moved.addr, got)
 		}
 	})
@@ -422,8 +422,8 @@ func TestListIsFoundedInAnyOrder(t *testing.T) {
 			}
 			leader := c.settle()
 			c.expect(leader, "SET a 1", "+OK")
-			if len(leader.raft.voters()) != 3 {
-				t.Errorf("seed %d: members %v", seed, leader.raft.voters())
+			if len(leader.raft.Voters()) != 3 {
+				t.Errorf("seed %d: members %v", seed, leader.raft.Voters())
 			}
 			for _, n := range c.others(nil) {
 				if n.stopped() != "" {

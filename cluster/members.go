@@ -84,13 +84,13 @@ func (m *members) where(addr string) string {
 	if len(moved) == 0 {
 		return ""
 	}
-	return moved[raft.Server{ID: raft.ServerID(m.raft.idAt(addr)), Address: raft.ServerAddress(addr)}]
+	return moved[raft.Server{ID: raft.ServerID(m.raft.IDAt(addr)), Address: raft.ServerAddress(addr)}]
 }
 
 // recordMoved takes what nodes that were found say of themselves: members among them may have come back elsewhere.
 func (m *members) recordMoved(found []peer.Identity) {
 	moved, mine := map[raft.Server]string{}, m.identity().Cluster
-	for _, s := range m.raft.servers() {
+	for _, s := range m.raft.Servers() {
 		for _, who := range found {
 			if who.ID == string(s.ID) && who.Cluster == mine && mine != "" && who.PeerAddr != string(s.Address) &&
 				m.roster.Load().Check(who, membership.OwnArch) == nil {
@@ -257,7 +257,7 @@ func (m *members) checkCaller(who peer.Identity, kind peer.Kind) error {
 // knows reports whether a node is a member.
 func (m *members) knows(id string) bool {
 	_, member := m.roster.Load().Members[id]
-	return member || slices.ContainsFunc(m.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
+	return member || slices.ContainsFunc(m.raft.Servers(), func(s raft.Server) bool { return string(s.ID) == id })
 }
 
 // foundingMax is how long after its first start a new single node stops if it meets members of a cluster. Later a
@@ -299,7 +299,7 @@ func (m *members) foundsBeside(met error, at string) {
 func (m *members) tellLevel() {
 	was, now := m.toldLevel, m.level()
 	m.toldLevel = now
-	if was < now && m.raft.started.Load() {
+	if was < now && m.raft.Started.Load() {
 		m.log.Info("the level in force has risen", "from", was, "to", now)
 	}
 }
@@ -314,7 +314,7 @@ func (m *members) checkClone(who peer.Identity) error {
 		return nil
 	}
 	var addrs []string
-	for _, s := range m.raft.startedServers() {
+	for _, s := range m.raft.StartedServers() {
 		if string(s.ID) == who.ID {
 			addrs = append(addrs, string(s.Address))
 		}
@@ -344,7 +344,7 @@ func (m *members) checkOriginal(who peer.Identity, addr string) error {
 // set takes a new roster into use. state.mu is held.
 func (m *members) set(next *membership.Roster) {
 	m.roster.Store(next)
-	if next.Removed[m.cfg.ID] && m.raft.started.Load() {
+	if next.Removed[m.cfg.ID] && m.raft.Started.Load() {
 		m.fatal(fmt.Errorf("node %s %s: give it a new id and an empty data folder", m.cfg.ID, membership.SaysRemoved))
 	}
 	if number := next.Members[m.cfg.ID].Number; number != 0 {
@@ -407,7 +407,7 @@ func (m *members) hostOf(id string) string {
 	if known, ok := m.roster.Load().Members[id]; ok {
 		addr = known.PeerAddr
 	}
-	for _, s := range m.raft.startedServers() {
+	for _, s := range m.raft.StartedServers() {
 		if string(s.ID) == id {
 			addr = string(s.Address)
 		}
@@ -455,7 +455,7 @@ const surveyMax = 500 * time.Millisecond
 func (m *members) survey(ctx context.Context) []surveyed {
 	ctx, cancel := context.WithTimeout(ctx, surveyMax)
 	defer cancel()
-	servers := m.raft.servers()
+	servers := m.raft.Servers()
 	answers := make(chan int, len(servers))
 	members := make([]surveyed, len(servers))
 	for i, s := range servers {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/group"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
@@ -143,7 +144,7 @@ func (n *Node) open() error {
 		attempts: n.attempts, blocker: n.blocker, announcer: n.announcer, snapshots: n.snapshots, ownLog: n.ownLog,
 	}
 	n.stores.Attach(store.Hooks{
-		Leads:   func() bool { return n.raft.started.Load() && n.raft.State() == raft.Leader },
+		Leads:   func() bool { return n.raft.Started.Load() && n.raft.State() == raft.Leader },
 		Applied: n.state.appliedNow.Load,
 		Base:    n.snapshots.base,
 		Stored:  n.stored,
@@ -176,7 +177,7 @@ func (n *Node) open() error {
 func (n *Node) openStores() (err error) {
 	opts := store.Options{
 		LogStore: n.cfg.LogStore, Fatal: n.fatal,
-		CacheSize: 4 * appendEntriesMax, Log: newRaftLog("store: ", n.log), SegmentBytes: n.cfg.segmentBytes(),
+		CacheSize: 4 * appendEntriesMax, Log: group.NewLog("store: ", n.log), SegmentBytes: n.cfg.segmentBytes(),
 	}
 	if n.cfg.Disk != nil {
 		incarnation, starts := n.cfg.Disk.Begin()
@@ -227,7 +228,7 @@ func (n *Node) stored(took time.Duration) {
 func (n *Node) openPeers() error {
 	p, err := peer.Open(peer.Config{
 		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.members.identity,
-		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.raft.idAt, Where: n.members.where,
+		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.raft.IDAt, Where: n.members.where,
 		Secrets: n.cfg.PeerSecrets, Certs: n.certificates(), Ready: n.ready,
 	}, peer.Handler{
 		Admit: n.members.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.members.refused,
@@ -261,7 +262,7 @@ func (n *Node) raftConfig() *raft.Config {
 	c.SnapshotInterval = never
 	c.SnapshotThreshold = 1 << 62
 	c.TrailingLogs = 1 << 62
-	c.Logger = newRaftLog("raft: ", n.log)
+	c.Logger = group.NewLog("raft: ", n.log)
 	return c
 }
 
@@ -394,7 +395,7 @@ func (n *Node) checkMembers(servers []raft.Server) error {
 // start starts the node's goroutines.
 func (n *Node) start() {
 	n.fsm.opened.Store(true)
-	n.raft.started.Store(true)
+	n.raft.Started.Store(true)
 	close(n.ready)
 	if n.snapshots.lacksSpare() {
 		n.snapshots.expose()
@@ -418,7 +419,7 @@ func (n *Node) start() {
 	if n.disk.look = n.stores.Look; n.disk.look != nil && n.cfg.KeepRoom {
 		n.goroutines.Go(n.disk.run)
 	}
-	if n.raft.alone() {
+	if n.raft.Alone() {
 		n.goroutines.Go(func() { n.trans.elect(func() bool { return true }) })
 	}
 	if n.members.listed() && n.members.search.On() {
@@ -429,7 +430,7 @@ func (n *Node) start() {
 // serveStatus implements peer.Handler. The time that is shown is noted before the term is read, and read after it: a
 // node that has answered a leader of this term tells a later one what it was told.
 func (n *Node) serveStatus(shown int64) peer.Status {
-	if !n.raft.started.Load() {
+	if !n.raft.Started.Load() {
 		return peer.Status{} // term 0 is nobody's
 	}
 	clocks := n.members.clocks
@@ -452,7 +453,7 @@ func (n *Node) Close(ctx context.Context) error {
 	var err error
 	n.stopOnce.Do(func() {
 		n.blocker.leave(ctx)
-		if n.lead.held() && len(n.raft.voters()) > 1 {
+		if n.lead.held() && len(n.raft.Voters()) > 1 {
 			if err := n.elections.handOver(ctx, ""); err != nil {
 				n.log.Info("leadership could not be handed over before stopping: the others elect", "why", err)
 			}

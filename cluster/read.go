@@ -128,7 +128,7 @@ func (r *reader) view(lead *leadership, wall int64, req resp.Request) resp.Resul
 // of its own term, see startLeading). Raft's VerifyLeader counts answers that were
 // on their way before the question: it is not enough.
 func (r *reader) confirm(lead *leadership) bool {
-	voters := r.raft.voters()
+	voters := r.raft.Voters()
 	need, have := len(voters)/2+1, 0
 	others := make([]raft.Server, 0, len(voters))
 	for _, v := range voters {

@@ -389,7 +389,7 @@ func (t *transport) askHeartbeat(rpc raft.RPC, answers <-chan raft.RPCResponse) 
 		case t.requests <- rpc:
 			return t.answer(answers)
 		case <-busy.C:
-			if t.raft.follows(req.Term) {
+			if t.raft.Follows(req.Term) {
 				header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
 				return raft.RPCResponse{Response: &raft.AppendEntriesResponse{
 					RPCHeader: header, Term: req.Term, Success: true, NoRetryBackoff: true,
@@ -441,7 +441,7 @@ type ownLog struct {
 // in the message, or nil if Raft must answer. The leader of the present term has the same entries.
 func (o *ownLog) skipApplied(req *raft.AppendEntriesRequest) *raft.AppendEntriesResponse {
 	has := o.has()
-	if req.PrevLogEntry == 0 && len(req.Entries) == 0 || req.PrevLogEntry >= has || !o.raft.follows(req.Term) {
+	if req.PrevLogEntry == 0 && len(req.Entries) == 0 || req.PrevLogEntry >= has || !o.raft.Follows(req.Term) {
 		return nil // a heartbeat, or behind what is here
 	}
 	known := 0
@@ -512,7 +512,7 @@ func (o *ownLog) reaches(index, term uint64) bool {
 // contradiction reports that a leader has another log than the one this node has applied, which
 // cannot happen while every node keeps its promises; nil if it has not.
 func (o *ownLog) contradiction(term uint64, entries ...*raft.Log) error {
-	if !o.raft.started.Load() || term < o.raft.CurrentTerm() {
+	if !o.raft.Started.Load() || term < o.raft.CurrentTerm() {
 		return nil
 	}
 	applied := max(o.state.appliedNow.Load(), o.mark.Begin())

@@ -352,7 +352,7 @@ func TestHeartbeatOfAnotherTerm(t *testing.T) {
 		if got := <-written; got != "+OK" {
 			t.Errorf("the write was answered %q", got)
 		}
-		if lead.raft.follows(term) {
+		if lead.raft.Follows(term) {
 			t.Error("the leader answers as if it followed itself")
 		}
 	})

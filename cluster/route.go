@@ -73,7 +73,7 @@ func (r *router) local(ctx context.Context, req resp.Request, write bool, a *att
 	if !write {
 		// One that became the only voter in its term asks nobody either, by way of the queue: to look at Raft's
 		// configuration for each read costs more than to look at the term.
-		if lead := r.lead.Load(); lead != nil && lead.alone && r.raft.alone() {
+		if lead := r.lead.Load(); lead != nil && lead.alone && r.raft.Alone() {
 			return r.readAlone(lead, req)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/group"
 	"lockd/cluster/membership"
 	"lockd/cluster/store"
 	"lockd/cluster/wake"
@@ -101,7 +102,7 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 	case <-preempt:
 		return n, errPreempted
 	case <-p.s.stop:
-		return n, errHalted
+		return n, group.ErrHalted
 	}
 	p.since = p.s.clock.Monotonic()
 	p.rests += p.since - done
@@ -299,7 +300,7 @@ func (s *snapshots) run() {
 		if again = nil; !s.wanted() {
 			continue // one was taken meanwhile
 		}
-		if err := s.take(); err != nil && !s.raft.stopping() {
+		if err := s.take(); err != nil && !s.raft.Stopping() {
 			s.log.Warn("no snapshot was taken, and the log grows until one is: make room on the disk", "why", err)
 			again = time.After(snapshotRetry)
 		}
@@ -337,9 +338,9 @@ func (s *snapshots) save(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.stop:
-		return errHalted
+		return group.ErrHalted
 	}
-	return s.raft.await(ctx, answer)
+	return s.raft.Await(ctx, answer)
 }
 
 // take takes a snapshot now and trims the log behind the one before it.
@@ -351,7 +352,7 @@ func (s *snapshots) take() error {
 	select {
 	case s.busy <- struct{}{}:
 	case <-s.stop:
-		return errHalted
+		return group.ErrHalted
 	}
 	err := s.raft.Snapshot().Error()
 	s.recordBase()

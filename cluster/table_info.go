@@ -58,7 +58,7 @@ func cmdWait(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	return resp.Int(min(max(want, 0), n.raft.others()))
+	return resp.Int(min(max(want, 0), n.raft.Others()))
 }
 
 func cmdWaitAOF(_ context.Context, n *Node, args resp.Args) resp.Reply {
@@ -79,7 +79,7 @@ func cmdWaitAOF(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	return resp.Array(resp.Int(local), resp.Int(min(want, n.raft.others())))
+	return resp.Array(resp.Int(local), resp.Int(min(want, n.raft.Others())))
 }
 
 func checkTimeout(s string) error {
@@ -117,7 +117,7 @@ func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	applied := int64(n.state.appliedNow.Load())
 	if n.lead.held() {
 		var replicas []resp.Reply
-		for _, v := range n.raft.voters() {
+		for _, v := range n.raft.Voters() {
 			if string(v.ID) != n.cfg.ID {
 				host, port := n.members.clientHostPort(v)
 				replicas = append(replicas, resp.Bulks(host, port, u64(n.offsetOf(v.ID))))
@@ -239,9 +239,9 @@ func (n *Node) infoReplication() resp.Section {
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
 	if n.lead.held() {
 		add("role", "master")
-		add("connected_slaves", i64(n.raft.others()))
+		add("connected_slaves", i64(n.raft.Others()))
 		i := 0
-		for _, v := range n.raft.voters() {
+		for _, v := range n.raft.Voters() {
 			if string(v.ID) == n.cfg.ID {
 				continue
 			}
@@ -267,7 +267,7 @@ func (n *Node) infoReplication() resp.Section {
 		add("slave_priority", "100")
 		add("slave_read_only", "0")
 		add("replica_announced", "1")
-		add("connected_slaves", i64(n.raft.others()))
+		add("connected_slaves", i64(n.raft.Others()))
 	}
 	add("master_failover_state", "no-failover")
 	add("master_replid", n.members.roster.Load().ReplicationID())
@@ -300,7 +300,7 @@ func (n *Node) infoRaft() resp.Section {
 	}
 	add("machine_index", u64(n.state.appliedNow.Load()))
 	var ids []string
-	for _, m := range n.raft.servers() {
+	for _, m := range n.raft.Servers() {
 		ids = append(ids, string(m.ID))
 	}
 	slices.Sort(ids)

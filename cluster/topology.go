@@ -209,7 +209,7 @@ func (t *topology) age(s *view) time.Duration { return t.clock.Monotonic() - s.s
 // nodes lists the nodes. A member that this node has never heard gets downAfter to answer, like any
 // other.
 func (t *topology) nodes(mono time.Duration) []advertisedNode {
-	voters := t.raft.voters()
+	voters := t.raft.Voters()
 	self := func(s raft.Server) bool { return string(s.ID) == t.cfg.ID }
 	if !slices.ContainsFunc(voters, self) {
 		voters = append(voters, raft.Server{ID: raft.ServerID(t.cfg.ID)})

@@ -101,7 +101,7 @@ func (t *transport) AppendEntries(
 				t.acked.note(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
 			}
 		}
-		if err == nil || alive || !t.raft.owes(args.Term, id, target) {
+		if err == nil || alive || !t.raft.Owes(args.Term, id, target) {
 			return err
 		}
 		*resp = raft.AppendEntriesResponse{}
@@ -241,7 +241,7 @@ func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest)
 		rpc.Respond(nil, why)
 		return
 	}
-	outdated := t.raft.started.Load() && req.Term < t.raft.CurrentTerm()
+	outdated := t.raft.Started.Load() && req.Term < t.raft.CurrentTerm()
 	if outdated || !t.ownLog.reaches(req.LastLogIndex, req.LastLogTerm) {
 		t.install(rpc)
 		return
@@ -251,7 +251,7 @@ func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest)
 		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax},
 		Term:      req.Term, Success: true,
 	}
-	if !t.raft.follows(req.Term) {
+	if !t.raft.Follows(req.Term) {
 		answer.Success = false
 		rpc.Respond(answer, errSnapshotKnown)
 		return
@@ -275,7 +275,7 @@ func (t *transport) install(rpc raft.RPC) {
 	if !ok {
 		return
 	}
-	if t.raft.started.Load() {
+	if t.raft.Started.Load() {
 		t.snapshots.recordBase()
 	}
 	rpc.Respond(a.Response, a.Error)

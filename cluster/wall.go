@@ -101,12 +101,12 @@ func (c *clocks) own() observation {
 // median is the median of the voters' clocks that were heard lately, the lower one of an even number; known: they are a
 // majority. The true median is within the observation, as each clock is within its own.
 func (c *clocks) median() (m observation, known bool) {
-	voters, own := c.raft.voters(), c.own()
+	voters, own := c.raft.Voters(), c.own()
 	lows, highs := make([]int64, 0, len(voters)), make([]int64, 0, len(voters))
 	c.mu.Lock()
 	for _, v := range voters {
 		s, ok := c.of[v.ID]
-		if v.ID == c.raft.self {
+		if v.ID == c.raft.Self {
 			s, ok = own, true
 		}
 		if ok && own.at-s.at < sightingKept {
@@ -169,7 +169,7 @@ func (c *clocks) warn(what, name string, d time.Duration) {
 }
 
 func (c *clocks) forget() {
-	servers := c.raft.servers()
+	servers := c.raft.Servers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id := range c.of {

@@ -304,7 +304,7 @@ func TestClockWithoutVote(t *testing.T) {
 		c.start("n2")
 		far.clock.stepWall(-time.Minute)
 		time.Sleep(5 * time.Second)
-		if len(lead.raft.voters()) != 1 || len(far.raft.servers()) != 2 {
+		if len(lead.raft.Voters()) != 1 || len(far.raft.Servers()) != 2 {
 			t.Fatal("n2 has its vote already, or does not know that it is a member")
 		}
 		if off := far.figure("lockd_clock_offset_seconds"); off > -59.9 || off < -60.1 {
@@ -315,7 +315,7 @@ func TestClockWithoutVote(t *testing.T) {
 			t.Errorf("TIME is off by %s", time.Until(told))
 		}
 		far.disk.rate.Store(0)
-		for len(lead.raft.voters()) == 1 {
+		for len(lead.raft.Voters()) == 1 {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(2 * time.Minute)

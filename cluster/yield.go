@@ -27,7 +27,7 @@ func (t *transport) yields() bool {
 		t.yielding.Store(false)
 		return false
 	}
-	if t.yielding.Load() || !t.raft.started.Load() {
+	if t.yielding.Load() || !t.raft.Started.Load() {
 		return t.yielding.Load()
 	}
 	if t.raft.State() != raft.Leader {
@@ -49,7 +49,7 @@ func (t *transport) yields() bool {
 // prepared is a voter that has the whole log on its disk; nil if those that have, and
 // answer, are no majority without this node: then they wait for their disks, too.
 func (t *transport) prepared() *raft.Server {
-	voters, last := t.raft.voters(), t.raft.LastIndex()
+	voters, last := t.raft.Voters(), t.raft.LastIndex()
 	var next *raft.Server
 	have := 0
 	for i, v := range voters {
@@ -72,10 +72,10 @@ var errResigned = errors.New("the entries of this node do not arrive: it lets an
 
 // resigns reports whether this leader gives up its term, as a majority hears it and does not take its entries.
 func (t *transport) resigns(term uint64) bool {
-	if !t.raft.started.Load() || t.raft.State() != raft.Leader || t.raft.CurrentTerm() != term {
+	if !t.raft.Started.Load() || t.raft.State() != raft.Leader || t.raft.CurrentTerm() != term {
 		return false
 	}
-	able := t.contacts.unserved(term, t.raft.voters())
+	able := t.contacts.unserved(term, t.raft.Voters())
 	if able == nil {
 		return false
 	}
@@ -114,10 +114,10 @@ const tryBytes = 128 << 10
 
 // tryLinks ends the patience of a leader whose links to as many voters as it needs are as good as patience expects.
 func (t *transport) tryLinks() {
-	voters := t.raft.voters()
+	voters := t.raft.Voters()
 	good := make(chan bool, len(voters))
 	for _, v := range voters {
-		go func() { good <- v.ID == t.raft.self || t.goodLink(v.Address) }()
+		go func() { good <- v.ID == t.raft.Self || t.goodLink(v.Address) }()
 	}
 	need := len(voters)/2 + 1
 	for range voters {
@@ -161,10 +161,10 @@ var errOtherLeads = errors.New("another node leads by now")
 // mayNotStand says why this node does not stand for election though another one says so. A TimeoutNow has no term, and
 // Raft asks nothing: one that comes late would depose the leader that was elected meanwhile.
 func (t *transport) mayNotStand(req *raft.TimeoutNowRequest) error {
-	if !t.raft.started.Load() {
+	if !t.raft.Started.Load() {
 		return nil
 	}
-	if _, leader := t.raft.LeaderWithID(); leader == t.raft.self || leader != "" && string(leader) != string(req.ID) {
+	if _, leader := t.raft.LeaderWithID(); leader == t.raft.Self || leader != "" && string(leader) != string(req.ID) {
 		return errOtherLeads
 	}
 	if t.yields() {

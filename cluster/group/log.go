@@ -1,0 +1,82 @@
+package group
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"github.com/hashicorp/go-hclog"
+
+	"lockd/internal/loglimit"
+)
+
+// raftLog passes Raft's lines on to slog, quietly: they serve for debugging, and the operator reads lockd's own. Errors
+// are shown, each text once a minute: Raft repeats them several times a second while a peer is away.
+type raftLog struct {
+	hclog.Logger // everything that is not overridden does nothing
+	prefix       string
+	log          *slog.Logger
+	args         []any
+	errors       *loglimit.Limiter // by text
+}
+
+// NewLog returns a log for Raft, or for a store of it, whose lines begin with prefix.
+func NewLog(prefix string, log *slog.Logger) hclog.Logger {
+	return &raftLog{Logger: hclog.NewNullLogger(), prefix: prefix, log: log, errors: &loglimit.Limiter{}}
+}
+
+func (l *raftLog) logLine(level slog.Level, msg string, args []any) {
+	l.log.Log(context.Background(), level, l.prefix+msg, append(l.args[:len(l.args):len(l.args)], args...)...)
+}
+
+// Log implements hclog.Logger.
+func (l *raftLog) Log(level hclog.Level, msg string, args ...any) {
+	if level >= hclog.Error {
+		l.Error(msg, args...)
+		return
+	}
+	l.logLine(slog.LevelDebug, msg, args)
+}
+
+// Trace implements hclog.Logger.
+func (l *raftLog) Trace(string, ...any) {}
+
+// Debug implements hclog.Logger.
+func (l *raftLog) Debug(msg string, args ...any) { l.logLine(slog.LevelDebug, msg, args) }
+
+// Info implements hclog.Logger.
+func (l *raftLog) Info(msg string, args ...any) { l.logLine(slog.LevelDebug, msg, args) }
+
+// Warn implements hclog.Logger.
+func (l *raftLog) Warn(msg string, args ...any) { l.logLine(slog.LevelDebug, msg, args) }
+
+// Error implements hclog.Logger.
+func (l *raftLog) Error(msg string, args ...any) {
+	level := slog.LevelDebug
+	if _, ok := l.errors.Allow(msg); ok {
+		level = slog.LevelInfo
+	}
+	l.logLine(level, msg, args)
+}
+
+// With implements hclog.Logger.
+func (l *raftLog) With(args ...any) hclog.Logger {
+	next := *l
+	next.args = append(l.args[:len(l.args):len(l.args)], args...)
+	return &next
+}
+
+// Named implements hclog.Logger.
+func (l *raftLog) Named(string) hclog.Logger { return l }
+
+// ResetNamed implements hclog.Logger.
+func (l *raftLog) ResetNamed(string) hclog.Logger { return l }
+
+// GetLevel implements hclog.Logger.
+func (l *raftLog) GetLevel() hclog.Level { return hclog.Debug }
+
+// IsDebug implements hclog.Logger.
+func (l *raftLog) IsDebug() bool { return l.log.Enabled(context.Background(), slog.LevelDebug) }
+
+// StandardWriter implements hclog.Logger.
+func (l *raftLog) StandardWriter(*hclog.StandardLoggerOptions) io.Writer { return io.Discard }
