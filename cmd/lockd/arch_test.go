@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"lockd/resp/fault":        {}, // empty in a normal build
 	"lockd/internal/strict":   {}, // for tests
 	"lockd/internal/fakenode": {}, // likewise
-	"lockd/resp/server":       {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/access", "lockd/resp/server/witness", "lockd/resp/server/describe"},
+	"lockd/resp/server":       {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/pubsub", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/access", "lockd/resp/server/witness", "lockd/resp/server/describe"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
@@ -36,6 +36,9 @@ var mayImport = map[string][]string{
 	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/group", "lockd/cluster/wake"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/openfiles", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/systemd", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
+
+	// Subscriptions, and the delivery of messages and other pushes.
+	"lockd/resp/server/pubsub": {"lockd/resp", "lockd/resp/server/stats", "lockd/resp/server/wire"},
 
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
 	"lockd/resp/server/describe": {"lockd/resp", "lockd/resp/acl"},

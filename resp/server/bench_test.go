@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockd/resp"
+	"lockd/resp/server/pubsub"
 )
 
 // okBackend answers every command with OK and costs nothing itself.
@@ -120,9 +121,16 @@ func BenchmarkApplyMessages(b *testing.B) {
 		b.Run(fmt.Sprintf("patterns=%d", patterns), func(b *testing.B) {
 			srv := New(Config{Backend: newFake(), Log: slog.New(slog.DiscardHandler)})
 			s := srv.newSession(&scriptConn{})
-			srv.hub.enter(s)
+			subscribe := func(k pubsub.Kind, name string) {
+				srv.hub.broker.Lock()
+				defer srv.hub.broker.Unlock()
+				if err := s.sub.Subscribe(k, name); err != nil {
+					b.Fatal(err)
+				}
+			}
+			subscribe(pubsub.Shard, "other")
 			for i := range patterns {
-				srv.hub.addPattern(fmt.Sprintf("other:%d:*", i), s)
+				subscribe(pubsub.Pattern, fmt.Sprintf("other:%d:*", i))
 			}
 			b.ReportAllocs()
 			for b.Loop() {

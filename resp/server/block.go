@@ -45,7 +45,7 @@ func (s *session) wait(c *command, args resp.Args) {
 	cmd := resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec}
 	p := &waiter{
 		of: s, cmd: c, args: args, unblock: make(chan resp.Unblock, 1), done: make(chan struct{}),
-		pushes: s.waitsForLock(cmd) || s.pushing, subscribes: s.subscribed(),
+		pushes: s.waitsForLock(cmd) || s.pushing, subscribes: s.sub.Subscribes(),
 		silent: s.replyOff || s.skipping, proto: int(s.proto.Load()),
 	}
 	stop := wire.WatchHangUp(s.conn, s.cancel)
@@ -58,7 +58,7 @@ func (s *session) wait(c *command, args resp.Args) {
 	stop()
 	s.waiter.Store(nil)
 	close(p.done)
-	s.settle() // the reply may be on its way
+	s.sub.Settle() // the reply may be on its way
 	if !p.delivers() {
 		s.closing = true // the client is gone
 		return
@@ -96,14 +96,14 @@ func (p *waiter) sendPending() {
 // Hold implements resp.Waiter.
 func (p *waiter) Hold() {
 	if p.pushes {
-		p.of.srv.hub.holdPushes(p.of, p.subscribes)
+		p.of.sub.Hold(p.subscribes)
 	}
 }
 
 // Release implements resp.Waiter.
 func (p *waiter) Release() {
 	if p.pushes {
-		p.of.srv.hub.resumePushes(p.of, nil, p.subscribes)
+		p.of.sub.Resume(nil, p.subscribes)
 	}
 }
 
@@ -122,7 +122,7 @@ func (p *waiter) Served(r resp.Reply) bool {
 		if !p.silent {
 			form = r.AppendTo(nil, p.proto)
 		}
-		p.of.srv.hub.resumePushes(p.of, form, p.subscribes)
+		p.of.sub.Resume(form, p.subscribes)
 		p.of.srv.stats.OutputBytes.Add(int64(len(form)))
 	}
 	return p.fate.Load() != fateLost

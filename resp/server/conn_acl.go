@@ -57,9 +57,9 @@ func (s *session) changeUsers(args resp.Args) resp.Reply {
 	s.changing.Store(true)
 	res := s.ask(args)
 	s.srv.backend.Await(s.ctx, res.Index)
-	s.srv.hub.mu.Lock() // connections are closed for the change under this lock: wait for that
+	s.srv.hub.broker.Lock() // connections are closed for the change under this lock: wait for that
 	s.changing.Store(false)
-	s.srv.hub.mu.Unlock()
+	s.srv.hub.broker.Unlock()
 	s.closing = s.closing || s.leaving.Load()
 	return replyAt(res, 0)
 }

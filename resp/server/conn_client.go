@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/server/pubsub"
 )
 
 func clientRows() []row {
@@ -163,7 +164,7 @@ func (s *Server) unblock(ctx context.Context, id int64, why string) resp.Reply {
 // answerUnblock answers askUnblock.
 func (s *Server) answerUnblock(ctx context.Context, question resp.Args) resp.Reply {
 	if len(question) != 2 {
-		return resp.Err(errQuestion)
+		return resp.Err(pubsub.ErrQuestion)
 	}
 	id, _ := resp.ParseInt(question[0])
 	return s.unblock(ctx, id, question[1])
@@ -249,11 +250,11 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 	field("name", name)
 	number("age", int64(now.Sub(s.since)/time.Second))
 	number("idle", (s.srv.ticks.Load()-s.activeAt.Load())/int64(time.Second/janitorEvery))
-	field("flags", s.flags(s.unix))
+	field("flags", s.flags())
 	number("db", int64(s.db.Load()))
-	number("sub", int64(s.subCount.Load()))
-	number("psub", int64(s.psubCount.Load()))
-	number("ssub", int64(s.ssubCount.Load()))
+	number("sub", int64(s.sub.Count(pubsub.Channel)))
+	number("psub", int64(s.sub.Count(pubsub.Pattern)))
+	number("ssub", int64(s.sub.Count(pubsub.Shard)))
 	number("multi", int64(s.queued.Load()))
 	number("qbuf", s.inputBytes.Load())
 	number("qbuf-free", 0)
@@ -264,7 +265,7 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 	number("obl", 0)
 	number("oll", 0)
 	number("omem", waiting)
-	number("tot-mem", s.inputBytes.Load()+waiting+s.held.bytes.Load())
+	number("tot-mem", s.inputBytes.Load()+waiting+s.memory.bytes.Load())
 	field("events", "r")
 	field("cmd", cmd)
 	field("user", *s.user.Load())
@@ -332,7 +333,7 @@ func (f *killFilter) words() resp.Args {
 // answerKill answers askKill.
 func (s *Server) answerKill(question resp.Args) resp.Reply {
 	if len(question) != len((&killFilter{}).words()) {
-		return resp.Err(errQuestion)
+		return resp.Err(pubsub.ErrQuestion)
 	}
 	id, _ := resp.ParseInt(question[0])
 	f := &killFilter{id: id, addr: question[1], laddr: question[2], class: question[3], user: question[4]}

@@ -155,7 +155,7 @@ func ping(s *session, args resp.Args) resp.Reply {
 	if len(args) > 2 {
 		return resp.WrongArity("ping")
 	}
-	if s.proto.Load() < 3 && s.subs.count() > 0 {
+	if s.proto.Load() < 3 && s.sub.Subscribes() {
 		text := ""
 		if len(args) == 2 {
 			text = args[1]
@@ -185,7 +185,7 @@ func quit(s *session, _ resp.Args) resp.Reply {
 // reset returns the connection to its initial state, unauthenticated.
 func reset(s *session, _ resp.Args) resp.Reply {
 	s.discard()
-	s.subs.clear(s)
+	s.sub.UnsubscribeAll()
 	s.untrack()
 	s.srv.hub.forgetLocks(s)
 	s.srv.hub.unmonitor(s)

@@ -71,16 +71,15 @@ func (s *session) show(list ...shown) {
 	if len(lines) == 0 {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	lim := h.settings.pushLimit()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	for m := range h.monitors {
 		switch {
 		case m == s && s.closing: // QUIT: nothing follows its answer
 		case m == s:
 			s.pending = append(s.pending, lines...)
 		default:
-			h.send(m, lines, lim)
+			m.sub.Send(lines)
 		}
 	}
 }

@@ -64,8 +64,9 @@ func (s *session) queue(c *command, args resp.Args) (why string) {
 		switch {
 		case len(s.tx.cmds) >= transactionCmdsMax || s.tx.size+size > transactionBytesMax:
 			return "ERR the transaction is too large"
-		case !s.hold(kept):
-			return errHeld
+		}
+		if err := s.Reserve(kept); err != nil {
+			return err.Error()
 		}
 		s.tx.cmds = append(s.tx.cmds, queued{of: c, args: cloneArgs(args)})
 		s.tx.size += size
@@ -114,7 +115,7 @@ func discard(s *session, _ resp.Args) resp.Reply {
 // discard drops the transaction and the watched keys.
 func (s *session) discard() {
 	if s.tx != nil {
-		s.letGo(s.tx.kept)
+		s.Release(s.tx.kept)
 	}
 	s.tx = nil
 	s.queued.Store(-1)
@@ -122,7 +123,7 @@ func (s *session) discard() {
 }
 
 func (s *session) forgetWatch() {
-	s.letGo(s.watchLen + len(s.watch)*heldPerWatch)
+	s.Release(s.watchLen + len(s.watch)*heldPerWatch)
 	s.watch, s.watchLen = nil, 0
 }
 
@@ -160,8 +161,8 @@ func watch(s *session, args resp.Args) resp.Reply {
 	for i, key := range keys {
 		if !have[key] {
 			have[key] = true
-			if !s.hold(len(key) + heldPerWatch) {
-				return resp.Err(errHeld) // keys watched so far stay watched
+			if err := s.Reserve(len(key) + heldPerWatch); err != nil {
+				return resp.Fail(err) // keys watched so far stay watched
 			}
 			s.watchLen += len(key)
 			s.watch = append(s.watch, resp.Watch{DB: db, Key: strings.Clone(key), Version: res.Watched.Versions[i]})
@@ -191,7 +192,7 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	start := s.srv.clock()
 	n := len(req.Cmds)
 	s.followed = s.followTransaction(tx, &req)
-	counted := s.beginCount(req.Cmds)
+	counted := s.srv.counter.Begin(req.Cmds)
 	res := s.runData(req)
 	if s.followed != nil {
 		s.followed.answered(res)
@@ -202,7 +203,7 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	if fail, all := commonFailure(res, n); all {
 		return fail
 	}
-	s.endCount(counted, res)
+	counted.End(res.Replies)
 	s.executing, s.work, s.executed = true, 0, func() { s.showTransaction(tx, db) }
 	defer func() { s.executing = false }()
 	return s.compose(tx, req, res, start)
@@ -246,7 +247,7 @@ func (s *session) runData(req resp.Request) resp.Result {
 	}
 	s.asksForLock(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)
-	s.settle()
+	s.sub.Settle()
 	s.noteIndex(res)
 	s.noteScripts(req.User, res)
 	return res
@@ -345,7 +346,7 @@ func (s *session) timed(q queued) resp.Reply {
 // channel, so that the array may have more elements than its head announces.
 func (s *session) composeLocked(tx *transaction, replies []resp.Reply) {
 	hub := s.srv.hub
-	hub.mu.Lock()
+	hub.broker.Lock()
 	s.underHub = true
 	s.replyHead(len(tx.cmds))
 	for i, q := range tx.cmds {
@@ -353,7 +354,7 @@ func (s *session) composeLocked(tx *transaction, replies []resp.Reply) {
 	}
 	s.handOver()
 	s.underHub = false
-	hub.mu.Unlock()
+	hub.broker.Unlock()
 	s.tell()
 	s.waitForRoom()
 }

@@ -1,48 +1,44 @@
 package server
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-	"strings"
-
 	"lockd/resp"
+	"lockd/resp/server/pubsub"
 )
 
 const (
-	subscribing = resp.PubSub | resp.NoScript | resp.Loading | resp.Stale
-	listing     = resp.PubSub | resp.Loading | resp.Stale
+	subscription = resp.PubSub | resp.NoScript | resp.Loading | resp.Stale
+	listing      = resp.PubSub | resp.Loading | resp.Stale
 )
 
 func pubsubRows() []row {
-	sub := func(k *kind, leave bool) action {
+	sub := func(k *subscribing, leave bool) action {
 		run := k.subscribe
 		if leave {
 			run = k.unsubscribe
 		}
-		return action{run: run, whileSubscribed: true, hubLocked: true, onSentinel: k != shardKind}
+		return action{run: run, whileSubscribed: true, hubLocked: true, onSentinel: k != shards}
 	}
 	return []row{
-		{Spec: resp.Spec{Name: "subscribe", Arity: -2, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
+		{Spec: resp.Spec{Name: "subscribe", Arity: -2, Flags: subscription, Group: "pubsub", Since: "2.0.0",
 			Summary: "Listen for messages published to the given channels",
-			Syntax:  "channel [channel ...]"}, Run: sub(channelKind, false)},
-		{Spec: resp.Spec{Name: "unsubscribe", Arity: -1, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
+			Syntax:  "channel [channel ...]"}, Run: sub(channels, false)},
+		{Spec: resp.Spec{Name: "unsubscribe", Arity: -1, Flags: subscription, Group: "pubsub", Since: "2.0.0",
 			Summary: "Stop listening for messages posted to the given channels",
-			Syntax:  "[channel [channel ...]]"}, Run: sub(channelKind, true)},
-		{Spec: resp.Spec{Name: "psubscribe", Arity: -2, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
+			Syntax:  "[channel [channel ...]]"}, Run: sub(channels, true)},
+		{Spec: resp.Spec{Name: "psubscribe", Arity: -2, Flags: subscription, Group: "pubsub", Since: "2.0.0",
 			Summary: "Listen for messages published to channels matching the given patterns",
-			Syntax:  "pattern [pattern ...]"}, Run: sub(patternKind, false)},
-		{Spec: resp.Spec{Name: "punsubscribe", Arity: -1, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
+			Syntax:  "pattern [pattern ...]"}, Run: sub(patterns, false)},
+		{Spec: resp.Spec{Name: "punsubscribe", Arity: -1, Flags: subscription, Group: "pubsub", Since: "2.0.0",
 			Summary: "Stop listening for messages posted to channels matching the given patterns",
-			Syntax:  "[pattern [pattern ...]]"}, Run: sub(patternKind, true)},
-		{Spec: resp.Spec{Name: "ssubscribe", Arity: -2, Flags: subscribing, Keys: resp.AllKeys,
+			Syntax:  "[pattern [pattern ...]]"}, Run: sub(patterns, true)},
+		{Spec: resp.Spec{Name: "ssubscribe", Arity: -2, Flags: subscription, Keys: resp.AllKeys,
 			Group: "pubsub", Since: "7.0.0",
 			Summary: "Listen for messages published to the given shard channels",
-			Syntax:  "shardchannel [shardchannel ...]"}, Run: sub(shardKind, false)},
-		{Spec: resp.Spec{Name: "sunsubscribe", Arity: -1, Flags: subscribing, Keys: resp.AllKeys,
+			Syntax:  "shardchannel [shardchannel ...]"}, Run: sub(shards, false)},
+		{Spec: resp.Spec{Name: "sunsubscribe", Arity: -1, Flags: subscription, Keys: resp.AllKeys,
 			Group: "pubsub", Since: "7.0.0",
 			Summary: "Stop listening for messages posted to the given shard channels",
-			Syntax:  "[shardchannel [shardchannel ...]]"}, Run: sub(shardKind, true)},
+			Syntax:  "[shardchannel [shardchannel ...]]"}, Run: sub(shards, true)},
 		resp.WithHelp("6.2.0", always, row{Spec: resp.Spec{Name: "pubsub", Arity: -2, Group: "pubsub", Since: "2.8.0",
 			Summary: "A container for Pub/Sub commands"},
 			Subs: []row{
@@ -67,163 +63,88 @@ func pubsubRows() []row {
 	}
 }
 
-// subscriptions are those of one session. Its own goroutine changes them, with the hub's lock held.
-type subscriptions struct {
-	names [3]map[string]uint64 // by kind: the name and its sequence number
-	seq   uint64
-}
-
-// kind is one of the three ways to subscribe, by channel, pattern or shard channel, with its commands.
-type kind struct {
-	at        int // in subscriptions.names
+// subscribing is one of the three ways to subscribe, with the words of its confirmations.
+type subscribing struct {
+	kind      pubsub.Kind
 	word      string
 	leaveWord string
-	nameMax   int
-	tooLong   string
-	others    []int                             // kinds whose count a confirmation adds up
-	add       func(*Hub, string, *session) bool // false: there are too many
-	remove    func(*Hub, string, *session)
+	counted   []pubsub.Kind // whose number a confirmation says
 }
 
 var (
-	channelKind = &kind{at: 0, word: "subscribe", leaveWord: "unsubscribe", nameMax: channelBytesMax,
-		tooLong: "ERR channel name is too long",
-		others:  []int{0, 1},
-		add:     func(h *Hub, name string, s *session) bool { h.channels.add(name, s, h.queue.last()); return true },
-		remove:  func(h *Hub, name string, s *session) { h.channels.remove(name, s) }}
-	patternKind = &kind{at: 1, word: "psubscribe", leaveWord: "punsubscribe", nameMax: patternBytesMax,
-		tooLong: "ERR pattern is too long",
-		others:  []int{0, 1},
-		add:     (*Hub).addPattern,
-		remove:  (*Hub).removePattern}
-	shardKind = &kind{at: 2, word: "ssubscribe", leaveWord: "sunsubscribe", nameMax: channelBytesMax,
-		tooLong: "ERR channel name is too long",
-		others:  []int{2},
-		add:     func(h *Hub, name string, s *session) bool { h.shards.add(name, s, h.queue.last()); return true },
-		remove:  func(h *Hub, name string, s *session) { h.shards.remove(name, s) }}
-	kinds = []*kind{channelKind, patternKind, shardKind}
+	channels = &subscribing{kind: pubsub.Channel, word: "subscribe", leaveWord: "unsubscribe",
+		counted: []pubsub.Kind{pubsub.Channel, pubsub.Pattern}}
+	patterns = &subscribing{kind: pubsub.Pattern, word: "psubscribe", leaveWord: "punsubscribe",
+		counted: []pubsub.Kind{pubsub.Channel, pubsub.Pattern}}
+	shards = &subscribing{kind: pubsub.Shard, word: "ssubscribe", leaveWord: "sunsubscribe",
+		counted: []pubsub.Kind{pubsub.Shard}}
 )
 
-func (u *subscriptions) count() int {
-	return len(u.names[0]) + len(u.names[1]) + len(u.names[2])
-}
-
-// sorted lists names in the order in which they were subscribed to.
-func (u *subscriptions) sorted(k *kind) []string {
-	names := u.names[k.at]
-	return slices.SortedFunc(maps.Keys(names), func(a, b string) int { return cmp.Compare(names[a], names[b]) })
-}
-
 // subscribe answers with one confirmation for each name. The first error ends it; the subscriptions before it stay.
-func (k *kind) subscribe(s *session, args resp.Args) resp.Reply {
+func (k *subscribing) subscribe(s *session, args resp.Args) resp.Reply {
 	s.startPushing()
 	for _, name := range args[1:] {
-		if err := k.join(s, name); err != nil {
+		if err := s.sub.Subscribe(k.kind, name); err != nil {
 			return resp.Fail(err)
 		}
-		s.confirm(k.confirmation(s, k.word, resp.Bulk(name)))
+		k.confirm(s, k.word, resp.Bulk(name))
 	}
 	return resp.Reply{}
-}
-
-func (k *kind) join(s *session, name string) error {
-	u := &s.subs
-	if _, have := u.names[k.at][name]; have {
-		return nil
-	}
-	if len(name) > k.nameMax {
-		return resp.Error(k.tooLong)
-	}
-	name = strings.Clone(name)
-	if !s.hold(len(name) + heldPerSubscription) {
-		return resp.Error(errHeld)
-	}
-	if u.count() >= subscriptionsMax || s.dropped || !k.add(s.srv.hub, name, s) {
-		s.letGo(len(name) + heldPerSubscription)
-		return resp.Error("ERR too many subscriptions")
-	}
-	if u.names[k.at] == nil {
-		u.names[k.at] = map[string]uint64{}
-	}
-	u.seq++
-	u.names[k.at][name] = u.seq
-	s.srv.hub.enter(s)
-	u.show(s)
-	return nil
 }
 
 // unsubscribe leaves the given names, or all of the kind. If there are none to leave, it still answers once.
-func (k *kind) unsubscribe(s *session, args resp.Args) resp.Reply {
+func (k *subscribing) unsubscribe(s *session, args resp.Args) resp.Reply {
 	names := []string(args[1:])
 	if len(names) == 0 {
-		names = s.subs.sorted(k)
+		names = s.sub.Ordered(k.kind)
 	}
 	for _, name := range names {
-		k.leave(s, name)
-		s.confirm(k.confirmation(s, k.leaveWord, resp.Bulk(name)))
+		s.sub.Unsubscribe(k.kind, name)
+		k.confirm(s, k.leaveWord, resp.Bulk(name))
 	}
 	if len(names) == 0 {
-		s.confirm(k.confirmation(s, k.leaveWord, resp.Nil()))
+		k.confirm(s, k.leaveWord, resp.Nil())
 	}
-	s.subs.update(s)
 	return resp.Reply{}
 }
 
-func (k *kind) leave(s *session, name string) {
-	if _, have := s.subs.names[k.at][name]; have {
-		delete(s.subs.names[k.at], name)
-		s.letGo(len(name) + heldPerSubscription)
-		k.remove(s.srv.hub, name, s)
-	}
-}
-
-// update brings the hub's view up to date after names were left.
-func (u *subscriptions) update(s *session) {
-	if u.count() == 0 {
-		s.srv.hub.leave(s)
-	}
-	u.show(s)
-}
-
-// show copies the counts to where CLIENT LIST of other sessions reads them.
-func (u *subscriptions) show(s *session) {
-	s.subCount.Store(int32(len(u.names[0])))
-	s.psubCount.Store(int32(len(u.names[1])))
-	s.ssubCount.Store(int32(len(u.names[2])))
-}
-
-func (k *kind) confirmation(s *session, word string, name resp.Reply) resp.Reply {
+func (k *subscribing) confirm(s *session, word string, name resp.Reply) {
 	n := 0
-	for _, at := range k.others {
-		n += len(s.subs.names[at])
+	for _, of := range k.counted {
+		n += s.sub.Count(of)
 	}
-	return resp.Push(resp.Bulk(word), name, resp.Int(int64(n)))
+	s.confirm(resp.Push(resp.Bulk(word), name, resp.Int(int64(n))))
 }
 
-// clear leaves all subscriptions without confirmations; the hub's lock is held.
-func (u *subscriptions) clear(s *session) {
-	for _, k := range kinds {
-		for name := range u.names[k.at] {
-			k.leave(s, name)
-		}
+// countsAll reports whether the subscribers of other nodes count, too.
+func (s *Server) countsAll() bool { return *s.own[pubsubCount].value.Load() == CountCluster }
+
+// askSubscribers asks all nodes that count a question about subscribers. In a transaction that subscribes the broker
+// is locked, and only this node can be asked.
+func (s *session) askSubscribers(question ...string) ([]resp.Reply, error) {
+	if !s.underHub {
+		return s.srv.counter.Ask(s.ctx, question)
 	}
-	u.update(s)
+	answers, steps, err := s.srv.counter.AskLocked(question)
+	s.work += steps
+	return answers, err
 }
 
-// leaveAll is clear for a session that ends.
-func (u *subscriptions) leaveAll(s *session) {
-	if !s.pushing {
-		return
+// union returns the sorted union of the lists that nodes answer.
+func (s *session) union(question ...string) ([]string, error) {
+	answers, err := s.askSubscribers(question...)
+	if err != nil {
+		return nil, err
 	}
-	s.srv.hub.mu.Lock()
-	defer s.srv.hub.mu.Unlock()
-	u.clear(s)
+	return pubsub.Union(answers)
 }
 
-func pubsubChannels(s *session, args resp.Args) resp.Reply { return s.topicNames(askChannels, args) }
+func pubsubChannels(s *session, args resp.Args) resp.Reply {
+	return s.topicNames(pubsub.Channels, args)
+}
 
 func pubsubShardChannels(s *session, args resp.Args) resp.Reply {
-	return s.topicNames(askShardChannels, args)
+	return s.topicNames(pubsub.ShardChannels, args)
 }
 
 // topicNames lists the channels with subscribers anywhere in the cluster, sorted.
@@ -236,24 +157,19 @@ func (s *session) topicNames(question string, args resp.Args) resp.Reply {
 	default:
 		return wrongSubcommand("pubsub", args[1])
 	}
-	names, err := s.askUnion(question, matching)
+	names, err := s.union(question, matching)
 	if err != nil {
 		return resp.Fail(err)
-	}
-	size := 0
-	for _, name := range names {
-		size += len(name)
-	}
-	if size > listedBytesMax {
-		return resp.Err(errListed)
 	}
 	return resp.Bulks(names...)
 }
 
-func pubsubNumSub(s *session, args resp.Args) resp.Reply { return s.topicCounts(askNumSub, args[2:]) }
+func pubsubNumSub(s *session, args resp.Args) resp.Reply {
+	return s.topicCounts(pubsub.NumSub, args[2:])
+}
 
 func pubsubShardNumSub(s *session, args resp.Args) resp.Reply {
-	return s.topicCounts(askShardNumSub, args[2:])
+	return s.topicCounts(pubsub.ShardNumSub, args[2:])
 }
 
 // topicCounts answers a flat array in both protocols, as in Redis.
@@ -265,12 +181,12 @@ func (s *session) topicCounts(question string, names resp.Args) resp.Reply {
 	if len(names) > countedNamesMax || size > countedBytesMax {
 		return resp.Err("ERR too many channels to count: one command names 65,536 of 16 MiB at most")
 	}
-	answers, err := s.askEverybody(append(resp.Args{question}, names...))
+	answers, err := s.askSubscribers(append([]string{question}, names...)...)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	var elems []resp.Reply
-	for i, n := range addUp(answers, len(names)) {
+	for i, n := range pubsub.Sum(answers, len(names)) {
 		elems = append(elems, resp.Bulk(names[i]), resp.Int(n))
 	}
 	return resp.Array(elems...)
@@ -278,7 +194,7 @@ func (s *session) topicCounts(question string, names resp.Args) resp.Reply {
 
 // pubsubNumPat counts distinct patterns of the cluster, not their subscribers, as in Redis.
 func pubsubNumPat(s *session, _ resp.Args) resp.Reply {
-	sums, err := s.askUnion(askPatterns)
+	sums, err := s.union(pubsub.Patterns)
 	if err != nil {
 		return resp.Fail(err)
 	}

@@ -23,7 +23,7 @@ func TestPubSubOrder(t *testing.T) {
 			default:
 				srv.Hub().Publish([]resp.Message{{Channel: "n", Payload: strconv.Itoa(i)}})
 				if i%1000 == 0 {
-					srv.Hub().queue.wait() // subscribers that many messages wait for are dropped
+					srv.Hub().broker.Settle() // subscribers that many messages wait for are dropped
 				}
 			}
 		}

@@ -47,8 +47,8 @@ func clientTracking(s *session, args resp.Args) resp.Reply {
 	for _, prefix := range prefixes {
 		kept += len(prefix) + heldPerPrefix
 	}
-	if !s.hold(kept) {
-		return resp.Err(errHeld)
+	if err := s.Reserve(kept); err != nil {
+		return resp.Fail(err)
 	}
 	s.prefixesHeld += kept
 	s.startPushing()
@@ -96,12 +96,12 @@ func (s *session) trackingOptions(words []string) (next track.Mode, prefixes []s
 // untrack ends tracking. The hub's lock is held.
 func (s *session) untrack() {
 	s.srv.hub.tracking.Stop(&s.track)
-	s.letGoPrefixes()
+	s.releasePrefixes()
 	s.showTracking()
 }
 
-func (s *session) letGoPrefixes() {
-	s.letGo(s.prefixesHeld)
+func (s *session) releasePrefixes() {
+	s.Release(s.prefixesHeld)
 	s.prefixesHeld = 0
 }
 
@@ -160,8 +160,8 @@ func (s *session) Invalidate(inv *track.Invalidation) {
 		}
 	}
 	switch proto := int(to.proto.Load()); {
-	case proto >= 3, redirected && to.subscribed():
-		s.srv.hub.push(to, inv.Form(proto))
+	case proto >= 3, redirected && to.sub.Subscribes():
+		to.sub.Push(inv.Form(proto))
 	}
 	// A RESP2 client outside of Pub/Sub cannot receive pushes.
 }
@@ -172,14 +172,14 @@ func (s *session) redirectBroke() {
 	s.showTracking()
 	if s.proto.Load() >= 3 {
 		word := resp.Bulk("tracking-redir-broken")
-		s.srv.hub.push(s, resp.Push(word, resp.Int(s.track.Redirect)).AppendTo(nil, 3))
+		s.sub.Push(resp.Push(word, resp.Int(s.track.Redirect)).AppendTo(nil, 3))
 	}
 }
 
 // sendEarly sends a session that has long waited for an answer the invalidations that may precede it.
 func (h *Hub) sendEarly(s *session) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	h.tracking.SendEarly(&s.track)
 }
 
@@ -187,9 +187,9 @@ func (h *Hub) sendEarly(s *session) {
 // cache a key. It releases the lock between two steps.
 func (h *Hub) shrinkTracking() {
 	for range shrinksMax {
-		h.mu.Lock()
+		h.broker.Lock()
 		done := h.tracking.Clean() && h.tracking.Shrink()
-		h.mu.Unlock()
+		h.broker.Unlock()
 		if done {
 			return
 		}
@@ -198,10 +198,10 @@ func (h *Hub) shrinkTracking() {
 
 // forget removes a session that ends.
 func (h *Hub) forget(s *session) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	h.tracking.Forget(&s.track)
-	s.letGoPrefixes()
+	s.releasePrefixes()
 	h.forgetLocks(s)
 	h.unmonitor(s)
 }

@@ -394,9 +394,9 @@ func TestTrackingTableShrinks(t *testing.T) {
 	}
 	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: "tracking-table-max-keys", Payload: "0"}})
 	srv.Hub().shrinkTracking()
-	srv.Hub().mu.Lock()
+	srv.Hub().broker.Lock()
 	kept, _, _ := srv.Hub().tracking.Sizes()
-	srv.Hub().mu.Unlock()
+	srv.Hub().broker.Unlock()
 	if kept != keys {
 		t.Errorf("%d keys without a limit", kept)
 	}
@@ -481,8 +481,8 @@ func TestTrackingFigures(t *testing.T) {
 	eventually(t, "all are gone", func() bool { return srv.count() == 0 })
 	h := srv.Hub()
 	eventually(t, "their keys are forgotten", func() bool { return !h.tracking.InUse() })
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	if keys, items, prefixes := h.tracking.Sizes(); h.tracking.InUse() || keys+items+prefixes != 0 {
 		t.Errorf("left: %d keys of %d clients, %d prefixes", keys, items, prefixes)
 	}
@@ -744,8 +744,8 @@ func TestRequestThatReadsTooMuch(t *testing.T) {
 				t.Errorf("it was told %d times that any key may have changed", told)
 			}
 			eventually(t, "its keys are remembered, or forgotten", func() bool {
-				srv.hub.mu.Lock()
-				defer srv.hub.mu.Unlock()
+				srv.hub.broker.Lock()
+				defer srv.hub.broker.Unlock()
 				keys, _, _ := srv.hub.tracking.Sizes()
 				return keys == tt.keys
 			})

@@ -5,20 +5,19 @@
 //   - Replies stand in the order of the commands, one for each, and nothing stands inside a reply:
 //     a push goes between two of them.
 //   - Only a session writes replies to its socket, through one outbox.
-//   - Publishing never waits, neither for subscribers nor for the matching of patterns: the goroutine that applies the
-//     log adds to a queue. A subscriber that is too slow is dropped.
+//   - Publishing never waits: the goroutine that applies the log hands messages on (package pubsub).
 //   - Input of a client passes the guard first (package wire): every length, count and total has a named limit
 //     (limits.go).
 //   - The wall clock is read in one place (config.go).
-//   - Locks are taken in the order Hub.counting, Hub.mu, that of its queue, Server.mu, the Outbox's, and never held
-//     over a call of the Backend or a write to a socket.
+//   - Locks are taken in the order Broker.counting, the Broker's, that of its queue, Server.mu, the Outbox's, and never
+//     held over a call of the Backend or a write to a socket.
 //
 // Its files, from top to bottom:
 //
 //	server.go         admits connections; Shutdown
 //	janitor.go        checks all sessions a few times a second
 //	info.go           the sections of INFO
-//	answers.go        answers questions of other nodes' servers about this node's clients
+//	hub.go            what the log tells this node's clients; questions of other nodes' servers about them
 //	loop.go           a session from its beginning to its end: each command passes the gates, and runs
 //	profile.go        the kinds of server, and the families of commands of each
 //	conn_hello.go     the families, their rows first: HELLO, AUTH, PING, SELECT, RESET and the like
@@ -38,11 +37,7 @@
 //	sightings.go      observations of locks, for LOCKS DOCTOR
 //	conn_stats.go     SLOWLOG, LATENCY, and the statistics of commands
 //	rights.go         rights and denials of the session's user; changes of users
-//	others.go         questions to other nodes' servers, and the sum of their answers
-//	deliver.go        delivery of messages; matching of patterns
-//	hub.go            subscriptions; pushes
 //	holders.go        locks that clients hold, and pushes about them
-//	queue.go          the queue of messages for subscribers
 //	settings.go       settings, the cluster's and the node's own
 //	reply.go          replies on their way to the outbox
 //	session.go        the state of a session, and which goroutine may use it; all sessions
@@ -51,15 +46,13 @@
 //	limits.go         the limits, and counts against them
 //
 // Each calls those below it. Upward calls go through values only: run.go lends followed.go the function
-// that appends replies, and package track sends a session invalidations through its Conn; and these:
+// that appends replies, and packages track and pubsub reach a session through their Conn; and this:
 //
-//	holders.go -> hub.go         a push about a lock goes the way of a message
-//	hub.go -> deliver.go         the queue has something to hand out
-//	deliver.go -> rights.go      users have changed
 //	rights.go -> conn_client.go  the client that was denied something
 //
 // Below are packages that know no session:
 //
+//	pubsub/    subscriptions, the delivery of messages, pushes
 //	describe/  answers of COMMAND
 //	stats/     statistics
 //	track/     keys that clients cache, and invalidations

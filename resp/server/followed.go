@@ -61,8 +61,8 @@ func (s *session) follow(req *resp.Request, of []*command) *followed {
 	f := &followed{cmds: req.Cmds, of: of, tracked: make([]bool, 0, len(of))}
 	req.Trace = true
 	h := s.srv.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	h.tracking.Begin(&s.track)
 	return f
 }
@@ -104,8 +104,8 @@ func (f *followed) remembers(i int) bool { return i < len(f.tracked) && f.tracke
 // throughout, so that no change is published in between.
 func (s *session) answerFollowed(f *followed, reply func(i int)) {
 	h := s.srv.hub
-	h.mu.Lock()
-	h.answering = s
+	h.broker.Lock()
+	h.broker.BeginAnswer(&s.sub, &s.pending)
 	answer := h.tracking.Answer(&s.track, f.made())
 	for i := range f.cmds {
 		if reply != nil {
@@ -117,8 +117,8 @@ func (s *session) answerFollowed(f *followed, reply func(i int)) {
 	}
 	answer.End(f.trace != nil || f.aborted)
 	s.handOver()
-	h.endAnswer()
-	h.mu.Unlock()
+	h.broker.EndAnswer()
+	h.broker.Unlock()
 	s.waitForRoom()
 }
 

@@ -97,8 +97,8 @@ func (s *session) waitsForLock(cmd resp.Cmd) bool {
 }
 
 func (h *Hub) enterHolders(s *session, asking bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	if h.holders.clients[s.id] == nil {
 		h.holders.clients[s.id] = s
 		h.holders.inUse.Add(1)
@@ -116,12 +116,12 @@ func (s *session) flushAll() error {
 }
 
 func (h *Hub) sendWaiting(s *session) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	form := s.locks.waiting
 	s.locks.asking, s.locks.waiting = false, nil
 	if len(form) > 0 {
-		h.send(s, form, h.settings.pushLimit())
+		s.sub.Send(form)
 	}
 }
 
@@ -140,8 +140,8 @@ func (h *Hub) forgetLocks(s *session) {
 
 // publishLocks processes the grants and losses of an entry of the log.
 func (h *Hub) publishLocks(msgs []resp.Message) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	for i := range msgs {
 		m := &msgs[i]
 		if m.Form == nil {
@@ -227,7 +227,7 @@ func (h *Hub) pushToHolder(l *holding, kind string, what resp.Reply) {
 	if s := l.of; s.locks.asking {
 		s.locks.waiting = append(s.locks.waiting, form...)
 	} else {
-		h.send(s, form, h.settings.pushLimit())
+		s.sub.Send(form)
 	}
 }
 
@@ -240,20 +240,20 @@ func (h *Hub) checkLeases(b Backend, now time.Time) {
 			return
 		}
 		leases := b.Leases(asked)
-		h.mu.Lock()
+		h.broker.Lock()
 		for i, l := range due {
 			if l.of.locks.list[l.lockID] == l && l.fence == asked[i].Fence {
 				h.takeLease(l, &leases[i])
 			}
 		}
-		h.mu.Unlock()
+		h.broker.Unlock()
 	}
 }
 
 // dueChecks takes up to leaseChecksAtOnceMax holdings whose check is due.
 func (h *Hub) dueChecks(now time.Time) (due []*holding, asked []resp.HeldLock) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	for checks := &h.holders.checks; len(due) < leaseChecksAtOnceMax && len(*checks) > 0; {
 		l := (*checks)[0]
 		if l.check.After(now) {

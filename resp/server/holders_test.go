@@ -70,8 +70,8 @@ func lostK(how string, script bool, by resp.Sender) resp.LockNews {
 
 // keeps returns the number of locks a hub stores, and of their clients.
 func (h *Hub) keeps() (locks, clients int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	return max(h.holders.kept, len(h.holders.locks), len(h.holders.checks)), int(h.holders.inUse.Load())
 }
 

@@ -1,356 +1,110 @@
 package server
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"slices"
-	"strings"
-	"sync"
+	"context"
 	"sync/atomic"
 
 	"lockd/resp"
-	"lockd/resp/server/stats"
+	"lockd/resp/server/pubsub"
 	"lockd/resp/server/track"
-	"lockd/resp/server/wire"
 )
 
-// Hub distributes messages to the subscribers of this node, changes of keys to its tracking clients, losses of locks
-// to their former holders, and settings to its server. The goroutine that applies the log calls Publish, so Publish
-// does bounded work and never blocks: messages for subscribers go into a queue (deliveries), from which another
-// goroutine appends them to the outboxes. A receiver whose outbox is too full is dropped.
+// Hub takes what the log tells the clients of this node: messages for subscribers, changes of keys that clients cache,
+// losses of locks, users, and settings. The goroutine that applies the log calls Publish, so Publish does bounded work
+// and never blocks.
 type Hub struct {
-	settings    settings
-	tracking    *track.Table // guarded by mu, except InUse
-	holders     holders      // guarded by mu, except inUse
-	subscribers atomic.Int64 // subscribed sessions: Publish reads it first
-	queue       *deliveries
-	matching    matching
-	server      atomic.Pointer[Server]
-
-	counting sync.Mutex // taken before mu: of many questions that list much, at most one competes with the log for mu
-	mu       sync.Mutex
-	users    userNews
-	channels topics
-	shards   topics
-	patterns
-	members  subscribers // all sessions with subscriptions
+	settings settings
+	broker   *pubsub.Broker
+	tracking *track.Table // guarded by the broker's lock, except InUse
+	holders  holders      // guarded by the broker's lock, except inUse
+	users    userNews     // guarded by the broker's lock
 	monitors map[*session]struct{}
 	watched  atomic.Bool // there are monitors
-
-	answering *session  // the session whose followed request is being answered, with the lock held
-	delayed   []delayed // pushes to others, until the replies of answering are handed over
-}
-
-// topics maps names to the sessions subscribed to them.
-type topics map[string]subscribers
-
-// subscribers are sessions, each with the number of the last parcel published before it subscribed: it does not get
-// earlier messages.
-type subscribers map[*session]uint64
-
-type pattern struct {
-	number uint64 // patterns are ordered by their creation
-	glob   string
-	head   string // the prefix of all matching channels, by which candidates are found
-	rest   string // the pattern after the head
-	sum    string // hash by which nodes recognize equal patterns
-	subs   subscribers
-
-	run   uint64 // see matching
-	steps int
-}
-
-func newPattern(glob string) *pattern {
-	head := glob
-	if i := strings.IndexAny(glob, `*?[\`); i >= 0 {
-		head = glob[:i]
-	}
-	head = head[:min(len(head), patternHeadMax)]
-	sum := sha256.Sum256([]byte(glob))
-	return &pattern{
-		glob: glob, head: head, rest: glob[len(head):], sum: string(sum[:patternSumBytes]), subs: subscribers{},
-	}
-}
-
-// patterns are the patterns of all clients.
-type patterns struct {
-	byGlob map[string]*pattern
-	byHead map[string][]*pattern   // each in the order of numbers
-	lens   [patternHeadMax + 1]int // number of heads of each length
-	last   uint64
-}
-
-func (l *patterns) add(p *pattern) {
-	l.last++
-	p.number = l.last
-	l.byGlob[p.glob] = p
-	if len(l.byHead[p.head]) == 0 {
-		l.lens[len(p.head)]++
-	}
-	l.byHead[p.head] = append(l.byHead[p.head], p)
-}
-
-func (l *patterns) remove(p *pattern) {
-	delete(l.byGlob, p.glob)
-	list := l.byHead[p.head]
-	at, _ := slices.BinarySearchFunc(list, p, comparePatterns)
-	if list = slices.Delete(list, at, at+1); len(list) > 0 {
-		l.byHead[p.head] = list
-		return
-	}
-	delete(l.byHead, p.head)
-	l.lens[len(p.head)]--
-}
-
-func comparePatterns(p, q *pattern) int { return cmp.Compare(p.number, q.number) }
-
-// candidates returns the patterns whose heads are prefixes of the channel, in any order: match sorts them, without
-// the hub's lock.
-func (l *patterns) candidates(channel string) (list []*pattern) {
-	for n := range min(len(l.lens), len(channel)+1) {
-		if l.lens[n] == 0 {
-			continue
-		}
-		list = append(list, l.byHead[channel[:n]]...)
-	}
-	return list
+	server   atomic.Pointer[Server]
 }
 
 // NewHub returns a hub. It accepts settings and messages before it has a server.
 func NewHub() *Hub {
-	h := &Hub{channels: topics{}, shards: topics{}, members: subscribers{}, monitors: map[*session]struct{}{},
-		patterns: patterns{byGlob: map[string]*pattern{}, byHead: map[string][]*pattern{}},
-		holders:  newHolders(), users: userNews{rules: map[string]string{}}}
-	h.queue = newDeliveries(h.handOut)
+	h := &Hub{monitors: map[*session]struct{}{}, holders: newHolders(), users: userNews{rules: map[string]string{}}}
 	h.settings.setDefaults()
+	h.broker = pubsub.NewBroker(h.settings.pushLimit)
 	h.tracking = track.NewTable(h.settings.trackedKeysMax.Load)
 	return h
 }
 
 // Listening reports whether there are subscribers, or clients that track keys.
-func (h *Hub) Listening() bool { return h.subscribers.Load() > 0 || h.tracking.InUse() }
+func (h *Hub) Listening() bool { return h.broker.InUse() || h.tracking.InUse() }
 
 // DropSubscribers closes every subscribed connection, because it may have missed messages: its client then subscribes
 // and reads again. Tracking clients are told that any key may have changed; the leases of all holders of locks are
 // checked.
 func (h *Hub) DropSubscribers(why string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	h.tracking.Missed()
 	h.holders.checkAll()
-	h.queue.skip()
-	h.dropMembers(h.queue.last()+1, stats.DropUnsure, why)
+	h.broker.DropAll(why)
 }
 
-// dropMembers drops the sessions that subscribed before the parcel of this number was added. mu is held.
-func (h *Hub) dropMembers(number uint64, reason stats.DropReason, why string) {
-	for s, since := range h.members {
-		if since < number {
-			h.drop(s, reason, why)
+// Publish distributes messages, in order; news of locks goes to their holders after everything else. The messages of
+// an entry that follow each other are one parcel for subscribers.
+func (h *Hub) Publish(msgs []resp.Message) {
+	anybody, locks, queued := h.broker.InUse(), false, 0
+	flush := func(end, next int) {
+		if anybody && end > queued {
+			h.broker.Publish(msgs[queued:end])
+		}
+		queued = next
+	}
+	for i := range msgs {
+		m := &msgs[i]
+		locks = locks || m.Form != nil
+		if m.Kind == resp.MessageChannel || m.Kind == resp.MessageShard || m.Kind == resp.MessageLock {
+			continue // it is queued together with the next ones
+		}
+		flush(i, i+1)
+		switch {
+		case m.Kind == resp.MessageConfig:
+			h.settings.apply(m.Channel, m.Payload)
+		case m.Kind == resp.MessageUser || m.Kind == resp.MessageUsers:
+			h.publishUsers(m)
+		case m.Kind == resp.MessageChanges && h.tracking.InUse():
+			h.publishChanges(m)
 		}
 	}
-}
-
-// drop closes a session that cannot get all its messages. The session then leaves the hub by itself, and logs why. mu
-// is held.
-func (h *Hub) drop(s *session, reason stats.DropReason, why string) {
-	if s.dropped {
-		return
+	flush(len(msgs), 0)
+	if locks && h.holders.inUse.Load() > 0 {
+		h.publishLocks(msgs)
 	}
-	s.dropped, s.droppedWhy = true, why
-	s.srv.stats.SubscribersDropped.Add(reason)
-	s.kill()
-}
-
-// whyDropped returns why a session was dropped, "" if it was not.
-func (h *Hub) whyDropped(s *session) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return s.droppedWhy
 }
 
 // publishChanges sends invalidations for the changes of an entry.
 func (h *Hub) publishChanges(m *resp.Message) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.broker.Lock()
+	defer h.broker.Unlock()
 	h.tracking.Publish(m)
 }
 
-// delayed is a push that waits until the session being answered has its replies.
-type delayed struct {
-	to   *session
-	form []byte
-}
+// The questions of servers to each other about clients. Those about subscribers are in package pubsub.
+const (
+	askKill    = "kill"    // a killFilter: how many clients were closed
+	askUnblock = "unblock" // a client's id and a reason: 1 if it was unblocked
+	askPing    = "PING"    // whether the node answers
+)
 
-// push sends a push to a session. The session being answered gets it after its replies so far; others get theirs when
-// those replies are handed over. mu is held.
-func (h *Hub) push(to *session, form []byte) {
+// Answer answers a question of another node's server about this node's clients. It blocks until ctx ends at most. It
+// is safe for concurrent use, also before there is a server.
+func (h *Hub) Answer(ctx context.Context, question resp.Args) resp.Reply {
+	server, what := h.server.Load(), question[1:]
 	switch {
-	case to.dropped:
-	case to == h.answering:
-		to.pending = append(to.pending, form...)
-	case h.answering != nil:
-		h.delayed = append(h.delayed, delayed{to, form})
-	default:
-		h.send(to, form, h.settings.pushLimit())
+	case question[0] == askPing:
+		return resp.OK()
+	case question[0] == askKill && server != nil:
+		return server.answerKill(what)
+	case question[0] == askUnblock && server != nil:
+		return server.answerUnblock(ctx, what)
+	case question[0] == askKill || question[0] == askUnblock:
+		return resp.Int(0) // no client has connected yet
 	}
-}
-
-// send sends a push to a session: after the messages on their way to it, if it subscribes. mu is held.
-func (h *Hub) send(to *session, form []byte, lim wire.PushLimit) {
-	_, subscribes := h.members[to]
-	if (subscribes || to.underway.Load() > 0) && h.joins(parcel{to: to, form: form, bytes: len(form)}) {
-		return
-	}
-	h.sendNow(to, form, lim)
-}
-
-// sendNow appends a push to the outbox of a session, and drops the session if its outbox is full. mu is held.
-func (h *Hub) sendNow(to *session, form []byte, lim wire.PushLimit) {
-	if !to.dropped && !to.out.Push(form, lim) {
-		h.drop(to, stats.DropSlow, "its output buffer is full")
-	}
-}
-
-// holdPushes delays later pushes to a session until the reply to its blocking command: the hold takes its place after
-// the messages on their way, if the session subscribes. The goroutine that applies calls it, without the lock.
-func (h *Hub) holdPushes(to *session, subscribes bool) {
-	if !subscribes || !h.joins(parcel{to: to, turn: turnHold}) {
-		to.out.Hold()
-	}
-}
-
-// resumePushes ends a hold, with the reply or, if form is empty, without. It is called without the lock, by any
-// goroutine.
-func (h *Hub) resumePushes(to *session, form []byte, subscribes bool) {
-	if !subscribes || !h.joins(parcel{to: to, turn: turnResume, form: form, bytes: len(form)}) {
-		to.out.Resume(form)
-	}
-}
-
-// joins adds a parcel for one session if others are on their way, and reports whether it did.
-func (h *Hub) joins(p parcel) bool {
-	p.to.underway.Add(1)
-	if h.queue.join(p) {
-		return true
-	}
-	p.to.underway.Add(-1)
-	return false
-}
-
-// settle waits until the outbox of a session that subscribes has all messages published before: the next reply
-// follows them.
-func (s *session) settle() {
-	if s.subscribed() || s.underway.Load() > 0 {
-		s.srv.hub.queue.wait()
-	}
-}
-
-// endAnswer sends the delayed pushes. mu is held.
-func (h *Hub) endAnswer() {
-	h.answering = nil
-	for _, d := range h.delayed {
-		h.push(d.to, d.form)
-	}
-	h.delayed = nil
-}
-
-func pushOf(words ...string) resp.Reply {
-	r := resp.Bulks(words...)
-	r.Kind = resp.KindPush
-	return r
-}
-
-// errListed answers a question for more names than are listed.
-const errListed = "ERR the names of the channels take more than 16 MiB: ask with a pattern that fewer of them match"
-
-// errPatternWork answers a pattern that takes too long to match.
-const errPatternWork = "ERR the pattern takes too much work to match"
-
-// The methods below are called with mu held, by the session they are about.
-
-func (t topics) add(name string, s *session, since uint64) {
-	subs := t[name]
-	if subs == nil {
-		subs = subscribers{}
-		t[name] = subs
-	}
-	subs[s] = since
-}
-
-func (t topics) remove(name string, s *session) {
-	subs := t[name]
-	delete(subs, s)
-	if len(subs) == 0 {
-		delete(t, name)
-	}
-}
-
-// names lists the channels that match. It calls pause now and then, during which the topics may change: the result
-// has every channel with subscribers throughout, and some of those with subscribers part of the time.
-func (t topics) names(matching string, left *int, pause func()) resp.Reply {
-	size, next := 0, *left-listedAtOnce
-	var names []string
-	for name := range t {
-		*left-- // the cost of looking at a name
-		if resp.Glob(matching, name, left) {
-			names = append(names, name)
-			size += len(name)
-		}
-		switch {
-		case *left < 0:
-			return resp.Err(errPatternWork)
-		case size > listedBytesMax:
-			return resp.Err(errListed)
-		case *left < next:
-			next = *left - listedAtOnce
-			pause()
-		}
-	}
-	return resp.Bulks(names...)
-}
-
-// counts returns the number of subscribers of each name.
-func (t topics) counts(names resp.Args) resp.Reply {
-	counts := make([]resp.Reply, len(names))
-	for i, name := range names {
-		counts[i] = resp.Int(int64(len(t[name])))
-	}
-	return resp.Array(counts...)
-}
-
-func (h *Hub) addPattern(text string, s *session) bool {
-	p := h.byGlob[text]
-	if p == nil {
-		if len(h.byGlob) >= patternsMax {
-			return false
-		}
-		p = newPattern(text)
-		h.patterns.add(p)
-	}
-	p.subs[s] = h.queue.last()
-	return true
-}
-
-func (h *Hub) removePattern(text string, s *session) {
-	if p := h.byGlob[text]; p != nil {
-		if delete(p.subs, s); len(p.subs) == 0 {
-			h.patterns.remove(p)
-		}
-	}
-}
-
-// enter and leave keep count of the subscribed sessions.
-func (h *Hub) enter(s *session) {
-	if _, in := h.members[s]; !in {
-		h.members[s] = h.queue.last()
-		h.subscribers.Add(1)
-	}
-}
-
-func (h *Hub) leave(s *session) {
-	if _, in := h.members[s]; in {
-		delete(h.members, s)
-		h.subscribers.Add(-1)
-	}
+	return h.broker.Answer(question)
 }

@@ -23,7 +23,7 @@ func TestSlowSubscriberIsDropped(t *testing.T) {
 			t.Fatal("never dropped")
 		}
 		srv.Hub().Publish([]resp.Message{{Channel: "n", Payload: payload}})
-		srv.Hub().queue.wait()
+		srv.Hub().broker.Settle()
 	}
 	eventually(t, "its session ends", func() bool { return srv.count() == 1 })
 	wantDropped(t, srv, "1 0 0 0")
@@ -61,7 +61,7 @@ func TestDropSubscribers(t *testing.T) {
 	wantDropped(t, srv, "0 0 0 0")
 	plain.send("PING\r\n")
 	plain.want("+PONG\r\n")
-	eventually(t, "nobody is subscribed", func() bool { return srv.Hub().subscribers.Load() == 0 })
+	eventually(t, "nobody is subscribed", func() bool { return !srv.Hub().broker.InUse() })
 }
 
 // A node listens while one of its clients subscribes or tracks keys.
@@ -109,7 +109,7 @@ func TestNewsOfLocks(t *testing.T) {
 		for _, key := range keys {
 			srv.Hub().Publish([]resp.Message{{Kind: resp.MessageLock, Event: []byte(key), Form: news}})
 		}
-		srv.Hub().queue.wait()
+		srv.Hub().broker.Settle()
 	}
 	tell("a", "b")
 	if *news != (countedNews{}) {
@@ -137,58 +137,6 @@ func TestNewsOfLocks(t *testing.T) {
 	other.want("*3\r\n$11\r\nunsubscribe\r\n$5\r\nother\r\n:0\r\n*2\r\n$12\r\n__lock@0__:a\r\n:1\r\n")
 }
 
-// costly is a pattern whose match with a channel of as many letters a takes about
-// steps comparisons.
-func costly(i, steps, channelLen int) string {
-	n := steps / channelLen
-	return "*" + strings.Repeat("a", n) + "b" + fmt.Sprint(i)
-}
-
-// Matching a message with patterns takes a bounded time: the owner of a pattern beyond it is dropped. Owners of
-// ordinary patterns are not, however many they are.
-func TestMatchingIsBounded(t *testing.T) {
-	channel := strings.Repeat("a", 4096)
-	for name, tt := range map[string]struct {
-		patterns []string
-		dropped  int64
-	}{
-		"one that is dear": {[]string{costly(0, 4*globStepsMax, len(channel))}, 1},
-		"many of a usual kind": {func() (all []string) {
-			for i := range patternsMax - 1 {
-				all = append(all, fmt.Sprintf("__keyspace@0__:order:%d:*", i))
-			}
-			return all
-		}(), 0},
-		"many that are dear together": {func() (all []string) {
-			for i := range 40 {
-				all = append(all, costly(i, globStepsMax*3/4, len(channel)))
-			}
-			return all
-		}(), 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			srv, _, addr := startServer(t, nil)
-			c := dial(t, addr)
-			c.send("PSUBSCRIBE a*" + "\r\n")
-			c.want("*3\r\n$10\r\npsubscribe\r\n$2\r\na*\r\n:1\r\n")
-			d := dial(t, addr)
-			go d.conn.Write(resp.AppendCommand(nil, append([]string{"PSUBSCRIBE"}, tt.patterns...)...))
-			eventually(t, "the patterns are there", func() bool {
-				srv.hub.mu.Lock()
-				defer srv.hub.mu.Unlock()
-				return len(srv.hub.byGlob) == len(tt.patterns)+1
-			})
-			if n := srv.hub.receivers(channel, false); n != 1 {
-				t.Errorf("%d receivers", n)
-			}
-			srv.hub.Publish([]resp.Message{{Channel: channel, Payload: "x"}})
-			srv.hub.queue.wait()
-			wantDropped(t, srv, fmt.Sprintf("0 0 %d 0", tt.dropped))
-			c.want("*4\r\n$8\r\npmessage\r\n$2\r\na*\r\n$4096\r\n")
-		})
-	}
-}
-
 // What does not fit the time for a list of channels is an error, not left out.
 func TestListingChannelsIsBounded(t *testing.T) {
 	_, _, addr := startServer(t, nil)
@@ -201,71 +149,7 @@ func TestListingChannelsIsBounded(t *testing.T) {
 	c.send("UNSUBSCRIBE nosuch\r\nHELLO 3\r\n")
 	b := dial(t, addr)
 	b.send("PUBSUB CHANNELS " + strings.Repeat("*aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", 100) + "\r\n")
-	b.want("-" + errPatternWork + "\r\n")
+	b.want("-ERR the pattern takes too much work to match\r\n")
 	b.send("PUBSUB CHANNELS b*\r\n")
 	b.want("*0\r\n")
-}
-
-// Others use the hub while the channels are listed: they subscribe and leave, and the list has all channels that had
-// subscribers all the time.
-func TestListingChannelsLetsOthersUseTheHub(t *testing.T) {
-	h, s := NewHub(), &session{}
-	const n = 4 * listedAtOnce
-	for i := range n {
-		h.channels.add(fmt.Sprintf("c%d", i), s, 0)
-	}
-	pauses := 0
-	left := globStepsPerListMax
-	h.mu.Lock()
-	reply := h.about(resp.Args{askChannels, "c*"}, &left, func() {
-		pauses++
-		h.mu.Unlock()
-		h.receivers("c", false)
-		h.mu.Lock()
-		for i := range 100 {
-			h.channels.remove(fmt.Sprintf("c%d", pauses*100+i), s)
-			h.channels.add(fmt.Sprintf("d%d", pauses*100+i), s, 0)
-			h.channels.add(fmt.Sprintf("c-%d", pauses*100+i), s, 0)
-		}
-	})
-	h.mu.Unlock()
-	if pauses < 4 {
-		t.Errorf("others could use the hub %d times", pauses)
-	}
-	listed := map[string]int{}
-	for _, name := range reply.Elems {
-		listed[name.Str]++
-	}
-	for i := range n {
-		name := fmt.Sprintf("c%d", i)
-		if _, stays := h.channels[name]; listed[name] > 1 || stays && listed[name] == 0 {
-			t.Fatalf("%s is listed %d times", name, listed[name])
-		}
-	}
-	if listed["d150"] > 0 {
-		t.Error("d150 does not match")
-	}
-}
-
-// BenchmarkWorstPatterns publishes to the most expensive patterns whose owners are not dropped.
-func BenchmarkWorstPatterns(b *testing.B) {
-	channel := strings.Repeat("a", 4096)
-	class := "[" + strings.Repeat("b", 900) + "]"
-	for name, pattern := range map[string]func(int) string{
-		"letters": func(i int) string { return costly(i, globStepsMax*9/10, len(channel)) },
-		"classes": func(i int) string { return "*" + strings.Repeat("?", i) + class + "b" },
-		"cheap":   func(i int) string { return fmt.Sprint("b", i) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			h := NewHub()
-			n := map[string]int{"letters": 8, "classes": 8, "cheap": patternsMax}[name]
-			for i := range n {
-				h.addPattern(pattern(i), &session{})
-			}
-			h.subscribers.Store(1)
-			for b.Loop() {
-				h.receivers(channel, false)
-			}
-		})
-	}
 }

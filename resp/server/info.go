@@ -65,7 +65,7 @@ func (s *Server) census() census {
 		} else if c.kind() == phaseRunning {
 			n.executing++
 		}
-		if c.subscribed() {
+		if c.sub.Subscribes() {
 			n.subscribed++
 		}
 		if c.trackFlags.Load()&flagTracks != 0 {
@@ -119,10 +119,10 @@ func (s *Server) Metrics() []resp.Metric {
 func (s *Server) infoMemory() resp.Section { return stats.MemorySection(s.census().buffers) }
 
 func (s *Server) infoStats() resp.Section {
-	s.hub.mu.Lock()
-	channels, patterns, shards := len(s.hub.channels), len(s.hub.byGlob), len(s.hub.shards)
+	channels, patterns, shards := s.hub.broker.Sizes()
+	s.hub.broker.Lock()
 	keys, items, prefixes := s.hub.tracking.Sizes()
-	s.hub.mu.Unlock()
+	s.hub.broker.Unlock()
 	var l stats.Lines
 	l.Number("pubsub_channels", int64(channels))
 	l.Number("pubsub_patterns", int64(patterns))

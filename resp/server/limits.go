@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockd/resp"
 	"lockd/resp/server/wire"
 )
 
@@ -20,17 +21,8 @@ const (
 	heldBytesOfAllMax       = 512 << 20 // of all clients together
 	watchedKeysMax          = 1 << 16   // keys watched by one client
 	watchedBytesMax         = 16 << 20  // bytes of those keys
-	subscriptionsMax        = 1 << 17   // channels, patterns and shard channels of one client
-	channelBytesMax         = 64 << 10  // name of a channel to subscribe to
-	patternBytesMax         = 4 << 10   // pattern to subscribe to
-	patternHeadMax          = 64        // bytes of its literal prefix that are looked up before matching
-	patternsMax             = 1 << 13   // distinct patterns of all clients
-	patternSumBytes         = 16        // of the hash by which nodes compare patterns
-	countRoundBytesMax      = 1 << 20   // bytes of channels in one question that serves several sessions
 	countedNamesMax         = 1 << 16   // channels of one PUBSUB NUMSUB
 	countedBytesMax         = 16 << 20  // bytes of their names
-	listedAtOnce            = 1 << 16   // steps of listing channels before others may use the hub
-	listedBytesMax          = 16 << 20  // bytes of the names that PUBSUB CHANNELS lists
 	monitorsMax             = 64        // clients that monitor (MONITOR)
 	monitorArgBytesMax      = 1 << 20   // bytes shown of each argument
 	trackedKeysMaxDefault   = 1000000   // keys that are tracked, for all clients: setting tracking-table-max-keys
@@ -46,19 +38,12 @@ const (
 	pushBytesHardDefault    = 32 << 20  // setting client-output-buffer-limit pubsub
 	pushBytesSoftDefault    = 8 << 20
 	pushSoftSecondsDefault  = 60
-	slowlogLenDefault       = 128       // setting slowlog-max-len
-	aclLogLenDefault        = 128       // setting acllog-max-len
-	genpassBitsMax          = 4096      // ACL GENPASS
-	slowlogMicrosDefault    = 10000     // setting slowlog-log-slower-than
-	globStepsMax            = 1 << 14   // comparisons, 3 to 10 ns each, of one pattern with one name
-	globStepsPerMessageMax  = 1 << 17   // of all patterns with the channel of a message
-	globStepsPerPattern     = 4         // the cost of looking at a pattern
-	globStepsPerListMax     = 1 << 22   // of one pattern with all channels
-	globStepsBehindMax      = 1 << 26   // of all patterns since the queue was last empty, some 0.5 s
-	deliveriesMax           = 1 << 19   // messages waiting for delivery to subscribers
-	deliveryBytesMax        = 256 << 20 // their bytes
-	deliveriesAtOnce        = 256       // subscribers that get a message before others may use the hub
-	keepAliveSecondsDefault = 300       // setting tcp-keepalive
+	slowlogLenDefault       = 128     // setting slowlog-max-len
+	aclLogLenDefault        = 128     // setting acllog-max-len
+	genpassBitsMax          = 4096    // ACL GENPASS
+	slowlogMicrosDefault    = 10000   // setting slowlog-log-slower-than
+	globStepsMax            = 1 << 14 // comparisons of a pattern with the name of a command or setting
+	keepAliveSecondsDefault = 300     // setting tcp-keepalive
 )
 
 // Work of the connection's commands beside their answers, for transactionWorkMax.
@@ -87,47 +72,45 @@ const (
 	lingerMax          = 200 * time.Millisecond // how long a closing connection waits for its client to close
 	lingerBytes        = 1 << 20                // and how many of the bytes it still sends are read
 	cutOffMax          = time.Second            // how long Shutdown waits for sessions after cutting them off
-	countStaleMax      = 100 * time.Millisecond // age at which a count of receivers is taken again
 	acceptBackoff      = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
 )
 
-// held counts the memory that a client occupies between its commands: subscriptions, the commands queued by MULTI,
-// watched keys, prefixes to track, each with its overhead. Only the client's session changes it.
-type held struct {
+// memory counts what a client occupies between its commands: subscriptions, the commands queued by MULTI, watched keys,
+// prefixes to track, each with its overhead. Only the client's session changes it.
+type memory struct {
 	bytes atomic.Int64
 	ofAll *atomic.Int64 // of all clients of the server
 }
 
 // The overhead of each, in bytes beside its text.
 const (
-	heldPerSubscription = 256
-	heldPerCommand      = 64
-	heldPerArg          = 16
-	heldPerWatch        = 64
-	heldPerPrefix       = 640 // of CLIENT TRACKING BCAST: its places in three tables
+	heldPerCommand = 64
+	heldPerArg     = 16
+	heldPerWatch   = 64
+	heldPerPrefix  = 640 // of CLIENT TRACKING BCAST: its places in three tables
 )
 
 const errHeld = "ERR this would take too much memory: subscriptions, queued commands, watched keys and prefixes " +
 	"to track may take 64 MiB of a client and 512 MiB of all"
 
-// hold adds bytes if there is room for them, and reports whether there was.
-func (h *held) hold(bytes int) bool {
+// Reserve adds bytes if there is room for them; otherwise it returns the error of the client.
+func (m *memory) Reserve(bytes int) error {
 	n := int64(bytes)
-	if h.bytes.Load()+n > heldBytesMax {
-		return false
+	if m.bytes.Load()+n > heldBytesMax {
+		return resp.Error(errHeld)
 	}
-	if h.ofAll.Add(n) > heldBytesOfAllMax {
-		h.ofAll.Add(-n)
-		return false
+	if m.ofAll.Add(n) > heldBytesOfAllMax {
+		m.ofAll.Add(-n)
+		return resp.Error(errHeld)
 	}
-	h.bytes.Add(n)
-	return true
+	m.bytes.Add(n)
+	return nil
 }
 
-// letGo takes back bytes that hold has added.
-func (h *held) letGo(bytes int) {
-	h.bytes.Add(-int64(bytes))
-	h.ofAll.Add(-int64(bytes))
+// Release takes back bytes that Reserve has added.
+func (m *memory) Release(bytes int) {
+	m.bytes.Add(-int64(bytes))
+	m.ofAll.Add(-int64(bytes))
 }
 
 // Seats are the connections for which a process has file descriptors. The servers of a process share them, whatever

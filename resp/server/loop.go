@@ -80,7 +80,7 @@ func (s *session) handle(args resp.Args) {
 // dispatch passes a command through Redis's gates, in Redis's order (processCommand of server.c), and runs or queues
 // it. It returns the command, nil if there is none.
 func (s *session) dispatch(args resp.Args) *command {
-	s.settle()
+	s.sub.Settle()
 	c, fail := s.srv.index.find(args)
 	if c == nil {
 		s.crossProtocol(args[0])
@@ -130,7 +130,7 @@ func (s *session) forbids(c *command, args resp.Args) (why string) {
 		return why
 	}
 	switch {
-	case s.subs.count() > 0 && s.proto.Load() < 3 && (c.act == nil || !c.act.whileSubscribed):
+	case s.sub.Subscribes() && s.proto.Load() < 3 && (c.act == nil || !c.act.whileSubscribed):
 		return "ERR Can't execute '" + c.spec.Name +
 			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 	case s.monitors.Load() && c.spec.Flags&(resp.ReadOnly|resp.Write|resp.MayReplicate) != 0:
@@ -195,11 +195,11 @@ func (s *session) runOwn(c *command, args resp.Args) {
 
 // runLocked runs a command of the connection under the hub's lock.
 func (s *session) runLocked(c *command, args resp.Args) resp.Reply {
-	s.srv.hub.mu.Lock()
+	s.srv.hub.broker.Lock()
 	r := s.runHubLocked(c, args)
 	s.reply(r)
 	s.handOver()
-	s.srv.hub.mu.Unlock()
+	s.srv.hub.broker.Unlock()
 	s.waitForRoom()
 	return r
 }
@@ -231,7 +231,11 @@ func (s *session) linger() {
 
 // leaveHub ends all subscriptions, tracking and pushes of the session. It may be called twice.
 func (s *session) leaveHub() {
-	s.subs.leaveAll(s)
+	if s.pushing {
+		s.srv.hub.broker.Lock()
+		s.sub.UnsubscribeAll()
+		s.srv.hub.broker.Unlock()
+	}
 	s.srv.hub.forget(s)
 	s.trackFlags.Store(0)
 }
@@ -239,7 +243,7 @@ func (s *session) leaveHub() {
 // end frees everything that the session holds.
 func (s *session) end() {
 	s.leaveHub()
-	if why := s.srv.hub.whyDropped(s); why != "" {
+	if why := s.sub.WhyDropped(); why != "" {
 		s.srv.log.Info("subscriber dropped", "client", s.id, "addr", s.addr, "why", why)
 	}
 	s.discard()

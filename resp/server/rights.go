@@ -9,6 +9,7 @@ import (
 	"lockd/resp"
 	"lockd/resp/acl"
 	"lockd/resp/server/access"
+	"lockd/resp/server/pubsub"
 )
 
 // users are the users of the cluster as this node knows them. Changes arrive as messages, in the order of the log.
@@ -47,13 +48,13 @@ func (h *Hub) publishUsers(m *resp.Message) {
 
 // withUsers changes the users under the hub's lock, and afterwards logs those whose rules do not parse.
 func (h *Hub) withUsers(change func(n *userNews)) {
-	h.mu.Lock()
+	h.broker.Lock()
 	change(&h.users)
 	to, unread := h.users.to, []unreadUser(nil)
 	if to != nil {
 		unread, to.unread = to.unread, nil
 	}
-	h.mu.Unlock()
+	h.broker.Unlock()
 	for _, of := range unread {
 		to.of.log.Error("the rules of a user cannot be read: he may do nothing", "user", of.name, "err", of.err)
 	}
@@ -156,9 +157,9 @@ func (s *session) keepsTo(user *acl.User) bool {
 	if user.Unlimited() {
 		return true
 	}
-	for _, k := range kinds {
-		for name := range s.subs.names[k.at] {
-			if !user.HasChannel(name, k == patternKind) {
+	for _, k := range []pubsub.Kind{pubsub.Channel, pubsub.Pattern, pubsub.Shard} {
+		for name := range s.sub.Names(k) {
+			if !user.HasChannel(name, k == pubsub.Pattern) {
 				return false
 			}
 		}

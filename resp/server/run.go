@@ -59,9 +59,9 @@ func (s *session) runPiece() {
 	req.Partly = true
 	f := s.followRun(&req)
 	s.asksForLock(req.Cmds)
-	counted := s.beginCount(req.Cmds)
+	counted := s.srv.counter.Begin(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)
-	s.settle()
+	s.sub.Settle()
 	s.noteIndex(res)
 	s.noteScripts(req.User, res)
 	n := len(s.run)
@@ -71,7 +71,7 @@ func (s *session) runPiece() {
 	if f != nil {
 		f.answered(res)
 	}
-	s.endCount(counted, res) // before answerFollowed, which holds the hub's lock
+	counted.End(res.Replies) // before answerFollowed, which holds the broker's lock
 	reply := func(i int) {
 		r := replyAt(res, i)
 		s.reply(r)

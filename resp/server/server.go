@@ -13,6 +13,7 @@ import (
 	"lockd/internal/loglimit"
 	"lockd/resp"
 	"lockd/resp/server/access"
+	"lockd/resp/server/pubsub"
 	"lockd/resp/server/stats"
 	"lockd/resp/server/wire"
 	"lockd/resp/server/witness"
@@ -44,7 +45,7 @@ type Server struct {
 	aclLog   access.Denials
 	latency  stats.Latency
 	pause    pause
-	rounds   countRounds
+	counter  *pubsub.Counter
 	witness  *witness.Node
 	guesses  *access.Guesses
 	guessing loglimit.Limiter // of the warnings of wrong passwords
@@ -89,6 +90,7 @@ func New(cfg Config) *Server {
 	maps.Copy(s.local, cfg.Local)
 	s.local["requirepass"], s.local["aclfile"] = cfg.Password, cfg.ACLFile
 	s.own = ownSettings(&cfg)
+	s.counter = pubsub.NewCounter(s.hub.broker, cfg.Backend, s.countsAll, s.clock)
 	s.index = newIndex(s.profile.table(), cfg.Backend)
 	s.users.of = s
 	s.hub.serve(&s.users)
@@ -200,7 +202,8 @@ func (s *Server) newSession(conn net.Conn) *session {
 	s.came++
 	c := &session{srv: s, endpoint: newEndpoint(conn, s.backend.ClientID(s.came), s.clock())}
 	c.replies = replies{out: wire.NewOutbox(conn, s.clock), status: &c.status, totals: &s.stats}
-	c.held.ofAll = &s.held
+	c.memory.ofAll = &s.held
+	c.sub.Init(s.hub.broker, c, c.out)
 	c.track.Conn = c
 	c.status.begin(s.ticks.Load())
 	c.beDefault()

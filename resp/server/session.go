@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/server/pubsub"
+	"lockd/resp/server/stats"
 	"lockd/resp/server/track"
 	"lockd/resp/server/wire"
 	"lockd/resp/server/witness"
 )
 
 // session is one connection and its state. Its own goroutine reads, runs and answers. Other goroutines use the
-// immutable fields, status and held, the outbox, the fields that the hub's lock guards, and kill.
+// immutable fields, status, memory, the outbox, the fields that the hub's lock guards, and kill.
 type session struct {
 	endpoint
 	srv    *Server
@@ -34,21 +36,18 @@ type session struct {
 
 	// The session's goroutine changes these with the hub's lock, and reads them without it; the hub reads them with
 	// it.
-	subs  subscriptions
+	sub   pubsub.Subscriber
 	track track.Client
 	locks heldLocks
 
 	prefixesHeld int // bytes that the prefixes of track add to held
 
-	dropped    bool         // by the hub; guarded by its lock
-	droppedWhy string       // guarded by the hub's lock
-	underway   atomic.Int64 // parcels for this session alone in the queue of deliveries
-	seen       phase        // in the janitor's last round; only the janitor uses it
+	seen phase // in the janitor's last round; only the janitor uses it
 
 	untold []func() // lines to log, which must not happen under the hub's lock; only the session's goroutine uses it
 
 	status
-	held
+	memory
 }
 
 // endpoint is a connection and the data known of it from the start.
@@ -100,6 +99,12 @@ func (s *session) kill() {
 	s.cancel()
 }
 
+// Dropped implements pubsub.Conn: the session then leaves the hub by itself, and logs why.
+func (s *session) Dropped(reason stats.DropReason) {
+	s.srv.stats.SubscribersDropped.Add(reason)
+	s.kill()
+}
+
 // tell writes the lines of untold to the log: EXEC runs some commands under the hub's lock, where logging is
 // forbidden.
 func (s *session) tell() {
@@ -135,9 +140,6 @@ type status struct {
 	activeAt   atomic.Int64 // in ticks of the janitor
 	last       atomic.Pointer[resp.Spec]
 	queued     atomic.Int32 // commands in the open transaction; -1: none
-	subCount   atomic.Int32 // channels
-	psubCount  atomic.Int32
-	ssubCount  atomic.Int32
 	inputBytes atomic.Int64 // in the input buffer
 	noEvict    atomic.Bool
 	noTouch    atomic.Bool
@@ -166,18 +168,17 @@ func (st *status) enter(kind phase) {
 	st.phase.Store((st.phase.Load()/phaseKinds+1)*phaseKinds + kind)
 }
 
+// Proto returns the version of RESP that the client speaks.
+func (st *status) Proto() int { return int(st.proto.Load()) }
+
 func (st *status) kind() phase { return st.phase.Load() % phaseKinds }
 
-func (st *status) subscribed() bool {
-	return st.subCount.Load()+st.psubCount.Load()+st.ssubCount.Load() > 0
-}
-
 // mayTimeOut reports whether an idle client may be disconnected: not one that only listens.
-func (st *status) mayTimeOut() bool { return !st.subscribed() && !st.monitors.Load() }
+func (s *session) mayTimeOut() bool { return !s.sub.Subscribes() && !s.monitors.Load() }
 
 // class returns Redis's class of a client. There are no replicas among them: replication has its own port.
-func (st *status) class() string {
-	if st.subscribed() {
+func (s *session) class() string {
+	if s.sub.Subscribes() {
 		return "pubsub"
 	}
 	return "normal"
@@ -191,17 +192,17 @@ const (
 )
 
 // flags returns the letters of CLIENT LIST.
-func (st *status) flags(unix bool) string {
-	track := st.trackFlags.Load()
+func (s *session) flags() string {
+	track := s.trackFlags.Load()
 	letters := ""
 	for _, f := range []struct {
 		set    bool
 		letter string
 	}{
-		{st.monitors.Load(), "O"}, {st.subscribed(), "P"}, {st.queued.Load() >= 0, "x"},
-		{st.blocked.Load() || st.waiter.Load() != nil, "b"},
+		{s.monitors.Load(), "O"}, {s.sub.Subscribes(), "P"}, {s.queued.Load() >= 0, "x"},
+		{s.blocked.Load() || s.waiter.Load() != nil, "b"},
 		{track&flagTracks != 0, "t"}, {track&flagBroken != 0, "R"}, {track&flagBroadcast != 0, "B"},
-		{unix, "U"}, {st.readOnly.Load(), "r"}, {st.noEvict.Load(), "e"}, {st.noTouch.Load(), "T"},
+		{s.unix, "U"}, {s.readOnly.Load(), "r"}, {s.noEvict.Load(), "e"}, {s.noTouch.Load(), "T"},
 	} {
 		if f.set {
 			letters += f.letter

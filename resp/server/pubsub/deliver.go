@@ -1,4 +1,4 @@
-package server
+package pubsub
 
 import (
 	"maps"
@@ -8,53 +8,21 @@ import (
 	"lockd/resp/server/stats"
 )
 
-// Publish distributes messages, in order; news of locks goes to their holders after everything else. Messages for
-// subscribers join the queue of deliveries.
-func (h *Hub) Publish(msgs []resp.Message) {
-	anybody, locks, queued := h.subscribers.Load() > 0, false, 0
-	flush := func(end, next int) {
-		if anybody && end > queued {
-			h.queue.add(parcelOf(msgs[queued:end]))
-		}
-		queued = next
-	}
-	for i := range msgs {
-		m := &msgs[i]
-		locks = locks || m.Form != nil
-		if m.Kind == resp.MessageChannel || m.Kind == resp.MessageShard || m.Kind == resp.MessageLock {
-			continue // it is queued together with the next ones
-		}
-		flush(i, i+1)
-		switch {
-		case m.Kind == resp.MessageConfig:
-			h.settings.apply(m.Channel, m.Payload)
-		case m.Kind == resp.MessageUser || m.Kind == resp.MessageUsers:
-			h.publishUsers(m)
-		case m.Kind == resp.MessageChanges && h.tracking.InUse():
-			h.publishChanges(m)
-		}
-	}
-	flush(len(msgs), 0)
-	if locks && h.holders.inUse.Load() > 0 {
-		h.publishLocks(msgs)
-	}
-}
-
 // handOut delivers everything in the queue. One goroutine at a time runs it.
-func (h *Hub) handOut() {
-	h.matching.begin()
-	for p, skipped, ok := h.queue.next(&parcel{}); ok; p, skipped, ok = h.queue.next(&p) {
+func (b *Broker) handOut() {
+	b.matching.begin()
+	for p, skipped, ok := b.queue.next(&parcel{}); ok; p, skipped, ok = b.queue.next(&p) {
 		switch {
 		case p.to != nil:
-			h.pass(&p, skipped)
+			b.pass(&p, skipped)
 		case skipped:
 		case p.missed:
-			h.mu.Lock()
-			h.dropMembers(p.number, stats.DropMissed, errMissed)
-			h.mu.Unlock()
+			b.Lock()
+			b.dropMembers(p.number, stats.DropMissed, errMissed)
+			b.Unlock()
 		default:
 			for i := range p.msgs {
-				h.deliver(&p.msgs[i], p.number)
+				b.deliver(&p.msgs[i], p.number)
 			}
 		}
 	}
@@ -63,56 +31,56 @@ func (h *Hub) handOut() {
 // errMissed is the reason to drop subscribers that have missed messages for which this node had no room.
 const errMissed = "more messages waited than this node keeps"
 
-// pass hands a parcel for one session to its outbox. A session whose parcel was skipped is dropped.
-func (h *Hub) pass(p *parcel, skipped bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// pass hands a parcel for one subscriber to its outbox. A subscriber whose parcel was skipped is dropped.
+func (b *Broker) pass(p *parcel, skipped bool) {
+	b.Lock()
+	defer b.Unlock()
 	switch p.to.underway.Add(-1); {
 	case skipped:
-		h.drop(p.to, stats.DropMissed, errMissed)
+		p.to.drop(stats.DropMissed, errMissed)
 	case p.turn == turnHold:
 		p.to.out.Hold()
 	case p.turn == turnResume:
 		p.to.out.Resume(p.form)
 	default:
-		h.sendNow(p.to, p.form, h.settings.pushLimit())
+		p.to.sendNow(p.form, b.limit())
 	}
 }
 
 // deliver hands a message to all who subscribed before it was published: first to its channel, then to patterns, in
 // the order of their creation.
-func (h *Hub) deliver(m *resp.Message, number uint64) {
+func (b *Broker) deliver(m *resp.Message, number uint64) {
 	channel, payload := m.Channel, func() string { return m.Payload }
-	word, of := "message", h.channels
+	word, of := "message", b.channels
 	switch m.Kind {
 	case resp.MessageShard:
-		word, of = "smessage", h.shards
+		word, of = "smessage", b.shards
 	case resp.MessageLock:
 		channel = m.Form.Channel(m.Event)
 		payload = once(func() string { return m.Form.Payload(m.Event) })
 	}
-	d := delivery{hub: h, number: number}
-	h.mu.Lock()
+	d := delivery{broker: b, number: number}
+	b.Lock()
 	d.send(of[channel], func() resp.Reply { return pushOf(word, channel, payload()) })
 	var patterns []*pattern
 	if m.Kind != resp.MessageShard {
-		patterns = h.candidates(channel)
+		patterns = b.patterns.candidates(channel)
 	}
-	h.mu.Unlock()
+	b.Unlock()
 	if len(patterns) == 0 {
 		return
 	}
-	matching, dear := match(patterns, channel, h.matching.note)
-	if p := h.matching.costliest(); p != nil {
+	matching, dear := match(patterns, channel, b.matching.note)
+	if p := b.matching.costliest(); p != nil {
 		dear = append(dear, p)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	b.Lock()
+	defer b.Unlock()
 	for _, p := range matching {
 		d.send(p.subs, func() resp.Reply { return pushOf("pmessage", p.glob, channel, payload()) })
 	}
 	for _, p := range dear {
-		h.refuse(p)
+		b.refuse(p)
 	}
 }
 
@@ -127,30 +95,30 @@ func once(say func() string) func() string {
 	}
 }
 
-// delivery hands one message to sessions.
+// delivery hands one message to subscribers.
 type delivery struct {
-	hub    *Hub
+	broker *Broker
 	number uint64 // of the message: later subscribers do not get it
 }
 
-// send sends a push to subscribers. It encodes the push once for each protocol, and releases the hub's lock now and
-// then if there are many subscribers. mu is held.
+// send sends a push to subscribers. It encodes the push once for each protocol, and releases the broker's lock now and
+// then if there are many subscribers. The lock is held.
 func (d *delivery) send(subs subscribers, push func() resp.Reply) {
 	if len(subs) == 0 {
 		return
 	}
 	var forms [2][]byte
-	lim := d.hub.settings.pushLimit()
-	one := func(s *session) {
+	lim := d.broker.limit()
+	one := func(s *Subscriber) {
 		if since, in := subs[s]; !in || since >= d.number {
 			return
 		}
-		proto := int(s.proto.Load())
+		proto := s.conn.Proto()
 		form := &forms[proto-2]
 		if *form == nil {
 			*form = push().AppendTo(nil, proto)
 		}
-		d.hub.sendNow(s, *form, lim)
+		s.sendNow(*form, lim)
 	}
 	if len(subs) <= deliveriesAtOnce {
 		for s := range subs {
@@ -162,16 +130,16 @@ func (d *delivery) send(subs subscribers, push func() resp.Reply) {
 		for _, s := range list {
 			one(s)
 		}
-		d.hub.mu.Unlock()
-		d.hub.mu.Lock()
+		d.broker.Unlock()
+		d.broker.Lock()
 	}
 }
 
 // refuse drops the subscribers of a pattern that takes too long to match. They may have missed a message, and a
-// client must never miss one without noticing. mu is held.
-func (h *Hub) refuse(p *pattern) {
+// client must never miss one without noticing. The lock is held.
+func (b *Broker) refuse(p *pattern) {
 	for s := range p.subs {
-		h.drop(s, stats.DropPattern, "a pattern takes too long to match")
+		s.drop(stats.DropPattern, "a pattern takes too long to match")
 	}
 }
 
@@ -239,24 +207,8 @@ func (n *matching) costliest() (worst *pattern) {
 	return worst
 }
 
-// receivers counts the subscribers that a message to the channel reaches, as PUBLISH answers.
-func (h *Hub) receivers(channel string, shard bool) int64 {
-	if h.subscribers.Load() == 0 {
-		return 0
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if shard {
-		return int64(len(h.shards[channel]))
-	}
-	n, patterns := len(h.channels[channel]), h.candidates(channel)
-	if len(patterns) > 0 {
-		h.mu.Unlock()
-		patterns, _ = match(patterns, channel, nil)
-		h.mu.Lock()
-	}
-	for _, p := range patterns {
-		n += len(p.subs)
-	}
-	return int64(n)
+func pushOf(words ...string) resp.Reply {
+	r := resp.Bulks(words...)
+	r.Kind = resp.KindPush
+	return r
 }

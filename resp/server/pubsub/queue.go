@@ -1,4 +1,4 @@
-package server
+package pubsub
 
 import (
 	"sync"
@@ -6,13 +6,13 @@ import (
 	"lockd/resp"
 )
 
-// deliveries is the queue of messages for this node's subscribers, in the order of the log. The goroutine that
+// queue is the queue of messages for this node's subscribers, in the order of the log. The goroutine that
 // applies the log adds them and goes on; another one, which runs while the queue is not empty, delivers them. So no
-// write waits while this node finds out which sessions get a message.
+// write waits while this node finds out which clients get a message.
 //
-// Other pushes to a session that subscribes, and replies to its blocking commands, join the queue: the session gets
+// Other pushes to a client that subscribes, and replies to its blocking commands, join the queue: the client gets
 // all of them in one order.
-type deliveries struct {
+type queue struct {
 	handOut func() // takes parcels by next until the queue is empty
 
 	mu      sync.Mutex
@@ -26,19 +26,19 @@ type deliveries struct {
 	running bool
 }
 
-// parcel is an element of the queue: the messages of an entry; a push, or a reply, to one session; or the notice that
+// parcel is an element of the queue: the messages of an entry; a push, or a reply, to one subscriber; or the notice that
 // subscribers have missed messages.
 type parcel struct {
 	number uint64
 	msgs   []resp.Message
 	bytes  int // of the messages, or of the form
-	to     *session
+	to     *Subscriber
 	form   []byte
 	turn   turn
 	missed bool
 }
 
-// turn is the effect of a parcel for one session.
+// turn is the effect of a parcel for one subscriber.
 type turn uint8
 
 const (
@@ -59,21 +59,21 @@ func parcelOf(msgs []resp.Message) parcel {
 // size returns the number of messages that the parcel counts as.
 func (p *parcel) size() int { return max(1, len(p.msgs)) }
 
-func newDeliveries(handOut func()) *deliveries {
-	q := &deliveries{handOut: handOut}
+func newQueue(handOut func()) *queue {
+	q := &queue{handOut: handOut}
 	q.passed.L = &q.mu
 	return q
 }
 
 // add adds a parcel.
-func (q *deliveries) add(p parcel) {
+func (q *queue) add(p parcel) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.put(p)
 }
 
 // join adds a parcel if others are waiting, and reports whether it did.
-func (q *deliveries) join(p parcel) bool {
+func (q *queue) join(p parcel) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	on := q.done < q.added
@@ -84,17 +84,17 @@ func (q *deliveries) join(p parcel) bool {
 }
 
 // put adds a parcel. Beyond its limits the queue skips the waiting parcels, and records that subscribers miss them.
-func (q *deliveries) put(p parcel) {
-	if q.size+p.size() > deliveriesMax || q.bytes+p.bytes > deliveryBytesMax {
+func (q *queue) put(p parcel) {
+	if q.size+p.size() > queuedMax || q.bytes+p.bytes > queuedBytesMax {
 		q.skipAll()
 		q.append(parcel{missed: true})
 	}
-	if p.size() <= deliveriesMax {
+	if p.size() <= queuedMax {
 		q.append(p)
 	}
 }
 
-func (q *deliveries) append(p parcel) {
+func (q *queue) append(p parcel) {
 	q.added++
 	p.number = q.added
 	q.list = append(q.list, p)
@@ -107,16 +107,16 @@ func (q *deliveries) append(p parcel) {
 }
 
 // skip skips all waiting parcels: their receivers have been dropped.
-func (q *deliveries) skip() {
+func (q *queue) skip() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.skipAll()
 }
 
-func (q *deliveries) skipAll() { q.skipped, q.size, q.bytes = q.added, 0, 0 }
+func (q *queue) skipAll() { q.skipped, q.size, q.bytes = q.added, 0, 0 }
 
 // last returns the number of the parcel added last.
-func (q *deliveries) last() uint64 {
+func (q *queue) last() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.added
@@ -124,7 +124,7 @@ func (q *deliveries) last() uint64 {
 
 // next takes the next parcel, after the one before was handed out. skipped: do not deliver it. If ok is false the
 // queue is empty, and its goroutine must end: another one may be started.
-func (q *deliveries) next(before *parcel) (p parcel, skipped, ok bool) {
+func (q *queue) next(before *parcel) (p parcel, skipped, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if before.number > 0 {
@@ -144,7 +144,7 @@ func (q *deliveries) next(before *parcel) (p parcel, skipped, ok bool) {
 }
 
 // wait waits until all parcels added before have been handed out. Handing out never blocks.
-func (q *deliveries) wait() {
+func (q *queue) wait() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for end := q.added; q.done < end; {
