@@ -46,7 +46,9 @@ const (
 	errTooManyKeys    = "ERR too many keys to wait for"
 )
 
-// pending is a blocking command, parsed.
+// pending is what a command waits for, and what it does then. It follows from the arguments alone, so that a command
+// which waits is the same after an image. Commands that take from the first key that has something are no more than
+// this: it is their call.
 type pending struct {
 	kind      *value.Kind // of the values that it takes from
 	keys      []string    // checked in this order
@@ -60,12 +62,14 @@ type pending struct {
 	ready func(c *ctx, key string) bool
 }
 
-// waitParser reads the arguments of a blocking command. What it returns follows from them alone, so that a command which
-// waits is the same after an image.
-type waitParser func(args resp.Args) (pending, error)
+// waiting is a call that may wait.
+type waiting interface {
+	call
+	waits() *pending // nil: it can not, as its arguments mean something else with time
+}
 
-// waitParsers are those of all blocking commands, by name; the files of the commands fill it.
-var waitParsers = map[string]waitParser{}
+func (p *pending) Run(c *ctx) resp.Reply { return c.await(p) }
+func (p *pending) waits() *pending       { return p }
 
 // taker executes a blocking command on a key that holds what it waits for. The undo is nil where the client is given
 // nothing that could be taken back; of a LOCK it follows from the reply (undoLock).
@@ -590,8 +594,8 @@ type blockCall struct {
 }
 
 // await executes a blocking command, or lets it wait if it may.
-func (c *ctx) await(p pending, err error) resp.Reply {
-	if err = c.begin(&p, err); err != nil {
+func (c *ctx) await(p *pending) resp.Reply {
+	if err := c.begin(p); err != nil {
 		return resp.Fail(err)
 	}
 	for _, key := range p.keys {
@@ -614,11 +618,8 @@ func (c *ctx) served(reply resp.Reply, u *reversal) resp.Reply {
 	return reply
 }
 
-// begin is told of a parsed command before it is executed, or of what is wrong with it.
-func (c *ctx) begin(p *pending, err error) error {
-	if err != nil {
-		return err
-	}
+// begin is told of a command before it is executed. It judges the timeout as far as that needs a clock.
+func (c *ctx) begin(p *pending) error {
 	if _, ok := c.after(p.timeoutMs); !ok {
 		return resp.Error(errTimeoutRange)
 	}
@@ -629,7 +630,7 @@ func (c *ctx) begin(p *pending, err error) error {
 }
 
 // wait lets a command that has found nothing wait, if it may.
-func (c *ctx) wait(p pending) resp.Reply {
+func (c *ctx) wait(p *pending) resp.Reply {
 	if c.block != nil {
 		c.block.waits = true
 	}
@@ -775,26 +776,29 @@ func (m *Machine) readWaiter(r *value.Reader) *waiter {
 	if parts&waiterClient != 0 {
 		w.client = readClient(r)
 	}
-	p, ok := m.parseWait(w.args)
-	if !ok || db >= databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {
+	p := m.parseWait(w.args)
+	if p == nil || db >= databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {
 		r.Fail("a command that can not wait")
 		return w
 	}
-	w.db, w.pending = int(db), p
+	w.db, w.pending = int(db), *p
 	return w
 }
 
-// parseWait parses a blocking command that waits.
-func (m *Machine) parseWait(args resp.Args) (pending, bool) {
+// parseWait parses a blocking command that waits; nil: it can not.
+func (m *Machine) parseWait(args resp.Args) *pending {
 	if len(args) == 0 {
-		return pending{}, false
+		return nil
 	}
 	row, _ := m.table.Find(args)
 	if row == nil || !row.Blocks(args) {
-		return pending{}, false
+		return nil
 	}
-	p, err := waitParsers[row.Name](args)
-	return p, err == nil
+	req, err := row.Run(args)
+	if r, ok := req.(waiting); ok && err == nil {
+		return r.waits()
+	}
+	return nil
 }
 
 // clientOverheadBytes is what a client counts for beside its texts.

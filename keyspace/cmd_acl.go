@@ -12,11 +12,11 @@ import (
 // ACL: the users, who are part of the state. Connections ask for what changes or lists them, and answer
 // the rest of ACL themselves: what is about a connection or a node has a row here all the same, so that
 // rules can name it, and scripts are told that they may not call it.
-var aclRows = []resp.Row[command]{aclRow()}
+var aclRows = []row{aclRow()}
 
 // aclRow is the row of connections, but that LOAD brings what its file says.
-func aclRow() resp.Row[command] {
-	row := acl.Row(always, aclCommand)
+func aclRow() row {
+	row := rowOf(acl.Row(always, aclCommand))
 	for i := range row.Subs {
 		if row.Subs[i].Name == "acl|load" {
 			row.Subs[i].Arity = 3
@@ -25,12 +25,12 @@ func aclRow() resp.Row[command] {
 	return row
 }
 
-func aclCommand(name string) command {
-	if run := map[string]command{
+func aclCommand(name string) parser {
+	if run := map[string]func(c *ctx, args resp.Args) resp.Reply{
 		"setuser": cmdACLSetUser, "deluser": cmdACLDelUser, "getuser": cmdACLGetUser,
 		"list": cmdACLList, "users": cmdACLUsers, "save": cmdACLSave, "load": cmdACLLoad,
 	}[name]; run != nil {
-		return run
+		return whole(run)
 	}
 	return always(resp.Err(errOfConnection))
 }

@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"maps"
 	"math"
 	"strings"
 
@@ -10,41 +9,41 @@ import (
 	"lockd/resp"
 )
 
-var blockRows = []resp.Row[command]{
+var blockRows = []row{
 	{Spec: resp.Spec{
 		Name: "blpop", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking,
 		Keys: allButLast, Access: "RW access delete",
 		Group: "list", Since: "2.0.0",
 		Summary: "Remove and get the first element in a list, or block until one is available",
 		Syntax:  "key [key ...] timeout",
-	}, Run: cmdBLPop},
+	}, Parse: parseBLPop},
 	{Spec: resp.Spec{
 		Name: "brpop", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking,
 		Keys: allButLast, Access: "RW access delete",
 		Group: "list", Since: "2.0.0",
 		Summary: "Remove and get the last element in a list, or block until one is available",
 		Syntax:  "key [key ...] timeout",
-	}, Run: cmdBRPop},
+	}, Parse: parseBRPop},
 	{Spec: resp.Spec{
 		Name: "blmove", Arity: 6, Flags: resp.Write | resp.DenyOOM | resp.NoScript | resp.Blocking,
 		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "list", Since: "6.2.0",
 		Summary: "Pop an element from a list, push it to another list and return it; or block until one is available",
 		Syntax:  "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
-	}, Run: cmdBLMove},
+	}, Parse: parseBLMove},
 	{Spec: resp.Spec{
 		Name: "brpoplpush", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.NoScript | resp.Blocking,
 		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "list", Since: "2.2.0",
 		Summary: "Pop an element from a list, push it to another list and return it; or block until one is available",
 		Syntax:  "source destination timeout",
-	}, Run: cmdBRPopLPush},
+	}, Parse: parseBRPopLPush},
 	{Spec: resp.Spec{
 		Name: "blmpop", Arity: -5, Flags: resp.Write | resp.Blocking | resp.MovableKeys,
 		Keys: resp.Keys{NumAt: 2}, Access: "RW access delete",
 		Group: "list", Since: "7.0.0", Summary: "Pop elements from a list, or block until one is available",
 		Syntax: "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
-	}, Run: cmdBLMPop},
+	}, Parse: parseBLMPop},
 	{Spec: resp.Spec{
 		Name: "bzpopmin", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking | resp.Fast,
 		Keys: allButLast, Access: "RW access delete",
@@ -52,7 +51,7 @@ var blockRows = []resp.Row[command]{
 		Summary: "Remove and return the member with the lowest score from one or more sorted sets, or block until " +
 			"one is available",
 		Syntax: "key [key ...] timeout",
-	}, Run: cmdBZPopMin},
+	}, Parse: parseBZPopMin},
 	{Spec: resp.Spec{
 		Name: "bzpopmax", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking | resp.Fast,
 		Keys: allButLast, Access: "RW access delete",
@@ -60,14 +59,14 @@ var blockRows = []resp.Row[command]{
 		Summary: "Remove and return the member with the highest score from one or more sorted sets, or block until " +
 			"one is available",
 		Syntax: "key [key ...] timeout",
-	}, Run: cmdBZPopMax},
+	}, Parse: parseBZPopMax},
 	{Spec: resp.Spec{
 		Name: "bzmpop", Arity: -5, Flags: resp.Write | resp.Blocking | resp.MovableKeys,
 		Keys: resp.Keys{NumAt: 2}, Access: "RW access delete",
 		Group: "sorted-set", Since: "7.0.0",
 		Summary: "Remove and return members with scores in a sorted set or block until one is available",
 		Syntax:  "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
-	}, Run: cmdBZMPop},
+	}, Parse: parseBZMPop},
 }
 
 // allButLast are the keys of commands that end with a timeout.
@@ -95,33 +94,19 @@ func parseTimeout(word string) (ms int64, err error) {
 }
 
 // withTimeout completes a parsed command with a timeout in seconds.
-func withTimeout(word string, p pending) (pending, error) {
+func withTimeout(word string, p *pending) (call, error) {
 	var err error
-	p.timeoutMs, err = parseTimeout(word)
-	return p, err
+	if p.timeoutMs, err = parseTimeout(word); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
-func init() {
-	maps.Copy(waitParsers, map[string]waitParser{
-		"blpop": parseBLPop, "brpop": parseBRPop, "blmove": parseBLMove, "brpoplpush": parseBRPopLPush,
-		"blmpop": parseBLMPop, "bzpopmin": parseBZPopMin, "bzpopmax": parseBZPopMax, "bzmpop": parseBZMPop,
-	})
-}
+func parseBLPop(args resp.Args) (call, error) { return parseBlockPop(args, value.LeftEnd) }
+func parseBRPop(args resp.Args) (call, error) { return parseBlockPop(args, value.RightEnd) }
 
-func cmdBLPop(c *ctx, args resp.Args) resp.Reply      { return c.await(parseBLPop(args)) }
-func cmdBRPop(c *ctx, args resp.Args) resp.Reply      { return c.await(parseBRPop(args)) }
-func cmdBLMove(c *ctx, args resp.Args) resp.Reply     { return c.await(parseBLMove(args)) }
-func cmdBRPopLPush(c *ctx, args resp.Args) resp.Reply { return c.await(parseBRPopLPush(args)) }
-func cmdBLMPop(c *ctx, args resp.Args) resp.Reply     { return c.await(parseBLMPop(args)) }
-func cmdBZPopMin(c *ctx, args resp.Args) resp.Reply   { return c.await(parseBZPopMin(args)) }
-func cmdBZPopMax(c *ctx, args resp.Args) resp.Reply   { return c.await(parseBZPopMax(args)) }
-func cmdBZMPop(c *ctx, args resp.Args) resp.Reply     { return c.await(parseBZMPop(args)) }
-
-func parseBLPop(args resp.Args) (pending, error) { return parseBlockPop(args, value.LeftEnd) }
-func parseBRPop(args resp.Args) (pending, error) { return parseBlockPop(args, value.RightEnd) }
-
-func parseBlockPop(args resp.Args, end value.ListEnd) (pending, error) {
-	return withTimeout(args[len(args)-1], pending{
+func parseBlockPop(args resp.Args, end value.ListEnd) (call, error) {
+	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ListKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			u := c.undoPop(key, end)
@@ -140,22 +125,22 @@ func (c *ctx) popList(key string, end value.ListEnd, count int64) resp.Reply {
 	return c.pop(key, l, end, count)
 }
 
-func parseBLMove(args resp.Args) (pending, error) {
+func parseBLMove(args resp.Args) (call, error) {
 	from, ok1 := parseEnd(args[3])
 	to, ok2 := parseEnd(args[4])
 	if !ok1 || !ok2 {
-		return pending{}, resp.Error(resp.ErrSyntax)
+		return nil, resp.Error(resp.ErrSyntax)
 	}
 	return parseBlockMove(args, from, to)
 }
 
-func parseBRPopLPush(args resp.Args) (pending, error) {
+func parseBRPopLPush(args resp.Args) (call, error) {
 	return parseBlockMove(args, value.RightEnd, value.LeftEnd)
 }
 
-func parseBlockMove(args resp.Args, from, to value.ListEnd) (pending, error) {
+func parseBlockMove(args resp.Args, from, to value.ListEnd) (call, error) {
 	target := args[2]
-	return withTimeout(args[len(args)-1], pending{
+	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ListKind, keys: args[1:2], absent: resp.Nil,
 		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			u := c.undoMove(key, target, from, to)
@@ -168,12 +153,12 @@ func parseBlockMove(args resp.Args, from, to value.ListEnd) (pending, error) {
 	})
 }
 
-func parseBLMPop(args resp.Args) (pending, error) {
+func parseBLMPop(args resp.Args) (call, error) {
 	o, err := arg.ParsePop(args[2:], "LEFT", "RIGHT")
 	if err != nil {
-		return pending{}, err
+		return nil, err
 	}
-	return withTimeout(args[1], pending{
+	return withTimeout(args[1], &pending{
 		kind: value.ListKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			u := c.undoPop(key, value.ListEnd(o.End))
@@ -186,11 +171,11 @@ func parseBLMPop(args resp.Args) (pending, error) {
 	})
 }
 
-func parseBZPopMin(args resp.Args) (pending, error) { return parseBlockPopScored(args, popMin) }
-func parseBZPopMax(args resp.Args) (pending, error) { return parseBlockPopScored(args, popMax) }
+func parseBZPopMin(args resp.Args) (call, error) { return parseBlockPopScored(args, popMin) }
+func parseBZPopMax(args resp.Args) (call, error) { return parseBlockPopScored(args, popMax) }
 
-func parseBlockPopScored(args resp.Args, from popFrom) (pending, error) {
-	return withTimeout(args[len(args)-1], pending{
+func parseBlockPopScored(args resp.Args, from popFrom) (call, error) {
+	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ZsetKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			z, _ := c.lookupZset(key)
@@ -204,12 +189,12 @@ func parseBlockPopScored(args resp.Args, from popFrom) (pending, error) {
 	})
 }
 
-func parseBZMPop(args resp.Args) (pending, error) {
+func parseBZMPop(args resp.Args) (call, error) {
 	o, err := arg.ParsePop(args[2:], "MIN", "MAX")
 	if err != nil {
-		return pending{}, err
+		return nil, err
 	}
-	return withTimeout(args[1], pending{
+	return withTimeout(args[1], &pending{
 		kind: value.ZsetKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			z, _ := c.lookupZset(key)
@@ -379,7 +364,7 @@ func (m *Machine) enter(w *waiter) {
 // admit fills in the waiter, or returns an error if the command may not wait.
 func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
 	w.args = value.CloneTexts(args)
-	w.pending, _ = m.parseWait(w.args)
+	w.pending = *m.parseWait(w.args)
 	switch {
 	case len(w.keys) > waiterKeysMax:
 		return resp.Err(errTooManyKeys)

@@ -9,24 +9,24 @@ import (
 // The commands below, like SET and EXPIRE with the same words, compare what a key
 // holds and act on it in one step: a lock is renewed or released by its holder only,
 // without a script.
-var compareRows = []resp.Row[command]{
+var compareRows = []row{
 	{Spec: resp.Spec{
 		Name: "delex", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RM delete",
 		Group: "string", Since: "8.4.0",
 		Summary: "Conditionally removes the specified key based on value or hash digest comparison.",
 		Syntax:  "key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
-	}, Run: cmdDelEX},
+	}, Parse: parseDelEX},
 	{Spec: resp.Spec{
 		Name: "delifeq", Arity: 3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RM delete",
 		Group: "string", Since: "9.0.0", Summary: "Delete a key if its value is the given one (from Valkey)",
 		Syntax: "key value",
-	}, Run: cmdDelIfEQ},
+	}, Parse: ofKeyAnd(deleteIfEqual)},
 	{Spec: resp.Spec{
 		Name: "digest", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "string", Since: "8.4.0",
 		Summary: "Return the XXH3 digest of the value of a key, as 16 hexadecimal digits",
 		Syntax:  "key",
-	}, Run: cmdDigest},
+	}, Parse: ofKey(digestOf)},
 	{Spec: resp.Spec{
 		Name: "msetex", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys,
 		Keys: resp.Keys{NumAt: 1, Step: 2}, Access: "OW update",
@@ -34,7 +34,7 @@ var compareRows = []resp.Row[command]{
 		Summary: "Set multiple keys to multiple values, with one expiration for all of them",
 		Syntax: "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds " +
 			"| PXAT unix-time-milliseconds | KEEPTTL]",
-	}, Run: cmdMSetEX},
+	}, Parse: parseMSetEX},
 }
 
 // The error texts that only these commands use.
@@ -45,30 +45,40 @@ const (
 	errKeyValuePairs  = "ERR wrong number of key-value pairs"
 )
 
-func cmdDigest(c *ctx, args resp.Args) resp.Reply {
-	e, err := c.lookupString(args[1])
+func digestOf(c *ctx, key string) resp.Reply {
+	e, err := c.lookupString(key)
 	if err != nil || e == nil {
 		return orNil(err)
 	}
 	return resp.Bulk(c.digest(e))
 }
 
-// cmdDelEX looks at the condition only if there is a key, as Redis does.
-func cmdDelEX(c *ctx, args resp.Args) resp.Reply {
+// delEXCall is DELEX key, with a condition or without. Run looks at the condition, and only if there is a key, as
+// Redis does.
+type delEXCall struct {
+	key       string
+	condition resp.Args // its word and its operand; empty: none
+}
+
+func parseDelEX(args resp.Args) (call, error) {
 	if len(args) != 2 && len(args) != 4 {
-		return resp.WrongArity("delex")
+		return nil, wrongArity("delex")
 	}
-	e := c.lookup(args[1])
+	return &delEXCall{args[1], args[2:]}, nil
+}
+
+func (r *delEXCall) Run(c *ctx) resp.Reply {
+	e := c.lookup(r.key)
 	if e == nil {
 		return resp.Int(0)
 	}
-	if len(args) == 2 {
-		return c.deleteIf(args[1], true)
+	if len(r.condition) == 0 {
+		return c.deleteIf(r.key, true)
 	}
 	if e.agg() != nil {
 		return resp.Err(errDelEXType)
 	}
-	cond := condition{comparisonOf(args[2]), args[3]}
+	cond := condition{comparisonOf(r.condition[0]), r.condition[1]}
 	if cond.comparison == nil {
 		return resp.Err(errDelEXCondition)
 	}
@@ -77,16 +87,16 @@ func cmdDelEX(c *ctx, args resp.Args) resp.Reply {
 		return resp.Fail(err)
 	}
 	c.why.condition = true
-	return c.deleteIf(args[1], met)
+	return c.deleteIf(r.key, met)
 }
 
-func cmdDelIfEQ(c *ctx, args resp.Args) resp.Reply {
-	e, err := c.lookupString(args[1])
+func deleteIfEqual(c *ctx, key, text string) resp.Reply {
+	e, err := c.lookupString(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	c.why.condition = true
-	return c.deleteIf(args[1], e != nil && e.str() == args[2])
+	return c.deleteIf(key, e != nil && e.str() == text)
 }
 
 // deleteIf answers how many keys it has deleted.
@@ -98,58 +108,63 @@ func (c *ctx) deleteIf(key string, met bool) resp.Reply {
 	return resp.Int(1)
 }
 
-func init() {
-	renewals["msetex"] = func(c *ctx, args resp.Args) bool {
-		pairs, opts, err := parseMSetEX(args)
-		if err != nil || opts.onlyNew {
-			return false
-		}
-		for i := 0; i < len(pairs) && !c.m.overBudget(); i += 2 {
-			if !c.keeps(pairs[i], pairs[i+1]) {
-				return false
-			}
-		}
-		return true
-	}
+// msetEXCall is MSETEX numkeys key value [key value ...] with its options.
+type msetEXCall struct {
+	pairs resp.Args
+	setOptions
 }
 
-func parseMSetEX(args resp.Args) (pairs resp.Args, o setOptions, err error) {
+func parseMSetEX(args resp.Args) (call, error) {
 	n, ok := resp.ParseInt(args[1])
 	if !ok || n < 1 || n > math.MaxInt32 {
-		return nil, o, resp.Error(errNumKeysValue)
+		return nil, resp.Error(errNumKeysValue)
 	}
 	rest := args[2:]
 	if 2*n > int64(len(rest)) {
-		return nil, o, resp.Error(errKeyValuePairs)
+		return nil, resp.Error(errKeyValuePairs)
 	}
-	if o, ok = parseSetOptions(rest[2*n:], forMSetEX); !ok {
-		return nil, o, resp.Error(resp.ErrSyntax)
+	o, ok := parseSetOptions(rest[2*n:], forMSetEX)
+	if !ok {
+		return nil, resp.Error(resp.ErrSyntax)
 	}
-	return rest[:2*n], o, nil
+	if err := o.readNumber("msetex"); err != nil {
+		return nil, err
+	}
+	return &msetEXCall{rest[:2*n], o}, nil
 }
 
-func cmdMSetEX(c *ctx, args resp.Args) resp.Reply {
-	pairs, opts, err := parseMSetEX(args)
-	if err != nil {
-		return resp.Fail(err)
+func (r *msetEXCall) renews(c *ctx) bool {
+	if r.onlyNew {
+		return false
 	}
+	for i := 0; i < len(r.pairs) && !c.m.overBudget(); i += 2 {
+		if !c.keeps(r.pairs[i], r.pairs[i+1]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *msetEXCall) Run(c *ctx) resp.Reply {
 	until := never
-	if opts.expiry != nil {
-		if until, err = c.deadlineOf(*opts.expiry, opts.number, "msetex"); err != nil {
+	if r.expiry != nil {
+		var err error
+		if until, err = c.deadlineFrom(*r.expiry, r.ms, "msetex"); err != nil {
 			return resp.Fail(err)
 		}
 	}
+	pairs := r.pairs
 	for i := 0; i < len(pairs); i += 2 {
-		if there := c.lookup(pairs[i]) != nil; there && opts.onlyNew || !there && opts.onlyOld {
+		if there := c.lookup(pairs[i]) != nil; there && r.onlyNew || !there && r.onlyOld {
 			return resp.Int(0)
 		}
 	}
 	if !c.m.hasRoom(2 * c.m.dbs[c.db].editWork(pairs, 2)) {
 		return resp.Err(errWorkMeter)
 	}
-	c.why.condition = c.why.condition || opts.onlyNew
+	c.why.condition = c.why.condition || r.onlyNew
 	for i := 0; i < len(pairs); i += 2 {
-		c.setString(pairs[i], stringValue(pairs[i+1]), opts.keptOr(c.lookup(pairs[i]), until), opts.expiry != nil)
+		c.setString(pairs[i], stringValue(pairs[i+1]), r.keptOr(c.lookup(pairs[i]), until), r.expiry != nil)
 	}
 	return resp.Int(1)
 }

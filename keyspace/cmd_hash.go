@@ -8,7 +8,7 @@ import (
 	"lockd/resp"
 )
 
-var hashRows = []resp.Row[command]{
+var hashRows = []row{
 	{Spec: resp.Spec{
 		Name: "hset", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "hash", Since: "2.0.0", Summary: "Set the string value of a hash field",

@@ -9,7 +9,7 @@ import (
 	"lockd/resp"
 )
 
-var keyRows = []resp.Row[command]{
+var keyRows = []row{
 	{Spec: resp.Spec{
 		Name: "del", Arity: -2, Flags: resp.Write, Keys: resp.AllKeys, Access: "RM delete",
 		Group: "generic", Since: "1.0.0", Summary: "Delete a key",
@@ -139,10 +139,10 @@ var keyRows = []resp.Row[command]{
 		Group: "generic", Since: "2.2.0", Summary: "Remove the expiration from a key",
 		Syntax: "key",
 	}, Run: cmdPersist},
-	resp.WithHelp("6.2.0", always, resp.Row[command]{Spec: resp.Spec{
+	withHelp("6.2.0", row{Spec: resp.Spec{
 		Name: "object", Arity: -2,
 		Group: "generic", Since: "2.2.3", Summary: "A container for object introspection commands",
-	}, Subs: []resp.Row[command]{
+	}, Subs: []row{
 		{Spec: resp.Spec{
 			Name: "object|encoding", Arity: 3, Flags: resp.ReadOnly,
 			Keys: resp.SubKey, Access: "RO",
@@ -620,7 +620,7 @@ func cmdObjectEncoding(c *ctx, args resp.Args) resp.Reply {
 
 // ifPresent answers the same for each key that is there: what OBJECT asks about its uses and references is not in the
 // replicated state.
-func ifPresent(reply resp.Reply) command {
+func ifPresent(reply resp.Reply) func(c *ctx, args resp.Args) resp.Reply {
 	return func(c *ctx, args resp.Args) resp.Reply {
 		if c.lookup(args[2]) == nil {
 			return resp.Nil()

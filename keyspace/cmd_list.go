@@ -9,7 +9,7 @@ import (
 	"lockd/resp"
 )
 
-var listRows = []resp.Row[command]{
+var listRows = []row{
 	{Spec: resp.Spec{
 		Name: "lpush", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW insert",

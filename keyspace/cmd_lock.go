@@ -15,7 +15,7 @@ import (
 // SET NX or by a script. So programs move over one at a time. What LOCK adds is a line: who finds a
 // lock taken waits in the order of the log, and the entry in which the key goes gives it to the first.
 // A lock that several may hold, SHARED or up to a LIMIT, is a value of its own, in the same line.
-var lockRows = []resp.Row[command]{
+var lockRows = []row{
 	{Spec: resp.Spec{
 		Name: resp.LockCommand, Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW access insert", Waits: "WAIT", Refuses: "*", NilBulk: true,
@@ -23,19 +23,19 @@ var lockRows = []resp.Row[command]{
 		Summary: "Take a lock for a token, or wait in line for it; the answer is its fence",
 		Syntax: "key token PX milliseconds [WAIT milliseconds] [SHARED | LIMIT permits] [OWNER name] " +
 			"[NOTE text]",
-	}, Run: cmdLock},
+	}, Parse: parseLock},
 	{Spec: resp.Spec{
 		Name: "renew", Arity: 5, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Begin the lease of a lock anew, if the token holds it; the answer is its fence",
 		Syntax:  "key token PX milliseconds",
-	}, Run: cmdRenew},
+	}, Parse: parseRenew},
 	{Spec: resp.Spec{
 		Name: "unlock", Arity: 3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RM delete",
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Release a lock, if the token holds it, and leave its line",
 		Syntax:  "key token",
-	}, Run: cmdUnlock},
+	}, Parse: ofKeyAnd(unlock)},
 }
 
 // Limits of a lock.
@@ -60,7 +60,7 @@ const (
 	errOtherLimitFmt  = "ERR this lock is held with LIMIT %d now"
 )
 
-// lockRequest is a call of LOCK or RENEW, parsed.
+// lockRequest is LOCK key token with its options.
 type lockRequest struct {
 	lock.Want
 	key             string
@@ -81,30 +81,30 @@ const (
 var lockOptions = [...]string{"PX", "WAIT", "LIMIT", "OWNER", "NOTE", "SHARED"}
 
 // parseLock reads key, token and options, in any order.
-func parseLock(args resp.Args) (l *lockRequest, err error) {
-	l = &lockRequest{key: args[1], Want: lock.Want{Token: args[2]}}
-	if err = checkToken(l.Token); err != nil {
-		return l, err
+func parseLock(args resp.Args) (call, error) {
+	l := &lockRequest{key: args[1], Want: lock.Want{Token: args[2]}}
+	if err := checkToken(l.Token); err != nil {
+		return nil, err
 	}
 	var seen [len(lockOptions)]bool
 	for i := 3; i < len(args); i++ {
 		option := slices.IndexFunc(lockOptions[:], func(name string) bool { return resp.Is(args[i], name) })
 		if option < 0 || seen[option] {
-			return l, resp.Error(resp.ErrSyntax)
+			return nil, resp.Error(resp.ErrSyntax)
 		}
 		seen[option] = true
 		if option != optionShared {
 			i++
 		}
 		if i == len(args) {
-			return l, resp.Error(resp.ErrSyntax)
+			return nil, resp.Error(resp.ErrSyntax)
 		}
-		if err = l.option(option, args[i]); err != nil {
-			return l, err
+		if err := l.option(option, args[i]); err != nil {
+			return nil, err
 		}
 	}
 	if !seen[optionPX] || seen[optionShared] && seen[optionLimit] {
-		return l, resp.Error(resp.ErrSyntax)
+		return nil, resp.Error(resp.ErrSyntax)
 	}
 	return l, nil
 }
@@ -177,25 +177,15 @@ func parseWait(word string) (ms int64, err error) {
 	return ms, nil
 }
 
-func init() {
-	renewals[resp.LockCommand] = lockRenews
-	waitParsers[resp.LockCommand] = parseLockWait
-}
-
-// parseLockWait is parseLock of one that may wait.
-func parseLockWait(args resp.Args) (pending, error) {
-	l, err := parseLock(args)
-	return pending{
-		kind: lockLine, keys: args[1:2], lock: l, timeoutMs: l.waitMs, absent: resp.Nil, take: l.take,
-	}, err
-}
-
-// lockRenews reports whether LOCK begins the lease of a lock anew that the token holds, and says nothing new of it.
-func lockRenews(c *ctx, args resp.Args) bool {
-	l, err := parseLock(args)
-	if err != nil {
-		return false
+// waits is what a LOCK waits for.
+func (l *lockRequest) waits() *pending {
+	return &pending{
+		kind: lockLine, keys: []string{l.key}, lock: l, timeoutMs: l.waitMs, absent: resp.Nil, take: l.take,
 	}
+}
+
+// renews reports whether LOCK begins the lease of a lock anew that the token holds, and says nothing new of it.
+func (l *lockRequest) renews(c *ctx) bool {
 	e, held, err := c.lookupLock(l.key)
 	var known lockTag
 	switch {
@@ -214,12 +204,11 @@ func lockRenews(c *ctx, args resp.Args) bool {
 	return (l.Owner == "" || l.Owner == known.owner) && (l.note == "" || l.note == known.note)
 }
 
-func cmdLock(c *ctx, args resp.Args) resp.Reply {
-	p, err := parseLockWait(args)
-	if err = c.begin(&p, err); err != nil {
+func (l *lockRequest) Run(c *ctx) resp.Reply {
+	p := l.waits()
+	if err := c.begin(p); err != nil {
 		return resp.Fail(err)
 	}
-	l := p.lock
 	if _, ok := c.after(l.leaseMs); !ok {
 		return invalidExpire(resp.LockCommand)
 	}
@@ -333,15 +322,29 @@ func (c *ctx) fence(key string) resp.Reply {
 	return resp.Int(int64(max(e.fence, c.m.dbs[c.db].floor)))
 }
 
-func cmdRenew(c *ctx, args resp.Args) resp.Reply {
-	key, token := args[1], args[2]
-	if err := checkToken(token); err != nil {
-		return resp.Fail(err)
+// renewCall is RENEW key token PX milliseconds.
+type renewCall struct {
+	key, token string
+	leaseMs    int64
+}
+
+func parseRenew(args resp.Args) (call, error) {
+	if err := checkToken(args[2]); err != nil {
+		return nil, err
 	}
 	if !resp.Is(args[3], "PX") {
-		return resp.Err(resp.ErrSyntax)
+		return nil, resp.Error(resp.ErrSyntax)
 	}
-	until, err := c.deadlineOf(expiryPX, args[4], "renew")
+	ms, err := expiryPX.read(args[4], "renew")
+	if err != nil {
+		return nil, err
+	}
+	return &renewCall{args[1], args[2], ms}, nil
+}
+
+func (r *renewCall) Run(c *ctx) resp.Reply {
+	key, token := r.key, r.token
+	until, err := c.deadlineFrom(expiryPX, r.leaseMs, "renew")
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -361,10 +364,9 @@ func cmdRenew(c *ctx, args resp.Args) resp.Reply {
 	return resp.Nil()
 }
 
-// cmdUnlock also ends the wait of a token that does not hold the lock yet: its program has given up.
+// unlock also ends the wait of a token that does not hold the lock yet: its program has given up.
 // In a script it does not, as that might be undone.
-func cmdUnlock(c *ctx, args resp.Args) resp.Reply {
-	key, token := args[1], args[2]
+func unlock(c *ctx, key, token string) resp.Reply {
 	e, held, err := c.lookupLock(key)
 	c.why.condition = true
 	switch {

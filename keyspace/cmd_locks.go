@@ -14,11 +14,11 @@ import (
 )
 
 // What people ask about locks: who holds them, and what has become of them.
-var locksRows = []resp.Row[command]{
-	resp.WithHelp("1.0.0", always, resp.Row[command]{Spec: resp.Spec{
+var locksRows = []row{
+	withHelp("1.0.0", row{Spec: resp.Spec{
 		Name: "locks", Arity: -2,
 		Group: "lockd", Since: "1.0.0", Summary: "A container for commands about the locks that there are and were",
-	}, Subs: []resp.Row[command]{
+	}, Subs: []row{
 		{Spec: resp.Spec{
 			Name: "locks|list", Arity: -2, Flags: resp.ReadOnly,
 			Group: "lockd", Since: "1.0.0", Summary: "List the locks that are held now, the longest first",

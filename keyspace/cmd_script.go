@@ -9,7 +9,7 @@ import (
 	"lockd/resp"
 )
 
-var scriptRows = []resp.Row[command]{
+var scriptRows = []row{
 	{Spec: resp.Spec{
 		Name: "eval", Arity: -3,
 		Flags: resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys |
@@ -40,10 +40,10 @@ var scriptRows = []resp.Row[command]{
 		Group: "scripting", Since: "7.0.0", Summary: "Execute a read-only Lua script server side",
 		Syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
 	}, Run: cmdEvalSHARO},
-	resp.WithHelp("5.0.0", always, resp.Row[command]{Spec: resp.Spec{
+	withHelp("5.0.0", row{Spec: resp.Spec{
 		Name: "script", Arity: -2,
 		Group: "scripting", Since: "2.6.0", Summary: "A container for Lua scripts management commands",
-	}, Subs: []resp.Row[command]{
+	}, Subs: []row{
 		{Spec: resp.Spec{
 			Name: "script|load", Arity: 3, Flags: resp.NoScript | resp.Stale | resp.MayReplicate,
 			Group: "scripting", Since: "2.6.0", Summary: "Load the specified Lua script into the script cache.",
@@ -66,7 +66,7 @@ var scriptRows = []resp.Row[command]{
 	}}),
 }
 
-var functionRows = []resp.Row[command]{
+var functionRows = []row{
 	{Spec: resp.Spec{
 		Name: "fcall", Arity: -3,
 		Flags: resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys |
@@ -82,10 +82,10 @@ var functionRows = []resp.Row[command]{
 		Group: "scripting", Since: "7.0.0", Summary: "Invoke a read-only function",
 		Syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
 	}, Run: cmdFCallRO},
-	resp.WithHelp("7.0.0", always, resp.Row[command]{Spec: resp.Spec{
+	withHelp("7.0.0", row{Spec: resp.Spec{
 		Name: "function", Arity: -2,
 		Group: "scripting", Since: "7.0.0", Summary: "A container for function commands",
-	}, Subs: []resp.Row[command]{
+	}, Subs: []row{
 		{Spec: resp.Spec{
 			Name: "function|load", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.NoScript,
 			Group: "scripting", Since: "7.0.0",

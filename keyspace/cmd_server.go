@@ -11,11 +11,11 @@ import (
 	"lockd/resp"
 )
 
-var serverRows = []resp.Row[command]{
-	resp.WithHelp("5.0.0", always, resp.Row[command]{Spec: resp.Spec{
+var serverRows = []row{
+	withHelp("5.0.0", row{Spec: resp.Spec{
 		Name: "config", Arity: -2,
 		Group: "server", Since: "2.0.0", Summary: "A container for server configuration commands",
-	}, Subs: []resp.Row[command]{
+	}, Subs: []row{
 		{Spec: resp.Spec{
 			Name: "config|get", Arity: -3, Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale,
 			Group: "server", Since: "2.0.0", Summary: "Get the values of configuration parameters",
@@ -58,7 +58,7 @@ var serverRows = []resp.Row[command]{
 	}, Run: cmdEcho},
 }
 
-var pubsubRows = []resp.Row[command]{
+var pubsubRows = []row{
 	{Spec: resp.Spec{
 		Name: "publish", Arity: 3,
 		Flags: resp.PubSub | resp.Loading | resp.Stale | resp.Fast | resp.MayReplicate | resp.CountsReceivers,
@@ -209,11 +209,11 @@ func cmdSpublish(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(0)
 }
 
-var memoryRows = []resp.Row[command]{
-	resp.WithHelp("4.0.0", always, resp.Row[command]{Spec: resp.Spec{
+var memoryRows = []row{
+	withHelp("4.0.0", row{Spec: resp.Spec{
 		Name: "memory", Arity: -2,
 		Group: "server", Since: "4.0.0", Summary: "A container for memory diagnostics commands",
-	}, Subs: []resp.Row[command]{
+	}, Subs: []row{
 		{Spec: resp.Spec{
 			Name: "memory|usage", Arity: -3, Flags: resp.ReadOnly,
 			Keys: resp.SubKey, Access: "RO",

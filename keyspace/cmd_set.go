@@ -10,7 +10,7 @@ import (
 	"lockd/resp"
 )
 
-var setRows = []resp.Row[command]{
+var setRows = []row{
 	{Spec: resp.Spec{
 		Name: "sadd", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "set", Since: "1.0.0", Summary: "Add one or more members to a set",

@@ -8,7 +8,7 @@ import (
 	"lockd/resp"
 )
 
-var streamRows = []resp.Row[command]{
+var streamRows = []row{
 	{Spec: resp.Spec{
 		Name: "xadd", Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "stream", Since: "5.0.0", Summary: "Appends a new entry to a stream",
@@ -51,10 +51,10 @@ var streamRows = []resp.Row[command]{
 		Group: "stream", Since: "5.0.0", Summary: "An internal command for replicating stream values",
 		Syntax: "key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]",
 	}, Run: cmdXSetID},
-	resp.WithHelp("5.0.0", always, resp.Row[command]{Spec: resp.Spec{
+	withHelp("5.0.0", row{Spec: resp.Spec{
 		Name: "xinfo", Arity: -2,
 		Group: "stream", Since: "5.0.0", Summary: "A container for stream introspection commands",
-	}, Subs: []resp.Row[command]{
+	}, Subs: []row{
 		{Spec: resp.Spec{
 			Name: "xinfo|stream", Arity: -3, Flags: resp.ReadOnly, Keys: resp.SubKey,
 			Group: "stream", Since: "5.0.0", Summary: "Get information about a stream",

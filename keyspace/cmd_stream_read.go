@@ -7,7 +7,7 @@ import (
 	"lockd/resp"
 )
 
-var streamReadRows = []resp.Row[command]{
+var streamReadRows = []row{
 	{Spec: resp.Spec{
 		Name: "xread", Arity: -4, Flags: resp.ReadOnly | resp.Blocking | resp.MovableKeys,
 		Keys: resp.Keys{Half: "STREAMS"}, Waits: "BLOCK",
@@ -15,7 +15,7 @@ var streamReadRows = []resp.Row[command]{
 		Summary: "Return never seen elements in multiple streams, with IDs greater than the ones reported by the " +
 			"caller for each stream. Can block.",
 		Syntax: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
-	}, Run: cmdXRead},
+	}, Parse: parseXRead},
 }
 
 // The error texts that only this command uses.
@@ -26,11 +26,11 @@ const (
 	errReadNew        = "ERR The > ID can be specified only when calling XREADGROUP " +
 		"using the GROUP <group> <consumer> option."
 	errReadScript     = "ERR %s command is not allowed with BLOCK option from scripts"
-	errReadKept       = "ERR a command that waits knows its ids"
 	errTimeoutInteger = "ERR timeout is not an integer or out of range"
 )
 
-// streamRead is XREAD, read from its arguments.
+// streamRead is XREAD. What is wrong with an id Run says, as Redis looks for a key before it reads its id; so it does of
+// what stands behind BLOCK, which scripts are refused first. Run writes ids down in it.
 type streamRead struct {
 	args      resp.Args // with ids only
 	count     int64     // 0: all
@@ -40,21 +40,19 @@ type streamRead struct {
 	read      int              // how many of them have an id that was read, the last perhaps a wrong one
 	after     []value.StreamID // of each key
 	last      []int            // the places of keys that are read from what they have now on: $
+	wrong     error            // what Run says of the arguments behind BLOCK or of the ids; nil: nothing is wrong
 }
 
-func init() { waitParsers["xread"] = parseXReadWait }
-
-// parseXReadWait parses one that waits: it knows its ids.
-func parseXReadWait(args resp.Args) (pending, error) {
-	q, err := parseRead(args)
-	if err == nil && len(q.last) > 0 {
-		err = resp.Error(errReadKept)
+// waits is nil for a call that does not know its ids.
+func (q *streamRead) waits() *pending {
+	if q.wrong != nil || len(q.last) > 0 {
+		return nil
 	}
-	return q.wait(), err
+	return q.pending()
 }
 
-func (q *streamRead) wait() pending {
-	return pending{
+func (q *streamRead) pending() *pending {
+	return &pending{
 		kind: value.StreamKind, keys: q.keys, timeoutMs: q.timeoutMs, absent: resp.NilArray,
 		ready: func(c *ctx, key string) bool {
 			s, _ := c.lookupStream(key)
@@ -67,14 +65,16 @@ func (q *streamRead) wait() pending {
 	}
 }
 
-func cmdXRead(c *ctx, args resp.Args) resp.Reply {
-	q, wrong := parseRead(args)
+func (q *streamRead) Run(c *ctx) resp.Reply {
 	err := c.findStreams(q)
 	if err == nil {
-		err = wrong
+		err = q.wrong
 	}
-	p := q.wait()
-	if err = c.begin(&p, err); err != nil {
+	if err != nil {
+		return resp.Fail(err)
+	}
+	p := q.pending()
+	if err := c.begin(p); err != nil {
 		return resp.Fail(err)
 	}
 	reply, found := c.readStreams(q.keys, q.after, q.count)
@@ -138,6 +138,14 @@ func (c *ctx) findStreams(q *streamRead) error {
 		q.args[len(q.args)-len(q.keys)+i] = q.after[i].String()
 	}
 	return nil
+}
+
+func parseXRead(args resp.Args) (call, error) {
+	q, err := parseRead(args)
+	if q.wrong = err; err != nil && !q.blocks && q.read == 0 {
+		return nil, err
+	}
+	return q, nil
 }
 
 // parseRead reads the arguments, in the order of Redis's checks.

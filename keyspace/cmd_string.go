@@ -8,117 +8,117 @@ import (
 	"lockd/resp"
 )
 
-var stringRows = []resp.Row[command]{
+var stringRows = []row{
 	{Spec: resp.Spec{
 		Name: "set", Arity: -3, Flags: resp.Write | resp.DenyOOM, Refuses: "NX",
 		Keys: resp.FirstKey, Access: "RW access update variable_flags",
 		Group: "string", Since: "1.0.0", Summary: "Set the string value of a key",
 		Syntax: "key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET] [EX seconds | PX " +
 			"milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
-	}, Run: cmdSet},
+	}, Parse: parseSet},
 	{Spec: resp.Spec{
 		Name: "setnx", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Refuses: "*",
 		Keys: resp.FirstKey, Access: "OW insert",
 		Group: "string", Since: "1.0.0", Summary: "Set the value of a key, only if the key does not exist",
 		Syntax: "key value",
-	}, Run: cmdSetNX},
+	}, Parse: ofKeyAnd(setNX)},
 	{Spec: resp.Spec{
 		Name: "setex", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "OW update",
 		Group: "string", Since: "2.0.0", Summary: "Set the value and expiration of a key",
 		Syntax: "key seconds value",
-	}, Run: cmdSetEX},
+	}, Parse: parseSetFor(expiryEX, "setex")},
 	{Spec: resp.Spec{
 		Name: "psetex", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "OW update",
 		Group: "string", Since: "2.6.0", Summary: "Set the value and expiration in milliseconds of a key",
 		Syntax: "key milliseconds value",
-	}, Run: cmdPSetEX},
+	}, Parse: parseSetFor(expiryPX, "psetex")},
 	{Spec: resp.Spec{
 		Name: "get", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "string", Since: "1.0.0", Summary: "Get the value of a key",
 		Syntax: "key",
-	}, Run: cmdGet},
+	}, Parse: ofKey(get)},
 	{Spec: resp.Spec{
 		Name: "getset", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
 		Group: "string", Since: "1.0.0", Summary: "Set the string value of a key and return its old value",
 		Syntax: "key value",
-	}, Run: cmdGetSet},
+	}, Parse: ofKeyAnd(getSet)},
 	{Spec: resp.Spec{
 		Name: "getdel", Arity: 2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "string", Since: "6.2.0", Summary: "Get the value of a key and delete the key",
 		Syntax: "key",
-	}, Run: cmdGetDel},
+	}, Parse: ofKey(getDel)},
 	{Spec: resp.Spec{
 		Name: "getex", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
 		Group: "string", Since: "6.2.0", Summary: "Get the value of a key and optionally set its expiration",
 		Syntax: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
-	}, Run: cmdGetEX},
+	}, Parse: parseGetEX},
 	{Spec: resp.Spec{
 		Name: "mget", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys,
 		Group: "string", Since: "1.0.0", Summary: "Get the values of all the given keys",
 		Syntax: "key [key ...]",
-	}, Run: cmdMGet},
+	}, Parse: ofMany(mget)},
 	{Spec: resp.Spec{
 		Name: "mset", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.PairKeys, Access: "OW update",
 		Group: "string", Since: "1.0.1", Summary: "Set multiple keys to multiple values",
 		Syntax: "key value [key value ...]",
-	}, Run: cmdMSet},
+	}, Parse: parseMSet("mset", mset)},
 	{Spec: resp.Spec{
 		Name: "msetnx", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.PairKeys, Access: "OW insert",
 		Group: "string", Since: "1.0.1",
 		Summary: "Set multiple keys to multiple values, only if none of the keys exist",
 		Syntax:  "key value [key value ...]",
-	}, Run: cmdMSetNX},
+	}, Parse: parseMSet("msetnx", msetNX)},
 	{Spec: resp.Spec{
 		Name: "append", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "string", Since: "2.0.0", Summary: "Append a value to a key",
 		Syntax: "key value",
-	}, Run: cmdAppend},
+	}, Parse: ofKeyAnd(appendTo)},
 	{Spec: resp.Spec{
 		Name: "strlen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "string", Since: "2.2.0", Summary: "Get the length of the value stored in a key",
 		Syntax: "key",
-	}, Run: cmdStrLen},
+	}, Parse: ofKey(strLen)},
 	{Spec: resp.Spec{
 		Name: "getrange", Arity: 4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "string", Since: "2.4.0", Summary: "Get a substring of the string stored at a key",
 		Syntax: "key start end",
-	}, Run: cmdGetRange},
+	}, Parse: parseGetRange},
 	{Spec: resp.Spec{
 		Name: "substr", Arity: 4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "string", Since: "1.0.0", Summary: "Get a substring of the string stored at a key",
 		Syntax: "key start end",
-	}, Run: cmdGetRange},
+	}, Parse: parseGetRange},
 	{Spec: resp.Spec{
 		Name: "setrange", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "RW update",
 		Group: "string", Since: "2.2.0", Summary: "Overwrite part of a string at key starting at the specified offset",
 		Syntax: "key offset value",
-	}, Run: cmdSetRange},
+	}, Parse: parseSetRange},
 	{Spec: resp.Spec{
 		Name: "incr", Arity: 2, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
 		Group: "string", Since: "1.0.0", Summary: "Increment the integer value of a key by one",
 		Syntax: "key",
-	}, Run: cmdIncr},
+	}, Parse: parseIncr(1)},
 	{Spec: resp.Spec{
 		Name: "decr", Arity: 2, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
 		Group: "string", Since: "1.0.0", Summary: "Decrement the integer value of a key by one",
 		Syntax: "key",
-	}, Run: cmdDecr},
+	}, Parse: parseIncr(-1)},
 	{Spec: resp.Spec{
 		Name: "incrby", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
 		Group: "string", Since: "1.0.0", Summary: "Increment the integer value of a key by the given amount",
 		Syntax: "key increment",
-	}, Run: cmdIncrBy},
+	}, Parse: parseIncrBy},
 	{Spec: resp.Spec{
 		Name: "decrby", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
 		Group: "string", Since: "1.0.0", Summary: "Decrement the integer value of a key by the given number",
 		Syntax: "key decrement",
-	}, Run: cmdDecrBy},
+	}, Parse: parseDecrBy},
 	{Spec: resp.Spec{
 		Name: "incrbyfloat", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
 		Group: "string", Since: "2.6.0", Summary: "Increment the float value of a key by the given amount",
 		Syntax: "key increment",
-	}, Run: cmdIncrByFloat},
+	}, Parse: ofKeyAnd(incrByFloat)},
 }
 
 // stringBytesMax bounds what APPEND and SETRANGE may make: no more than one request
@@ -132,60 +132,66 @@ const (
 	errOffsetRange       = "ERR offset is out of range"
 )
 
-func init() {
-	renewals["set"] = setRenews
-	renewals["setex"] = func(c *ctx, args resp.Args) bool { return c.keeps(args[1], args[3]) }
-	renewals["psetex"] = renewals["setex"]
+// setCall is SET key value with its options.
+type setCall struct {
+	key, value string
+	setOptions
 }
 
-// setRenews reports whether SET stores what is there, or nothing: the lock that a program renews may be gone. It is
-// refused with NX, as in Redis: that takes a lock.
-func setRenews(c *ctx, args resp.Args) bool {
+func parseSet(args resp.Args) (call, error) {
 	opts, ok := parseSetOptions(args[3:], forSet)
-	switch {
-	case !ok || opts.onlyNew:
-		return false
-	case c.keeps(args[1], args[2]):
-		return true
-	case opts.when.comparison == nil:
-		return opts.onlyOld && c.lookup(args[1]) == nil
+	if !ok {
+		return nil, resp.Error(resp.ErrSyntax)
 	}
-	met, err := c.meets(opts.when, c.lookup(args[1]))
+	if err := opts.readNumber("set"); err != nil {
+		return nil, err
+	}
+	return &setCall{args[1], args[2], opts}, nil
+}
+
+// renews reports whether SET stores what is there, or nothing: the lock that a program renews may be gone. It is
+// refused with NX, as in Redis: that takes a lock.
+func (r *setCall) renews(c *ctx) bool {
+	switch {
+	case r.onlyNew:
+		return false
+	case c.keeps(r.key, r.value):
+		return true
+	case r.when.comparison == nil:
+		return r.onlyOld && c.lookup(r.key) == nil
+	}
+	met, err := c.meets(r.when, c.lookup(r.key))
 	return err != nil || !met
 }
 
-func cmdSet(c *ctx, args resp.Args) resp.Reply {
-	opts, ok := parseSetOptions(args[3:], forSet)
-	if !ok {
-		return resp.Err(resp.ErrSyntax)
-	}
-	key, until := args[1], never
-	if opts.expiry != nil {
+func (r *setCall) Run(c *ctx) resp.Reply {
+	until := never
+	if r.expiry != nil {
 		var err error
-		if until, err = c.deadlineOf(*opts.expiry, opts.number, "set"); err != nil {
+		if until, err = c.deadlineFrom(*r.expiry, r.ms, "set"); err != nil {
 			return resp.Fail(err)
 		}
 	}
-	was := c.lookup(key)
+	was := c.lookup(r.key)
 	reply, refused := resp.OK(), resp.Nil()
-	if opts.get {
+	if r.get {
 		if was != nil && was.agg() != nil {
 			return resp.Err(resp.ErrWrongType)
 		}
 		reply = bulkOrNil(was)
 		refused = reply
 	}
-	met, err := c.meets(opts.when, was)
+	met, err := c.meets(r.when, was)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if !met || (opts.onlyNew && was != nil) || (opts.onlyOld && was == nil) {
+	if !met || (r.onlyNew && was != nil) || (r.onlyOld && was == nil) {
 		return refused
 	}
-	until = opts.keptOr(was, until)
-	c.why.condition = c.why.condition || opts.onlyNew
-	c.why.compared = opts.when.comparison != nil || opts.get && c.run == nil
-	c.setString(key, stringValue(args[2]), until, opts.expiry != nil)
+	until = r.keptOr(was, until)
+	c.why.condition = c.why.condition || r.onlyNew
+	c.why.compared = r.when.comparison != nil || r.get && c.run == nil
+	c.setString(r.key, stringValue(r.value), until, r.expiry != nil)
 	return reply
 }
 
@@ -205,6 +211,15 @@ type setOptions struct {
 	when   condition
 	expiry *expiry // the unit of the deadline, or nil
 	number string  // the deadline as written
+	ms     int64   // the same in milliseconds, once readNumber has read it
+}
+
+// readNumber reads the number of a deadline, if there is one.
+func (o *setOptions) readNumber(command string) (err error) {
+	if o.expiry != nil {
+		o.ms, err = o.expiry.read(o.number, command)
+	}
+	return err
 }
 
 // keptOr is the deadline of the key that was there, if it is to be kept.
@@ -294,53 +309,69 @@ func expiryOption(word string) *expiry {
 	return nil
 }
 
-func cmdSetNX(c *ctx, args resp.Args) resp.Reply {
-	if c.lookup(args[1]) != nil {
+func setNX(c *ctx, key, text string) resp.Reply {
+	if c.lookup(key) != nil {
 		return resp.Int(0)
 	}
 	c.why.condition = true
-	c.setString(args[1], stringValue(args[2]), never, false)
+	c.setString(key, stringValue(text), never, false)
 	return resp.Int(1)
 }
 
-func cmdSetEX(c *ctx, args resp.Args) resp.Reply  { return c.setFor(expiryEX, args, "setex") }
-func cmdPSetEX(c *ctx, args resp.Args) resp.Reply { return c.setFor(expiryPX, args, "psetex") }
+// setForCall is SETEX or PSETEX key time value.
+type setForCall struct {
+	key, value string
+	unit       expiry
+	ms         int64
+	command    string
+}
 
-// setFor is SETEX key time value, in either unit.
-func (c *ctx) setFor(x expiry, args resp.Args, command string) resp.Reply {
-	until, err := c.deadlineOf(x, args[2], command)
+func parseSetFor(unit expiry, command string) parser {
+	return func(args resp.Args) (call, error) {
+		ms, err := unit.read(args[2], command)
+		if err != nil {
+			return nil, err
+		}
+		return &setForCall{args[1], args[3], unit, ms, command}, nil
+	}
+}
+
+func (r *setForCall) renews(c *ctx) bool { return c.keeps(r.key, r.value) }
+
+func (r *setForCall) Run(c *ctx) resp.Reply {
+	until, err := c.deadlineFrom(r.unit, r.ms, r.command)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.setString(args[1], stringValue(args[3]), until, true)
+	c.setString(r.key, stringValue(r.value), until, true)
 	return resp.OK()
 }
 
-func cmdGet(c *ctx, args resp.Args) resp.Reply {
-	e, err := c.lookupString(args[1])
+func get(c *ctx, key string) resp.Reply {
+	e, err := c.lookupString(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	return bulkOrNil(e)
 }
 
-func cmdGetSet(c *ctx, args resp.Args) resp.Reply {
-	e, err := c.lookupString(args[1])
+func getSet(c *ctx, key, text string) resp.Reply {
+	e, err := c.lookupString(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	c.why.compared = c.run == nil
-	c.setString(args[1], stringValue(args[2]), never, false)
+	c.setString(key, stringValue(text), never, false)
 	return bulkOrNil(e)
 }
 
-func cmdGetDel(c *ctx, args resp.Args) resp.Reply {
-	e, err := c.lookupString(args[1])
+func getDel(c *ctx, key string) resp.Reply {
+	e, err := c.lookupString(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	if e != nil {
-		c.deleteNotify(args[1])
+		c.deleteNotify(key)
 	}
 	return bulkOrNil(e)
 }
@@ -351,21 +382,30 @@ func (c *ctx) deleteNotify(key string) {
 	c.notify(notifyGeneric, "del", key)
 }
 
-// cmdGetEX looks at the number of an option only once the key is found, as Redis
-// does.
-func cmdGetEX(c *ctx, args resp.Args) resp.Reply {
+// getEXCall is GETEX key with its options. Run judges the number of an option, and only once the key is found, as
+// Redis does.
+type getEXCall struct {
+	key string
+	setOptions
+}
+
+func parseGetEX(args resp.Args) (call, error) {
 	opts, ok := parseSetOptions(args[2:], forGetEX)
 	if !ok {
-		return resp.Err(resp.ErrSyntax)
+		return nil, resp.Error(resp.ErrSyntax)
 	}
-	key := args[1]
+	return &getEXCall{args[1], opts}, nil
+}
+
+func (r *getEXCall) Run(c *ctx) resp.Reply {
+	key := r.key
 	e, err := c.lookupString(key)
 	if err != nil || e == nil {
 		return orNil(err)
 	}
 	switch {
-	case opts.expiry != nil:
-		until, err := c.deadlineOf(*opts.expiry, opts.number, "getex")
+	case r.expiry != nil:
+		until, err := c.deadlineOf(*r.expiry, r.number, "getex")
 		if err != nil {
 			return resp.Fail(err)
 		}
@@ -375,17 +415,17 @@ func cmdGetEX(c *ctx, args resp.Args) resp.Reply {
 		}
 		c.setDeadline(key, until)
 		c.notify(notifyGeneric, "expire", key)
-	case opts.persist && e.deadline().set():
+	case r.persist && e.deadline().set():
 		c.setDeadline(key, never)
 		c.notify(notifyGeneric, "persist", key)
 	}
 	return bulkOrNil(e)
 }
 
-// cmdMGet answers nil for what holds no string, too.
-func cmdMGet(c *ctx, args resp.Args) resp.Reply {
-	replies := make([]resp.Reply, len(args)-1)
-	for i, key := range args[1:] {
+// mget answers nil for what holds no string, too.
+func mget(c *ctx, keys []string) resp.Reply {
+	replies := make([]resp.Reply, len(keys))
+	for i, key := range keys {
 		if c.m.overBudget() {
 			return resp.Err(errWorkMeter)
 		}
@@ -395,31 +435,35 @@ func cmdMGet(c *ctx, args resp.Args) resp.Reply {
 	return resp.Array(replies...)
 }
 
-func cmdMSet(c *ctx, args resp.Args) resp.Reply {
-	if len(args)%2 == 0 {
-		return resp.WrongArity("mset")
+// parseMSet reads the pairs of a key and a value that MSET and MSETNX have.
+func parseMSet(command string, run func(c *ctx, pairs []string) resp.Reply) parser {
+	return func(args resp.Args) (call, error) {
+		if len(args)%2 == 0 {
+			return nil, wrongArity(command)
+		}
+		return &textsCall{args[1:], run}, nil
 	}
-	if !c.m.hasRoom(c.m.dbs[c.db].editWork(args[1:], 2)) {
+}
+
+func mset(c *ctx, pairs []string) resp.Reply {
+	if !c.m.hasRoom(c.m.dbs[c.db].editWork(pairs, 2)) {
 		return resp.Err(errWorkMeter)
 	}
-	c.setPairs(args[1:])
+	c.setPairs(pairs)
 	return resp.OK()
 }
 
-func cmdMSetNX(c *ctx, args resp.Args) resp.Reply {
-	if len(args)%2 == 0 {
-		return resp.WrongArity("msetnx")
-	}
-	for i := 1; i < len(args); i += 2 {
-		if c.lookup(args[i]) != nil {
+func msetNX(c *ctx, pairs []string) resp.Reply {
+	for i := 0; i < len(pairs); i += 2 {
+		if c.lookup(pairs[i]) != nil {
 			return resp.Int(0)
 		}
 	}
-	if !c.m.hasRoom(c.m.dbs[c.db].editWork(args[1:], 2)) {
+	if !c.m.hasRoom(c.m.dbs[c.db].editWork(pairs, 2)) {
 		return resp.Err(errWorkMeter)
 	}
 	c.why.condition = true
-	c.setPairs(args[1:])
+	c.setPairs(pairs)
 	return resp.Int(1)
 }
 
@@ -429,8 +473,8 @@ func (c *ctx) setPairs(pairs resp.Args) {
 	}
 }
 
-func cmdAppend(c *ctx, args resp.Args) resp.Reply {
-	e, err := c.lookupString(args[1])
+func appendTo(c *ctx, key, text string) resp.Reply {
+	e, err := c.lookupString(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -438,14 +482,14 @@ func cmdAppend(c *ctx, args resp.Args) resp.Reply {
 	if e != nil {
 		old = e.str()
 	}
-	if e != nil && len(old)+len(args[2]) > stringBytesMax {
+	if e != nil && len(old)+len(text) > stringBytesMax {
 		return resp.Err(resp.ErrStringTooBig)
 	}
-	grown := old + args[2]
+	grown := old + text
 	if old == "" {
 		grown = strings.Clone(grown) // the sum is then the argument itself
 	}
-	c.rewrite(args[1], grown, "append")
+	c.rewrite(key, grown, "append")
 	return resp.Int(int64(len(grown)))
 }
 
@@ -459,28 +503,37 @@ func (c *ctx) rewrite(key, fresh, event string) {
 	c.notify(notifyString, event, key)
 }
 
-func cmdStrLen(c *ctx, args resp.Args) resp.Reply {
-	e, err := c.lookupString(args[1])
+func strLen(c *ctx, key string) resp.Reply {
+	e, err := c.lookupString(key)
 	if err != nil || e == nil {
 		return orZero(err)
 	}
 	return resp.Int(int64(len(e.str())))
 }
 
-func cmdGetRange(c *ctx, args resp.Args) resp.Reply {
-	start, ok1 := resp.ParseInt(args[2])
-	end, ok2 := resp.ParseInt(args[3])
-	if !ok1 || !ok2 {
-		return resp.Err(resp.ErrNotInteger)
+// getRangeCall is GETRANGE key start end.
+type getRangeCall struct {
+	key        string
+	start, end int64
+}
+
+func parseGetRange(args resp.Args) (call, error) {
+	start, end, err := parseSpan(args)
+	if err != nil {
+		return nil, err
 	}
-	e, err := c.lookupString(args[1])
+	return &getRangeCall{args[1], start, end}, nil
+}
+
+func (r *getRangeCall) Run(c *ctx) resp.Reply {
+	e, err := c.lookupString(r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	if e == nil {
 		return resp.Bulk("")
 	}
-	return resp.Bulk(substring(e.str(), start, end))
+	return resp.Bulk(substring(e.str(), r.start, r.end))
 }
 
 // substring is s from start up to and with end, both counted from the end of s
@@ -497,15 +550,26 @@ func substring(s string, start, end int64) string {
 	return s[start : end+1]
 }
 
-func cmdSetRange(c *ctx, args resp.Args) resp.Reply {
+// setRangeCall is SETRANGE key offset value. Run judges how large the value gets: a value that holds no string is
+// told first.
+type setRangeCall struct {
+	key, patch string
+	offset     int64
+}
+
+func parseSetRange(args resp.Args) (call, error) {
 	offset, ok := resp.ParseInt(args[2])
-	if !ok {
-		return resp.Err(resp.ErrNotInteger)
+	switch {
+	case !ok:
+		return nil, resp.Error(resp.ErrNotInteger)
+	case offset < 0:
+		return nil, resp.Error(errOffsetRange)
 	}
-	if offset < 0 {
-		return resp.Err(errOffsetRange)
-	}
-	e, err := c.lookupString(args[1])
+	return &setRangeCall{args[1], args[3], offset}, nil
+}
+
+func (r *setRangeCall) Run(c *ctx) resp.Reply {
+	e, err := c.lookupString(r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -513,15 +577,14 @@ func cmdSetRange(c *ctx, args resp.Args) resp.Reply {
 	if e != nil {
 		old = e.str()
 	}
-	patch := args[3]
-	if patch == "" {
+	if r.patch == "" {
 		return resp.Int(int64(len(old)))
 	}
-	if offset > stringBytesMax-int64(len(patch)) {
+	if r.offset > stringBytesMax-int64(len(r.patch)) {
 		return resp.Err(resp.ErrStringTooBig)
 	}
-	fresh := overlay(old, int(offset), patch)
-	c.rewrite(args[1], fresh, "setrange")
+	fresh := overlay(old, int(r.offset), r.patch)
+	c.rewrite(r.key, fresh, "setrange")
 	return resp.Int(int64(len(fresh)))
 }
 
@@ -543,26 +606,35 @@ func overlay(s string, offset int, patch string) string {
 
 var zeros = strings.Repeat("\x00", 4096)
 
-func cmdIncr(c *ctx, args resp.Args) resp.Reply { return c.addTo(args[1], 1) }
-func cmdDecr(c *ctx, args resp.Args) resp.Reply { return c.addTo(args[1], -1) }
-
-func cmdIncrBy(c *ctx, args resp.Args) resp.Reply {
-	n, ok := resp.ParseInt(args[2])
-	if !ok {
-		return resp.Err(resp.ErrNotInteger)
-	}
-	return c.addTo(args[1], n)
+// incrCall adds to a number: INCR, DECR, INCRBY and DECRBY.
+type incrCall struct {
+	key string
+	by  int64
 }
 
-func cmdDecrBy(c *ctx, args resp.Args) resp.Reply {
+func (r *incrCall) Run(c *ctx) resp.Reply { return c.addTo(r.key, r.by) }
+
+func parseIncr(by int64) parser {
+	return func(args resp.Args) (call, error) { return &incrCall{args[1], by}, nil }
+}
+
+func parseIncrBy(args resp.Args) (call, error) {
 	n, ok := resp.ParseInt(args[2])
 	if !ok {
-		return resp.Err(resp.ErrNotInteger)
+		return nil, resp.Error(resp.ErrNotInteger)
 	}
-	if n == -maxInt-1 {
-		return resp.Err(errDecrementOverflow)
+	return &incrCall{args[1], n}, nil
+}
+
+func parseDecrBy(args resp.Args) (call, error) {
+	n, ok := resp.ParseInt(args[2])
+	switch {
+	case !ok:
+		return nil, resp.Error(resp.ErrNotInteger)
+	case n == minInt:
+		return nil, resp.Error(errDecrementOverflow)
 	}
-	return c.addTo(args[1], -n)
+	return &incrCall{args[1], -n}, nil
 }
 
 // addTo adds n to the number at key; an absent key counts as 0.
@@ -587,8 +659,9 @@ func (c *ctx) addTo(key string, n int64) resp.Reply {
 	return resp.Int(sum)
 }
 
-func cmdIncrByFloat(c *ctx, args resp.Args) resp.Reply {
-	e, err := c.lookupString(args[1])
+// incrByFloat judges the increment after the key, and with it what the key holds, as Redis does.
+func incrByFloat(c *ctx, key, increment string) resp.Reply {
+	e, err := c.lookupString(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -596,9 +669,9 @@ func cmdIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 	if e != nil {
 		old = e.str()
 	}
-	c.m.spend(value.LongDoubleWork(old) + value.LongDoubleWork(args[2]))
+	c.m.spend(value.LongDoubleWork(old) + value.LongDoubleWork(increment))
 	a, ok1 := value.ParseLongDouble(old)
-	b, ok2 := value.ParseLongDouble(args[2])
+	b, ok2 := value.ParseLongDouble(increment)
 	if !ok1 || !ok2 {
 		return resp.Err(resp.ErrNotFloat)
 	}
@@ -607,7 +680,7 @@ func cmdIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
 	c.m.spend(2 * value.LongDoubleWork(sum.String()))
-	c.rewrite(args[1], sum.String(), "incrbyfloat")
+	c.rewrite(key, sum.String(), "incrbyfloat")
 	return resp.Bulk(sum.String())
 }
 

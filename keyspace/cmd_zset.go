@@ -9,7 +9,7 @@ import (
 	"lockd/resp"
 )
 
-var zsetRows = []resp.Row[command]{
+var zsetRows = []row{
 	{Spec: resp.Spec{
 		Name: "zadd", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "sorted-set", Since: "1.2.0",

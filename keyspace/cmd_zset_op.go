@@ -10,7 +10,7 @@ import (
 // keysToStore are those of ZUNIONSTORE and its like: the result, a count, the sources.
 var keysToStore = resp.Keys{First: 1, Last: 1, Step: 1, NumAt: 2}
 
-var zsetOpRows = []resp.Row[command]{
+var zsetOpRows = []row{
 	{Spec: resp.Spec{
 		Name: "zunion", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
 		Group: "sorted-set", Since: "6.2.0", Summary: "Add multiple sorted sets",

@@ -8,7 +8,7 @@ import (
 	"lockd/resp"
 )
 
-var zsetRangeRows = []resp.Row[command]{
+var zsetRangeRows = []row{
 	{Spec: resp.Spec{
 		Name: "zrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "1.2.0", Summary: "Return a range of members in a sorted set",

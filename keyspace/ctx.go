@@ -29,16 +29,10 @@ type ctx struct {
 	block *blockCall // the command may wait; or nil
 }
 
-// command runs one command. The arguments satisfy the arity of its row; they may
-// alias a log entry, so what is kept of them is cloned (ctx's writers do).
-type command func(c *ctx, args resp.Args) resp.Reply
-
-// always answers with the same reply.
-func always(r resp.Reply) command { return func(*ctx, resp.Args) resp.Reply { return r } }
-
 const errNotLogged = "ERR a command that writes was sent as a read: nothing was executed"
 
-// execute runs a command. Its row may already be known from an earlier check.
+// execute runs a command. Its row may already be known from an earlier check. What is wrong with its arguments is
+// answered last, as a call that may not run at all is told so.
 func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	row, args := table.Row(cmd.Spec), cmd.Args
 	if row == nil || row.Level > c.m.level {
@@ -47,15 +41,16 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 			return fail
 		}
 	}
+	req, wrong := row.Run(args)
 	switch {
 	case c.db < 0 || c.db >= databases:
 		return resp.Err(resp.ErrDBIndex)
 	case row.Flags&resp.Changes != 0 && !c.m.applying && !c.m.dryRun.running:
 		// Routing has failed. Running the command would fork the replicas.
 		return resp.Err(errNotLogged)
-	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory() && !c.renews(row, args):
+	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory() && !renews(c, req):
 		return resp.Err(resp.ErrOOM)
-	case row.Flags&resp.DenyOOM != 0 && c.m.settings.noRoom != "" && !c.renews(row, args):
+	case row.Flags&resp.DenyOOM != 0 && c.m.settings.noRoom != "" && !renews(c, req):
 		return resp.Err(c.m.settings.noRoom)
 	}
 	if why := c.m.exhausted(row); why != "" {
@@ -63,7 +58,7 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	}
 	c.reads = row.Flags&resp.ReadOnly != 0
 	c.why = cause{by: row.Name, client: c.why.client}
-	reply := c.guard(row, args)
+	reply := c.guard(row, req, wrong)
 	if c.m.applying && row.Flags&resp.Changes != 0 {
 		c.m.digest.reply(reply)
 	}
@@ -73,16 +68,6 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	return reply
 }
 
-// renewals say of calls of commands that may let the state grow whether they change no more than leases; the files of
-// the commands fill it. Who holds a lock goes on with it where memory, or a disk, is full.
-var renewals = map[string]func(c *ctx, args resp.Args) bool{}
-
-// renews reports whether a call changes no more than leases, as things are.
-func (c *ctx) renews(row *resp.Row[command], args resp.Args) bool {
-	of := renewals[row.Name]
-	return of != nil && of(c, args)
-}
-
 // keeps reports whether a key holds a string that is to be stored.
 func (c *ctx) keeps(key, s string) bool {
 	e := c.lookup(key)
@@ -90,14 +75,14 @@ func (c *ctx) keeps(key, s string) bool {
 }
 
 // guard runs a command. While no lock may be granted, one that would grant one is taken back, and refused.
-func (c *ctx) guard(row *resp.Row[command], args resp.Args) resp.Reply {
+func (c *ctx) guard(row *resp.Row[parser], req call, wrong error) resp.Reply {
 	m := c.m
 	if !m.applying || row.Flags&resp.Changes == 0 || !m.embargoed() {
-		return row.Run(c, args)
+		return perform(c, req, wrong)
 	}
 	m.begin()
 	m.embargo.guards, m.embargo.met = true, false
-	reply := row.Run(c, args)
+	reply := perform(c, req, wrong)
 	switch {
 	case m.journal == nil: // of a script, which has ended it
 	case m.embargo.met:
@@ -314,17 +299,32 @@ var (
 // deadlineOf reads the number of an expiry option with the checks of Redis's SET,
 // GETEX and SETEX; command names the command in the error, in lower case.
 func (c *ctx) deadlineOf(x expiry, number, command string) (d deadline, err error) {
-	n, ok := resp.ParseInt(number)
+	ms, err := x.read(number, command)
+	if err != nil {
+		return never, err
+	}
+	return c.deadlineFrom(x, ms, command)
+}
+
+// deadlineFrom is deadlineOf of a number that was read.
+func (c *ctx) deadlineFrom(x expiry, ms int64, command string) (d deadline, err error) {
+	d, ok := c.deadlineIn(x, ms)
 	if !ok {
-		return never, resp.Error(resp.ErrNotInteger)
+		return never, resp.Error(invalidExpire(command).Str)
 	}
-	if n > 0 && n <= maxInt/x.unitMs {
-		d, ok = c.deadlineIn(x, n*x.unitMs)
-		if ok {
-			return d, nil
-		}
+	return d, nil
+}
+
+// read reads the number of an expiry option, with those checks of deadlineOf that need no clock.
+func (x expiry) read(number, command string) (ms int64, err error) {
+	n, ok := resp.ParseInt(number)
+	switch {
+	case !ok:
+		return 0, resp.Error(resp.ErrNotInteger)
+	case n <= 0 || n > maxInt/x.unitMs:
+		return 0, resp.Error(invalidExpire(command).Str)
 	}
-	return never, resp.Error(invalidExpire(command).Str)
+	return n * x.unitMs, nil
 }
 
 func (c *ctx) deadlineIn(x expiry, ms int64) (deadline, bool) {

@@ -17,6 +17,7 @@
 //	line.go      what package lock decides of keys, and their lines
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
+//	call.go      the two halves of a command: what reads its arguments, and what runs
 //	db.go        databases; store, the one function that changes them; the journal that takes back
 //	hashlock.go  locks that are hashes, as Redisson keeps them
 //	fate.go      what becomes of locks, as store notes it and nodes ask about it; no lock is granted that a

@@ -220,7 +220,8 @@ func (m *Machine) giveBack(at resp.Stamp, id resp.BlockID) {
 		row, _ := table.Find(cmd)
 		c.why = cause{by: row.Name}
 		m.spend(commandWork)
-		if reply := row.Run(c, cmd); reply.IsErr() || reply.Kind == resp.KindInt && reply.Int == 0 {
+		req, wrong := row.Run(cmd)
+		if reply := perform(c, req, wrong); reply.IsErr() || reply.Kind == resp.KindInt && reply.Int == 0 {
 			return
 		}
 	}

@@ -12,18 +12,18 @@ import (
 
 // nextLanguages are those of this level, and of one that has the command NEW, and a subcommand more.
 func nextLanguages() (now, next *commandSet) {
-	row := func(name string, level int) resp.Row[command] {
-		return resp.Row[command]{
-			Spec: resp.Spec{Name: name, Arity: 2, Flags: resp.Write, Keys: resp.FirstKey, Group: "string", Level: level}, Run: cmdIncr,
+	row := func(name string, level int) resp.Row[parser] {
+		return resp.Row[parser]{
+			Spec: resp.Spec{Name: name, Arity: 2, Flags: resp.Write, Keys: resp.FirstKey, Group: "string", Level: level}, Run: parseIncr(1),
 		}
 	}
 	object := row("object", 0)
-	object.Subs = []resp.Row[command]{row("object|old", 0), row("object|new", Level+1)}
+	object.Subs = []resp.Row[parser]{row("object|old", 0), row("object|new", Level+1)}
 	set := *table.Row(table.Lookup("set"))
 	setUser := *table.Row(table.Lookup("acl"))
 	eval := *table.Row(table.Lookup("eval"))
 	config := *table.Row(table.Lookup("config"))
-	rows := resp.NewTable([]resp.Row[command]{row("new", Level+1), object, set, setUser, eval, config})
+	rows := resp.NewTable([]resp.Row[parser]{row("new", Level+1), object, set, setUser, eval, config})
 	at := func(level int) *commandSet {
 		l := &commandSet{table: rows.At(level), elsewhere: elsewhere}
 		l.known = acl.NewCommands(l.table.Specs(), elsewhere.Specs())

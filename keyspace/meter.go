@@ -242,7 +242,7 @@ func (m *Machine) keyBytes() (n int64) {
 func (m *Machine) overBudget() bool { return m.request.work > workMax }
 
 // exhausted says why the running request may not run another command, or "".
-func (m *Machine) exhausted(row *resp.Row[command]) string {
+func (m *Machine) exhausted(row *resp.Row[parser]) string {
 	switch {
 	case m.request.replyBytes > replyBytesMax:
 		return errRepliesMeter

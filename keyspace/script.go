@@ -153,7 +153,8 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	if row == nil {
 		return c.m.scriptError(args, fail)
 	}
-	renews := false // where memory is full
+	req, wrong := row.Run(args)
+	renewed := false // where memory is full
 	switch {
 	case row.Flags&resp.NoScript != 0:
 		return resp.Err(errScriptNotHere)
@@ -167,7 +168,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	case row.Flags&resp.Changes != 0 && run.readOnly:
 		return resp.Err(errScriptReadOnly)
 	case row.Flags&resp.DenyOOM != 0 && run.full && !run.wrote:
-		if renews = (&ctx{m: c.m, at: c.at, db: run.db}).renews(row, args); !renews {
+		if renewed = renews(&ctx{m: c.m, at: c.at, db: run.db}, req); !renewed {
 			return resp.Err(resp.ErrOOM)
 		}
 	}
@@ -177,12 +178,12 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	if run.exhausted != "" {
 		return resp.Err(run.exhausted)
 	}
-	if row.Flags&resp.Changes != 0 && !renews {
+	if row.Flags&resp.Changes != 0 && !renewed {
 		run.wrote = true
 	}
 	run.inner = ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
 	run.inner.why = cause{by: row.Name, script: true, condition: true, client: c.why.client}
-	reply := row.Run(&run.inner, args)
+	reply := perform(&run.inner, req, wrong)
 	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.m.settings.noRoom != "" && c.m.keyBytes() > run.base {
 		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.
 		run.exhausted = c.m.settings.noRoom

@@ -10,12 +10,12 @@ import (
 )
 
 // table holds the rows of all families.
-var table *resp.Table[command]
+var table *resp.Table[parser]
 
 // A new family of commands is joined here. It is done in init, not where table is declared,
 // because EVAL's own row leads back to it: a script finds its commands there.
 func init() {
-	table = resp.NewTable(
+	table = newTable(
 		stringRows, compareRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows, zsetOpRows,
 		streamRows, streamReadRows, keyRows, blockRows, lockRows, locksRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows, aclRows)
 	for level := LevelLowest; level <= Level; level++ {
@@ -123,7 +123,7 @@ var rulesSince = []resp.Rule{
 
 // commandSet is what commands there are at a level, for scripts and for the rules of users.
 type commandSet struct {
-	table     *resp.Table[command]
+	table     *resp.Table[parser]
 	elsewhere *resp.Table[struct{}]
 	known     *acl.Commands
 }

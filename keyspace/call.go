@@ -1,0 +1,152 @@
+package keyspace
+
+import "lockd/resp"
+
+// A command has two halves. Parse, of its row, reads the arguments and looks at nothing else: a node can call it before
+// anything is logged. Run, of the call that Parse returns, does the work on the state.
+
+// row is a row of the machine's table: the Spec of a command, and what reads its arguments.
+type row struct {
+	resp.Spec
+	Parse parser
+	Run   func(c *ctx, args resp.Args) resp.Reply // of a command whose halves are not apart yet, instead of Parse
+	Subs  []row                                   // subcommands; if there are any, Parse is not used
+}
+
+// parser reads the arguments of a call, whose number is right by the arity of the row. The error says what is wrong
+// with them whatever the state is; the call is nil then. It is called by any goroutine, and reads no clock and no state.
+type parser func(args resp.Args) (call, error)
+
+// call is one call of a command, whose arguments were read. It runs once. Its strings may alias a log entry, so what Run keeps
+// of them is cloned (ctx's writers do).
+type call interface {
+	Run(c *ctx) resp.Reply
+}
+
+// renewing is a call that may change no more than leases, though its command may let the state grow. Who holds a
+// lock goes on with it where memory, or a disk, is full.
+type renewing interface {
+	call
+	renews(c *ctx) bool // as things are
+}
+
+// renews reports whether a call changes no more than leases, as things are.
+func renews(c *ctx, req call) bool {
+	r, ok := req.(renewing)
+	return ok && r.renews(c)
+}
+
+// perform runs a call that was parsed, or answers what is wrong with it.
+func perform(c *ctx, req call, wrong error) resp.Reply {
+	if wrong != nil {
+		return resp.Fail(wrong)
+	}
+	return req.Run(c)
+}
+
+// wrongArity is what is wrong with a number of arguments that the row's arity lets pass.
+func wrongArity(command string) error { return resp.Error(resp.WrongArity(command).Str) }
+
+// always answers with the same reply.
+func always(r resp.Reply) parser {
+	return func(resp.Args) (call, error) { return fixed(r), nil }
+}
+
+type fixed resp.Reply
+
+func (r fixed) Run(*ctx) resp.Reply { return resp.Reply(r) }
+
+// ofKey is the parser of a command on one key, without other arguments.
+func ofKey(run func(c *ctx, key string) resp.Reply) parser {
+	return func(args resp.Args) (call, error) { return &keyCall{args[1], run}, nil }
+}
+
+type keyCall struct {
+	key string
+	run func(c *ctx, key string) resp.Reply
+}
+
+func (r *keyCall) Run(c *ctx) resp.Reply { return r.run(c, r.key) }
+
+// ofKeyAnd is the parser of a command on one key and a text that is right whatever it is.
+func ofKeyAnd(run func(c *ctx, key, text string) resp.Reply) parser {
+	return func(args resp.Args) (call, error) { return &keyTextCall{args[1], args[2], run}, nil }
+}
+
+type keyTextCall struct {
+	key, text string
+	run       func(c *ctx, key, text string) resp.Reply
+}
+
+func (r *keyTextCall) Run(c *ctx) resp.Reply { return r.run(c, r.key, r.text) }
+
+// ofKeyAndMany is the parser of a command on one key and texts that are right whatever they are.
+func ofKeyAndMany(run func(c *ctx, key string, texts []string) resp.Reply) parser {
+	return func(args resp.Args) (call, error) { return &keyTextsCall{args[1], args[2:], run}, nil }
+}
+
+type keyTextsCall struct {
+	key   string
+	texts []string
+	run   func(c *ctx, key string, texts []string) resp.Reply
+}
+
+func (r *keyTextsCall) Run(c *ctx) resp.Reply { return r.run(c, r.key, r.texts) }
+
+// ofMany is the parser of a command whose arguments are right whatever they are; most are keys.
+func ofMany(run func(c *ctx, texts []string) resp.Reply) parser {
+	return func(args resp.Args) (call, error) { return &textsCall{args[1:], run}, nil }
+}
+
+type textsCall struct {
+	texts []string
+	run   func(c *ctx, texts []string) resp.Reply
+}
+
+func (r *textsCall) Run(c *ctx) resp.Reply { return r.run(c, r.texts) }
+
+// unparsed is a call of a command whose halves are not apart yet.
+type unparsed struct {
+	args resp.Args
+	run  func(c *ctx, args resp.Args) resp.Reply
+}
+
+func (r *unparsed) Run(c *ctx) resp.Reply { return r.run(c, r.args) }
+
+func whole(run func(c *ctx, args resp.Args) resp.Reply) parser {
+	return func(args resp.Args) (call, error) { return &unparsed{args, run}, nil }
+}
+
+// newTable joins families of rows.
+func newTable(families ...[]row) *resp.Table[parser] {
+	var rows []resp.Row[parser]
+	for _, family := range families {
+		rows = append(rows, tableRows(family)...)
+	}
+	return resp.NewTable(rows)
+}
+
+// tableRows are rows as a table keeps them: what such a row runs is its parser.
+func tableRows(rows []row) (kept []resp.Row[parser]) {
+	for _, r := range rows {
+		if r.Run != nil {
+			r.Parse = whole(r.Run)
+		}
+		kept = append(kept, resp.Row[parser]{Spec: r.Spec, Run: r.Parse, Subs: tableRows(r.Subs)})
+	}
+	return kept
+}
+
+// rowOf is a row that another package has made.
+func rowOf(kept resp.Row[parser]) row {
+	r := row{Spec: kept.Spec, Parse: kept.Run}
+	for _, sub := range kept.Subs {
+		r.Subs = append(r.Subs, rowOf(sub))
+	}
+	return r
+}
+
+// withHelp adds the subcommand HELP to a container; since is the version of Redis that introduced it.
+func withHelp(since string, container row) row {
+	return rowOf(resp.WithHelp(since, always, tableRows([]row{container})[0]))
+}
