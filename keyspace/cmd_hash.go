@@ -13,84 +13,84 @@ var hashRows = []row{
 		Name: "hset", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "hash", Since: "2.0.0", Summary: "Set the string value of a hash field",
 		Syntax: "key field value [field value ...]",
-	}, Run: cmdHSet},
+	}, Parse: parseHSet("hset", hset)},
 	{Spec: resp.Spec{
 		Name: "hsetnx", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "hash", Since: "2.0.0", Summary: "Set the value of a hash field, only if the field does not exist",
 		Syntax: "key field value",
-	}, Run: cmdHSetNX},
+	}, Parse: ofKeyAndMany(hsetNX)},
 	{Spec: resp.Spec{
 		Name: "hmset", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW update",
 		Group: "hash", Since: "2.0.0", Summary: "Set multiple hash fields to multiple values",
 		Syntax: "key field value [field value ...]",
-	}, Run: cmdHMSet},
+	}, Parse: parseHSet("hmset", hmset)},
 	{Spec: resp.Spec{
 		Name: "hget", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "hash", Since: "2.0.0", Summary: "Get the value of a hash field",
 		Syntax: "key field",
-	}, Run: cmdHGet},
+	}, Parse: ofKeyAnd(hget)},
 	{Spec: resp.Spec{
 		Name: "hmget", Arity: -3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "hash", Since: "2.0.0", Summary: "Get the values of all the given hash fields",
 		Syntax: "key field [field ...]",
-	}, Run: cmdHMGet},
+	}, Parse: ofKeyAndMany(hmget)},
 	{Spec: resp.Spec{
 		Name: "hgetall", Arity: 2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "hash", Since: "2.0.0", Summary: "Get all the fields and values in a hash",
 		Syntax: "key",
-	}, Run: cmdHGetAll},
+	}, Parse: parseHashList(true, true)},
 	{Spec: resp.Spec{
 		Name: "hdel", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "hash", Since: "2.0.0", Summary: "Delete one or more hash fields",
 		Syntax: "key field [field ...]",
-	}, Run: cmdHDel},
+	}, Parse: ofKeyAndMany(hdel)},
 	{Spec: resp.Spec{
 		Name: "hexists", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "hash", Since: "2.0.0", Summary: "Determine if a hash field exists",
 		Syntax: "key field",
-	}, Run: cmdHExists},
+	}, Parse: ofKeyAnd(hexists)},
 	{Spec: resp.Spec{
 		Name: "hlen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "hash", Since: "2.0.0", Summary: "Get the number of fields in a hash",
 		Syntax: "key",
-	}, Run: cmdHLen},
+	}, Parse: ofKey(hlen)},
 	{Spec: resp.Spec{
 		Name: "hkeys", Arity: 2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "hash", Since: "2.0.0", Summary: "Get all the fields in a hash",
 		Syntax: "key",
-	}, Run: cmdHKeys},
+	}, Parse: parseHashList(true, false)},
 	{Spec: resp.Spec{
 		Name: "hvals", Arity: 2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "hash", Since: "2.0.0", Summary: "Get all the values in a hash",
 		Syntax: "key",
-	}, Run: cmdHVals},
+	}, Parse: parseHashList(false, true)},
 	{Spec: resp.Spec{
 		Name: "hstrlen", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "hash", Since: "3.2.0", Summary: "Get the length of the value of a hash field",
 		Syntax: "key field",
-	}, Run: cmdHStrLen},
+	}, Parse: ofKeyAnd(hstrlen)},
 	{Spec: resp.Spec{
 		Name: "hincrby", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
 		Group: "hash", Since: "2.0.0", Summary: "Increment the integer value of a hash field by the given number",
 		Syntax: "key field increment",
-	}, Run: cmdHIncrBy},
+	}, Parse: parseHIncrBy},
 	{Spec: resp.Spec{
 		Name: "hincrbyfloat", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
 		Group: "hash", Since: "2.6.0", Summary: "Increment the float value of a hash field by the given amount",
 		Syntax: "key field increment",
-	}, Run: cmdHIncrByFloat},
+	}, Parse: parseHIncrByFloat},
 	{Spec: resp.Spec{
 		Name: "hscan", Arity: -3, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "hash", Since: "2.8.0", Summary: "Incrementally iterate hash fields and associated values",
 		Syntax: "key cursor [MATCH pattern] [COUNT count]",
-	}, Run: cmdHScan},
+	}, Parse: parseScanItems(scanHash)},
 	{Spec: resp.Spec{
 		Name: "hrandfield", Arity: -2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "hash", Since: "6.2.0", Summary: "Get one or multiple random fields from a hash",
 		Syntax: "key [count [WITHVALUES]]",
-	}, Run: cmdHRandField},
+	}, Parse: parseDraw("WITHVALUES", fieldAt)},
 }
 
 // The error texts that only these commands use.
@@ -100,53 +100,61 @@ const (
 	errNaNOrInfValue  = "ERR value is NaN or Infinity"
 )
 
-func cmdHSet(c *ctx, args resp.Args) resp.Reply {
-	created, err := c.setFields(args, "hset")
+// parseHSet reads a key and pairs of a field and a value.
+func parseHSet(command string, run func(c *ctx, key string, pairs []string) resp.Reply) parser {
+	parse := ofKeyAndMany(run)
+	return func(args resp.Args) (call, error) {
+		if len(args)%2 != 0 {
+			return nil, wrongArity(command)
+		}
+		return parse(args)
+	}
+}
+
+func hset(c *ctx, key string, pairs []string) resp.Reply {
+	created, err := c.setFields(key, pairs)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	return resp.Int(created)
 }
 
-func cmdHMSet(c *ctx, args resp.Args) resp.Reply {
-	if _, err := c.setFields(args, "hmset"); err != nil {
+func hmset(c *ctx, key string, pairs []string) resp.Reply {
+	if _, err := c.setFields(key, pairs); err != nil {
 		return resp.Fail(err)
 	}
 	return resp.OK()
 }
 
 // setFields is HSET: it counts the fields that are new.
-func (c *ctx) setFields(args resp.Args, command string) (created int64, err error) {
-	if len(args)%2 != 0 {
-		return 0, resp.Error(resp.WrongArity(command).Str)
-	}
-	h, err := c.lookupHash(args[1])
+func (c *ctx) setFields(key string, pairs []string) (created int64, err error) {
+	h, err := c.lookupHash(key)
 	if err != nil {
 		return 0, err
 	}
-	if !c.m.affords(h.SetWork(args[2:])) {
+	if !c.m.affords(h.SetWork(pairs)) {
 		return 0, resp.Error(errWorkMeter)
 	}
-	c.editHash(args[1], func(h *value.Hash) {
-		for i := 2; i < len(args); i += 2 {
-			if h.Set(args[i], args[i+1]) {
+	c.editHash(key, func(h *value.Hash) {
+		for i := 0; i < len(pairs); i += 2 {
+			if h.Set(pairs[i], pairs[i+1]) {
 				created++
 			}
 		}
 	})
-	c.notify(notifyHash, "hset", args[1])
+	c.notify(notifyHash, "hset", key)
 	return created, nil
 }
 
-func cmdHSetNX(c *ctx, args resp.Args) resp.Reply {
-	_, had, err := c.lookupField(args[1], args[2])
+func hsetNX(c *ctx, key string, pair []string) resp.Reply {
+	_, had, err := c.lookupField(key, pair[0])
 	switch {
 	case err != nil:
 		return resp.Fail(err)
 	case had:
 		return resp.Int(0)
 	}
-	c.setField(args[1], args[2], args[3], "hset")
+	c.setField(key, pair[0], pair[1], "hset")
 	return resp.Int(1)
 }
 
@@ -170,24 +178,24 @@ func (c *ctx) setField(key, name, val, event string) {
 	c.notify(notifyHash, event, key)
 }
 
-func cmdHGet(c *ctx, args resp.Args) resp.Reply {
-	val, had, err := c.lookupField(args[1], args[2])
+func hget(c *ctx, key, name string) resp.Reply {
+	val, had, err := c.lookupField(key, name)
 	if err != nil || !had {
 		return orNil(err)
 	}
 	return resp.Bulk(val)
 }
 
-func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
-	h, err := c.lookupHash(args[1])
+func hmget(c *ctx, key string, names []string) resp.Reply {
+	h, err := c.lookupHash(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if h != nil && !c.m.affords(value.FindAllWork(h, args[2:])+value.FarWork*int64(len(args)-2)) {
+	if h != nil && !c.m.affords(value.FindAllWork(h, names)+value.FarWork*int64(len(names))) {
 		return resp.Err(errWorkMeter)
 	}
-	replies := make([]resp.Reply, len(args)-2)
-	for i, name := range args[2:] {
+	replies := make([]resp.Reply, len(names))
+	for i, name := range names {
 		replies[i] = resp.Nil()
 		if h == nil {
 			continue
@@ -199,9 +207,10 @@ func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
 	return resp.Array(replies...)
 }
 
-func cmdHGetAll(c *ctx, args resp.Args) resp.Reply { return c.listHash(args[1], true, true) }
-func cmdHKeys(c *ctx, args resp.Args) resp.Reply   { return c.listHash(args[1], true, false) }
-func cmdHVals(c *ctx, args resp.Args) resp.Reply   { return c.listHash(args[1], false, true) }
+// parseHashList is the parser of HGETALL, HKEYS or HVALS.
+func parseHashList(names, vals bool) parser {
+	return ofKey(func(c *ctx, key string) resp.Reply { return c.listHash(key, names, vals) })
+}
 
 // listHash answers the names of a hash, its values, or both as a map.
 func (c *ctx) listHash(key string, names, vals bool) resp.Reply {
@@ -231,21 +240,20 @@ func (c *ctx) listHash(key string, names, vals bool) resp.Reply {
 	return reply(items...)
 }
 
-func cmdHDel(c *ctx, args resp.Args) resp.Reply {
-	key := args[1]
+func hdel(c *ctx, key string, names []string) resp.Reply {
 	h, err := c.lookupHash(key)
 	if err != nil || h == nil {
 		return orZero(err)
 	}
-	if !c.m.affords(2 * value.FindAllWork(h, args[2:])) {
+	if !c.m.affords(2 * value.FindAllWork(h, names)) {
 		return resp.Err(errWorkMeter)
 	}
-	if !slices.ContainsFunc(args[2:], h.Has) {
+	if !slices.ContainsFunc(names, h.Has) {
 		return resp.Int(0)
 	}
 	var n int64
 	emptied := c.editHash(key, func(h *value.Hash) {
-		for _, name := range args[2:] {
+		for _, name := range names {
 			if h.Delete(name) {
 				n++
 			}
@@ -255,96 +263,113 @@ func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdHExists(c *ctx, args resp.Args) resp.Reply {
-	_, had, err := c.lookupField(args[1], args[2])
+func hexists(c *ctx, key, name string) resp.Reply {
+	_, had, err := c.lookupField(key, name)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	return oneIf(had)
 }
 
-func cmdHLen(c *ctx, args resp.Args) resp.Reply {
-	h, err := c.lookupHash(args[1])
+func hlen(c *ctx, key string) resp.Reply {
+	h, err := c.lookupHash(key)
 	if err != nil || h == nil {
 		return orZero(err)
 	}
 	return resp.Int(int64(h.Len()))
 }
 
-func cmdHStrLen(c *ctx, args resp.Args) resp.Reply {
-	val, _, err := c.lookupField(args[1], args[2])
+func hstrlen(c *ctx, key, name string) resp.Reply {
+	val, _, err := c.lookupField(key, name)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	return resp.Int(int64(len(val)))
 }
 
-func cmdHIncrBy(c *ctx, args resp.Args) resp.Reply {
+// hincrCall is HINCRBY key field increment.
+type hincrCall struct {
+	key, name string
+	by        int64
+}
+
+func parseHIncrBy(args resp.Args) (call, error) {
 	n, ok := resp.ParseInt(args[3])
 	if !ok {
-		return resp.Err(resp.ErrNotInteger)
+		return nil, resp.Error(resp.ErrNotInteger)
 	}
-	val, had, err := c.lookupField(args[1], args[2])
+	return &hincrCall{args[1], args[2], n}, nil
+}
+
+func (r *hincrCall) Run(c *ctx) resp.Reply {
+	val, had, err := c.lookupField(r.key, r.name)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	var old int64
 	if had {
+		var ok bool
 		if old, ok = resp.ParseInt(val); !ok {
 			return resp.Err(errHashNotInteger)
 		}
 	}
-	sum, ok := addInt(old, n)
+	sum, ok := addInt(old, r.by)
 	if !ok {
 		return resp.Err(resp.ErrOverflow)
 	}
-	c.setField(args[1], args[2], itoa(sum), "hincrby")
+	c.setField(r.key, r.name, itoa(sum), "hincrby")
 	return resp.Int(sum)
 }
 
-func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
+// hincrFloatCall is HINCRBYFLOAT key field increment.
+type hincrFloatCall struct {
+	key, name, text string
+	by              value.LongDouble // what text says
+}
+
+func parseHIncrByFloat(args resp.Args) (call, error) {
 	n, ok := value.ParseLongDouble(args[3])
 	switch {
 	case !ok:
-		return resp.Err(resp.ErrNotFloat)
+		return nil, resp.Error(resp.ErrNotFloat)
 	case n.IsInf():
-		return resp.Err(errNaNOrInfValue)
+		return nil, resp.Error(errNaNOrInfValue)
 	}
-	val, had, err := c.lookupField(args[1], args[2])
+	return &hincrFloatCall{args[1], args[2], args[3], n}, nil
+}
+
+func (r *hincrFloatCall) Run(c *ctx) resp.Reply {
+	val, had, err := c.lookupField(r.key, r.name)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	if !had {
 		val = "0"
 	}
-	c.m.spend(value.LongDoubleWork(val) + value.LongDoubleWork(args[3]))
+	c.m.spend(value.LongDoubleWork(val) + value.LongDoubleWork(r.text))
 	old, ok := value.ParseLongDouble(val)
 	if !ok {
 		return resp.Err(errHashNotFloat)
 	}
-	sum, ok := old.Plus(n)
+	sum, ok := old.Plus(r.by)
 	if !ok {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
 	c.m.spend(2 * value.LongDoubleWork(sum.String()))
-	c.setField(args[1], args[2], sum.String(), "hincrbyfloat")
+	c.setField(r.key, r.name, sum.String(), "hincrbyfloat")
 	return resp.Bulk(sum.String())
 }
 
-func cmdHScan(c *ctx, args resp.Args) resp.Reply {
-	return scanItems(c, args, func(h *value.Hash, o *arg.Scan) (next uint64, items []string) {
-		next = h.Scan(o.Cursor, o.Count, func(name, val string) {
-			if o.Match.Matches(name) {
-				items = append(items, name, val)
-			}
-		})
-		return next, items
+func scanHash(h *value.Hash, o *arg.Scan) (next uint64, items []string) {
+	next = h.Scan(o.Cursor, o.Count, func(name, val string) {
+		if o.Match.Matches(name) {
+			items = append(items, name, val)
+		}
 	})
+	return next, items
 }
 
-func cmdHRandField(c *ctx, args resp.Args) resp.Reply {
-	return drawItems(c, args, "WITHVALUES", func(h *value.Hash, i int) (name, val resp.Reply) {
-		n, v := h.At(i)
-		return resp.Bulk(n), resp.Bulk(v)
-	})
+func fieldAt(h *value.Hash, i int) (name, val resp.Reply) {
+	n, v := h.At(i)
+	return resp.Bulk(n), resp.Bulk(v)
 }

@@ -15,94 +15,94 @@ var listRows = []row{
 		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "1.0.0", Summary: "Prepend one or multiple elements to a list",
 		Syntax: "key element [element ...]",
-	}, Run: cmdLPush},
+	}, Parse: parsePush(value.LeftEnd, false)},
 	{Spec: resp.Spec{
 		Name: "rpush", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "1.0.0", Summary: "Append one or multiple elements to a list",
 		Syntax: "key element [element ...]",
-	}, Run: cmdRPush},
+	}, Parse: parsePush(value.RightEnd, false)},
 	{Spec: resp.Spec{
 		Name: "lpushx", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "2.2.0", Summary: "Prepend an element to a list, only if the list exists",
 		Syntax: "key element [element ...]",
-	}, Run: cmdLPushX},
+	}, Parse: parsePush(value.LeftEnd, true)},
 	{Spec: resp.Spec{
 		Name: "rpushx", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "2.2.0", Summary: "Append an element to a list, only if the list exists",
 		Syntax: "key element [element ...]",
-	}, Run: cmdRPushX},
+	}, Parse: parsePush(value.RightEnd, true)},
 	{Spec: resp.Spec{
 		Name: "lpop", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "list", Since: "1.0.0", Summary: "Remove and get the first elements in a list",
 		Syntax: "key [count]",
-	}, Run: cmdLPop},
+	}, Parse: parsePop(value.LeftEnd)},
 	{Spec: resp.Spec{
 		Name: "rpop", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "list", Since: "1.0.0", Summary: "Remove and get the last elements in a list",
 		Syntax: "key [count]",
-	}, Run: cmdRPop},
+	}, Parse: parsePop(value.RightEnd)},
 	{Spec: resp.Spec{
 		Name: "llen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "list", Since: "1.0.0", Summary: "Get the length of a list",
 		Syntax: "key",
-	}, Run: cmdLLen},
+	}, Parse: ofKey(listLen)},
 	{Spec: resp.Spec{
 		Name: "lrange", Arity: 4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "list", Since: "1.0.0", Summary: "Get a range of elements from a list",
 		Syntax: "key start stop",
-	}, Run: cmdLRange},
+	}, Parse: parseLRange},
 	{Spec: resp.Spec{
 		Name: "lindex", Arity: 3, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "list", Since: "1.0.0", Summary: "Get an element from a list by its index",
 		Syntax: "key index",
-	}, Run: cmdLIndex},
+	}, Parse: ofKeyAnd(listIndex)},
 	{Spec: resp.Spec{
 		Name: "lset", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "RW update",
 		Group: "list", Since: "1.0.0", Summary: "Set the value of an element in a list by its index",
 		Syntax: "key index element",
-	}, Run: cmdLSet},
+	}, Parse: ofKeyAndMany(listSet)},
 	{Spec: resp.Spec{
 		Name: "linsert", Arity: 5, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "2.2.0", Summary: "Insert an element before or after another element in a list",
 		Syntax: "key <BEFORE | AFTER> pivot element",
-	}, Run: cmdLInsert},
+	}, Parse: parseLInsert},
 	{Spec: resp.Spec{
 		Name: "lrem", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "list", Since: "1.0.0", Summary: "Remove elements from a list",
 		Syntax: "key count element",
-	}, Run: cmdLRem},
+	}, Parse: parseLRem},
 	{Spec: resp.Spec{
 		Name: "ltrim", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "list", Since: "1.0.0", Summary: "Trim a list to the specified range",
 		Syntax: "key start stop",
-	}, Run: cmdLTrim},
+	}, Parse: parseLTrim},
 	{Spec: resp.Spec{
 		Name: "lpos", Arity: -3, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "list", Since: "6.0.6", Summary: "Return the index of matching elements on a list",
 		Syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
-	}, Run: cmdLPos},
+	}, Parse: parseLPos},
 	{Spec: resp.Spec{
 		Name: "lmove", Arity: 5, Flags: resp.Write | resp.DenyOOM,
 		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "list", Since: "6.2.0", Summary: "Pop an element from a list, push it to another list and return it",
 		Syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
-	}, Run: cmdLMove},
+	}, Parse: parseLMove},
 	{Spec: resp.Spec{
 		Name: "rpoplpush", Arity: 3, Flags: resp.Write | resp.DenyOOM,
 		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "list", Since: "1.2.0",
 		Summary: "Remove the last element in a list, prepend it to another list and return it",
 		Syntax:  "source destination",
-	}, Run: cmdRPopLPush},
+	}, Parse: parseRPopLPush},
 	{Spec: resp.Spec{
 		Name: "lmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys,
 		Keys: resp.Keys{NumAt: 1}, Access: "RW access delete",
 		Group: "list", Since: "7.0.0", Summary: "Pop elements from a list",
 		Syntax: "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
-	}, Run: cmdLMPop},
+	}, Parse: parseLMPop},
 }
 
 // The error texts that only these commands use.
@@ -119,25 +119,25 @@ var (
 	popEvents  = [...]string{value.LeftEnd: "lpop", value.RightEnd: "rpop"}
 )
 
-func cmdLPush(c *ctx, args resp.Args) resp.Reply  { return c.pushAll(args, value.LeftEnd, false) }
-func cmdRPush(c *ctx, args resp.Args) resp.Reply  { return c.pushAll(args, value.RightEnd, false) }
-func cmdLPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, value.LeftEnd, true) }
-func cmdRPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, value.RightEnd, true) }
+func parsePush(end value.ListEnd, onlyThere bool) parser {
+	return ofKeyAndMany(func(c *ctx, key string, elems []string) resp.Reply {
+		return c.pushAll(key, elems, end, onlyThere)
+	})
+}
 
 // pushWork is the work of putting an element at an end of a list.
 const pushWork = 2 * value.VisitWork
 
 // pushAll pushes one element after the other; with onlyThere, only to a list that
 // is there. It answers how many there are then.
-func (c *ctx) pushAll(args resp.Args, end value.ListEnd, onlyThere bool) resp.Reply {
-	key := args[1]
+func (c *ctx) pushAll(key string, elems []string, end value.ListEnd, onlyThere bool) resp.Reply {
 	l, err := c.lookupList(key)
 	if err != nil || l == nil && onlyThere {
 		return orZero(err)
 	}
 	n := 0
 	c.editList(key, func(l *value.List) {
-		for _, s := range args[2:] {
+		for _, s := range elems {
 			c.m.spend(pushWork + value.CopyWork*int64(len(s)))
 			l.Push(end, s)
 		}
@@ -147,33 +147,47 @@ func (c *ctx) pushAll(args resp.Args, end value.ListEnd, onlyThere bool) resp.Re
 	return resp.Int(int64(n))
 }
 
-func cmdLPop(c *ctx, args resp.Args) resp.Reply { return c.popKey(args, value.LeftEnd) }
-func cmdRPop(c *ctx, args resp.Args) resp.Reply { return c.popKey(args, value.RightEnd) }
+// popCall is LPOP or RPOP: one element by itself, or as many as a count says, as an array.
+type popCall struct {
+	key     string
+	end     value.ListEnd
+	count   int64
+	counted bool
+}
 
-// popKey is LPOP: one element by itself, or as many as a count says, as an array.
-func (c *ctx) popKey(args resp.Args, end value.ListEnd) resp.Reply {
-	if len(args) > 3 {
-		return resp.WrongArity(popEvents[end])
-	}
-	count, absent := int64(1), resp.Nil()
-	if len(args) == 3 {
-		n, err := arg.Positive(args[2])
-		if err != nil {
-			return resp.Fail(err)
+func parsePop(end value.ListEnd) parser {
+	return func(args resp.Args) (call, error) {
+		p := &popCall{key: args[1], end: end, count: 1, counted: len(args) == 3}
+		if len(args) > 3 {
+			return nil, wrongArity(popEvents[end])
 		}
-		count, absent = n, resp.NilArray()
+		if p.counted {
+			n, err := arg.Positive(args[2])
+			if err != nil {
+				return nil, err
+			}
+			p.count = n
+		}
+		return p, nil
 	}
-	l, err := c.lookupList(args[1])
+}
+
+func (p *popCall) Run(c *ctx) resp.Reply {
+	absent := resp.Nil()
+	if p.counted {
+		absent = resp.NilArray()
+	}
+	l, err := c.lookupList(p.key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
 	case l == nil:
 		return absent
-	case count == 0:
+	case p.count == 0:
 		return resp.Array()
 	}
-	popped := c.pop(args[1], l, end, count)
-	if len(args) == 2 && !popped.IsErr() {
+	popped := c.pop(p.key, l, p.end, p.count)
+	if !p.counted && !popped.IsErr() {
 		return popped.Elems[0]
 	}
 	return popped
@@ -218,20 +232,36 @@ func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp
 	return resp.Array(elems...)
 }
 
-func cmdLLen(c *ctx, args resp.Args) resp.Reply {
-	l, err := c.lookupList(args[1])
+func listLen(c *ctx, key string) resp.Reply {
+	l, err := c.lookupList(key)
 	if err != nil || l == nil {
 		return orZero(err)
 	}
 	return resp.Int(int64(l.Len()))
 }
 
-func cmdLRange(c *ctx, args resp.Args) resp.Reply {
+// spanCall is LRANGE or LTRIM key first last.
+type spanCall struct {
+	key         string
+	first, last int64
+	run         func(c *ctx, key string, first, last int64) resp.Reply
+}
+
+func (s *spanCall) Run(c *ctx) resp.Reply { return s.run(c, s.key, s.first, s.last) }
+
+func parseLRange(args resp.Args) (call, error) { return newSpanCall(args, (*ctx).rangeOfList) }
+func parseLTrim(args resp.Args) (call, error)  { return newSpanCall(args, (*ctx).trimList) }
+
+func newSpanCall(args resp.Args, run func(c *ctx, key string, first, last int64) resp.Reply) (call, error) {
 	first, last, err := parseSpan(args)
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
-	l, err := c.lookupList(args[1])
+	return &spanCall{args[1], first, last, run}, nil
+}
+
+func (c *ctx) rangeOfList(key string, first, last int64) resp.Reply {
+	l, err := c.lookupList(key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -252,12 +282,13 @@ func parseSpan(args resp.Args) (first, last int64, err error) {
 	return first, last, nil
 }
 
-func cmdLIndex(c *ctx, args resp.Args) resp.Reply {
-	l, err := c.lookupList(args[1])
+// listIndex judges the index after the key, as Redis does.
+func listIndex(c *ctx, key, index string) resp.Reply {
+	l, err := c.lookupList(key)
 	if err != nil || l == nil {
 		return orNil(err)
 	}
-	i, ok := resp.ParseInt(args[2])
+	i, ok := resp.ParseInt(index)
 	if !ok {
 		return resp.Err(resp.ErrNotInteger)
 	}
@@ -268,8 +299,9 @@ func cmdLIndex(c *ctx, args resp.Args) resp.Reply {
 	return resp.Bulk(l.Get(at))
 }
 
-func cmdLSet(c *ctx, args resp.Args) resp.Reply {
-	key := args[1]
+// listSet is LSET; words are the index, which it judges after the key, as Redis does, and the element.
+func listSet(c *ctx, key string, words []string) resp.Reply {
+	index, elem := words[0], words[1]
 	l, err := c.lookupList(key)
 	switch {
 	case err != nil:
@@ -277,7 +309,7 @@ func cmdLSet(c *ctx, args resp.Args) resp.Reply {
 	case l == nil:
 		return resp.Err(resp.ErrNoSuchKey)
 	}
-	i, ok := resp.ParseInt(args[2])
+	i, ok := resp.ParseInt(index)
 	if !ok {
 		return resp.Err(resp.ErrNotInteger)
 	}
@@ -285,7 +317,7 @@ func cmdLSet(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrIndexRange)
 	}
-	c.editList(key, func(l *value.List) { l.Set(at, strings.Clone(args[3])) })
+	c.editList(key, func(l *value.List) { l.Set(at, strings.Clone(elem)) })
 	c.notify(notifyList, "lset", key)
 	return resp.OK()
 }
@@ -296,11 +328,22 @@ const (
 	insertNoPivot = -1
 )
 
-func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
-	key, after := args[1], resp.Is(args[2], "AFTER")
+// insertCall is LINSERT key BEFORE or AFTER pivot element.
+type insertCall struct {
+	key, pivot, elem string
+	after            bool
+}
+
+func parseLInsert(args resp.Args) (call, error) {
+	after := resp.Is(args[2], "AFTER")
 	if !after && !resp.Is(args[2], "BEFORE") {
-		return resp.Err(resp.ErrSyntax)
+		return nil, resp.Error(resp.ErrSyntax)
 	}
+	return &insertCall{args[1], args[3], args[4], after}, nil
+}
+
+func (r *insertCall) Run(c *ctx) resp.Reply {
+	key := r.key
 	l, err := c.lookupList(key)
 	switch {
 	case err != nil:
@@ -309,7 +352,7 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 		return resp.Int(insertNoKey)
 	}
 	at := -1
-	c.search(l, value.LeftEnd, args[3], maxInt, func(i int) bool {
+	c.search(l, value.LeftEnd, r.pivot, maxInt, func(i int) bool {
 		at = i
 		return false
 	})
@@ -319,12 +362,12 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 	case at < 0:
 		return resp.Int(insertNoPivot)
 	}
-	if after {
+	if r.after {
 		at++
 	}
 	n := 0
 	c.editList(key, func(l *value.List) {
-		l.Insert(at, strings.Clone(args[4]))
+		l.Insert(at, strings.Clone(r.elem))
 		n = l.Len()
 	})
 	c.notify(notifyList, "linsert", key)
@@ -361,19 +404,28 @@ func (c *ctx) search(l *value.List, from value.ListEnd, want string, most int64,
 // removeWork is the work of taking an element out of a list.
 const removeWork = 4 * value.VisitWork
 
-// cmdLRem removes the first elements that equal one, or the last ones if the count is
+// removeCall is LREM key count element. It removes the first elements that equal one, or the last ones if the count is
 // negative; all if it is 0.
-func cmdLRem(c *ctx, args resp.Args) resp.Reply {
-	key := args[1]
+type removeCall struct {
+	key, elem string
+	count     int64
+}
+
+func parseLRem(args resp.Args) (call, error) {
 	count, ok := resp.ParseInt(args[2])
 	if !ok {
-		return resp.Err(resp.ErrNotInteger)
+		return nil, resp.Error(resp.ErrNotInteger)
 	}
+	return &removeCall{args[1], args[3], count}, nil
+}
+
+func (r *removeCall) Run(c *ctx) resp.Reply {
+	key := r.key
 	l, err := c.lookupList(key)
 	if err != nil || l == nil {
 		return orZero(err)
 	}
-	found := c.positions(l, args[3], count)
+	found := c.positions(l, r.elem, r.count)
 	switch {
 	case !c.m.affords(removeWork * int64(len(found))):
 		return resp.Err(errWorkMeter)
@@ -402,12 +454,7 @@ func (c *ctx) positions(l *value.List, want string, count int64) (found []int) {
 	return found
 }
 
-func cmdLTrim(c *ctx, args resp.Args) resp.Reply {
-	key := args[1]
-	first, last, err := parseSpan(args)
-	if err != nil {
-		return resp.Fail(err)
-	}
+func (c *ctx) trimList(key string, first, last int64) resp.Reply {
 	l, err := c.lookupList(key)
 	switch {
 	case err != nil:
@@ -432,25 +479,35 @@ type posOptions struct {
 	maxLen  int64 // how many elements to look at
 }
 
-func cmdLPos(c *ctx, args resp.Args) resp.Reply {
+// posCall is LPOS key element with its options.
+type posCall struct {
+	key, elem string
+	posOptions
+}
+
+func parseLPos(args resp.Args) (call, error) {
 	o, err := parsePos(args[3:])
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
-	l, err := c.lookupList(args[1])
+	return &posCall{args[1], args[2], o}, nil
+}
+
+func (r *posCall) Run(c *ctx) resp.Reply {
+	l, err := c.lookupList(r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	found, fits := []resp.Reply{}, true
 	if l != nil {
-		found, fits = c.matches(l, args[2], o)
+		found, fits = c.matches(l, r.elem, r.posOptions)
 	}
 	switch {
 	case !fits:
 		return resp.Err(errReplyTooLarge)
 	case c.m.overBudget():
 		return resp.Err(errWorkMeter)
-	case o.counted:
+	case r.counted:
 		return resp.Array(found...)
 	case len(found) == 0:
 		return resp.Nil()
@@ -514,17 +571,25 @@ func parseRank(number string) (rank int64, err error) {
 	return rank, nil
 }
 
-func cmdLMove(c *ctx, args resp.Args) resp.Reply {
+// moveCall is LMOVE source target and the end of each.
+type moveCall struct {
+	source, target string
+	from, to       value.ListEnd
+}
+
+func (r *moveCall) Run(c *ctx) resp.Reply { return c.moveElement(r.source, r.target, r.from, r.to) }
+
+func parseLMove(args resp.Args) (call, error) {
 	from, ok1 := parseEnd(args[3])
 	to, ok2 := parseEnd(args[4])
 	if !ok1 || !ok2 {
-		return resp.Err(resp.ErrSyntax)
+		return nil, resp.Error(resp.ErrSyntax)
 	}
-	return c.moveElement(args[1], args[2], from, to)
+	return &moveCall{args[1], args[2], from, to}, nil
 }
 
-func cmdRPopLPush(c *ctx, args resp.Args) resp.Reply {
-	return c.moveElement(args[1], args[2], value.RightEnd, value.LeftEnd)
+func parseRPopLPush(args resp.Args) (call, error) {
+	return &moveCall{args[1], args[2], value.RightEnd, value.LeftEnd}, nil
 }
 
 // parseEnd reads LEFT or RIGHT.
@@ -561,12 +626,18 @@ func (c *ctx) moveElement(source, target string, from, to value.ListEnd) resp.Re
 	return resp.Bulk(s)
 }
 
-// cmdLMPop pops from the first of its keys that holds a list.
-func cmdLMPop(c *ctx, args resp.Args) resp.Reply {
+// popFirstCall is LMPOP: it pops from the first of its keys that holds a list.
+type popFirstCall struct{ arg.Pop }
+
+func parseLMPop(args resp.Args) (call, error) {
 	o, err := arg.ParsePop(args[1:], "LEFT", "RIGHT")
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
+	return &popFirstCall{o}, nil
+}
+
+func (o *popFirstCall) Run(c *ctx) resp.Reply {
 	for _, key := range o.Keys {
 		l, err := c.lookupList(key)
 		if err != nil {

@@ -15,98 +15,97 @@ var setRows = []row{
 		Name: "sadd", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "set", Since: "1.0.0", Summary: "Add one or more members to a set",
 		Syntax: "key member [member ...]",
-	}, Run: cmdSAdd},
+	}, Parse: ofKeyAndMany(sadd)},
 	{Spec: resp.Spec{
 		Name: "srem", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "set", Since: "1.0.0", Summary: "Remove one or more members from a set",
 		Syntax: "key member [member ...]",
-	}, Run: cmdSRem},
+	}, Parse: ofKeyAndMany(srem)},
 	{Spec: resp.Spec{
 		Name: "sismember", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "set", Since: "1.0.0", Summary: "Determine if a given value is a member of a set",
 		Syntax: "key member",
-	}, Run: cmdSIsMember},
+	}, Parse: ofKeyAnd(sismember)},
 	{Spec: resp.Spec{
 		Name: "smismember", Arity: -3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "set", Since: "6.2.0", Summary: "Returns the membership associated with the given elements for a set",
 		Syntax: "key member [member ...]",
-	}, Run: cmdSMIsMember},
+	}, Parse: ofKeyAndMany(smismember)},
 	{Spec: resp.Spec{
 		Name: "smembers", Arity: 2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "set", Since: "1.0.0", Summary: "Get all the members in a set",
 		Syntax: "key",
-	}, Run: cmdSMembers},
+	}, Parse: ofKey(smembers)},
 	{Spec: resp.Spec{
 		Name: "scard", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "set", Since: "1.0.0", Summary: "Get the number of members in a set",
 		Syntax: "key",
-	}, Run: cmdSCard},
+	}, Parse: ofKey(scard)},
 	{Spec: resp.Spec{
 		Name: "spop", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "set", Since: "1.0.0", Summary: "Remove and return one or multiple random members from a set",
 		Syntax: "key [count]",
-	}, Run: cmdSPop},
+	}, Parse: parseSPop},
 	{Spec: resp.Spec{
 		Name: "srandmember", Arity: -2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "set", Since: "1.0.0", Summary: "Get one or multiple random members from a set",
 		Syntax: "key [count]",
-	}, Run: cmdSRandMember},
+	}, Parse: parseSRandMember},
 	{Spec: resp.Spec{
 		Name: "smove", Arity: 4, Flags: resp.Write | resp.Fast,
 		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "set", Since: "1.0.0", Summary: "Move a member from one set to another",
 		Syntax: "source destination member",
-	}, Run: cmdSMove},
+	}, Parse: ofKeyAndMany(smove)},
 	{Spec: resp.Spec{
 		Name: "sinter", Arity: -2, Flags: resp.ReadOnly, Keys: resp.AllKeys,
 		Group: "set", Since: "1.0.0", Summary: "Intersect multiple sets",
 		Syntax: "key [key ...]",
-	}, Run: cmdSInter},
+	}, Parse: parseSetOp((*algebra.Sets).Inter)},
 	{Spec: resp.Spec{
 		Name: "sinterstore", Arity: -3, Flags: resp.Write | resp.DenyOOM,
 		Keys: resp.AllKeys, Access: "1 RW update; 2- RO access",
 		Group: "set", Since: "1.0.0", Summary: "Intersect multiple sets and store the resulting set in a key",
 		Syntax: "destination key [key ...]",
-	}, Run: cmdSInterStore},
+	}, Parse: parseSetStore((*algebra.Sets).Inter, "sinterstore")},
 	{Spec: resp.Spec{
 		Name: "sintercard", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
 		Group: "set", Since: "7.0.0", Summary: "Intersect multiple sets and return the cardinality of the result",
 		Syntax: "numkeys key [key ...] [LIMIT limit]",
-	}, Run: cmdSInterCard},
+	}, Parse: parseSInterCard},
 	{Spec: resp.Spec{
 		Name: "sunion", Arity: -2, Flags: resp.ReadOnly, Keys: resp.AllKeys,
 		Group: "set", Since: "1.0.0", Summary: "Add multiple sets",
 		Syntax: "key [key ...]",
-	}, Run: cmdSUnion},
+	}, Parse: parseSetOp((*algebra.Sets).Union)},
 	{Spec: resp.Spec{
 		Name: "sunionstore", Arity: -3, Flags: resp.Write | resp.DenyOOM,
 		Keys: resp.AllKeys, Access: "1 OW update; 2- RO access",
 		Group: "set", Since: "1.0.0", Summary: "Add multiple sets and store the resulting set in a key",
 		Syntax: "destination key [key ...]",
-	}, Run: cmdSUnionStore},
+	}, Parse: parseSetStore((*algebra.Sets).Union, "sunionstore")},
 	{Spec: resp.Spec{
 		Name: "sdiff", Arity: -2, Flags: resp.ReadOnly, Keys: resp.AllKeys,
 		Group: "set", Since: "1.0.0", Summary: "Subtract multiple sets",
 		Syntax: "key [key ...]",
-	}, Run: cmdSDiff},
+	}, Parse: parseSetOp((*algebra.Sets).Diff)},
 	{Spec: resp.Spec{
 		Name: "sdiffstore", Arity: -3, Flags: resp.Write | resp.DenyOOM,
 		Keys: resp.AllKeys, Access: "1 OW update; 2- RO access",
 		Group: "set", Since: "1.0.0", Summary: "Subtract multiple sets and store the resulting set in a key",
 		Syntax: "destination key [key ...]",
-	}, Run: cmdSDiffStore},
+	}, Parse: parseSetStore((*algebra.Sets).Diff, "sdiffstore")},
 	{Spec: resp.Spec{
 		Name: "sscan", Arity: -3, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "set", Since: "2.8.0", Summary: "Incrementally iterate Set elements",
 		Syntax: "key cursor [MATCH pattern] [COUNT count]",
-	}, Run: cmdSScan},
+	}, Parse: parseScanItems(scanSet)},
 }
 
 // errNumKeysBeyond is also the error of EVAL and FCALL.
 const errNumKeysBeyond = "ERR Number of keys can't be greater than number of args"
 
-func cmdSAdd(c *ctx, args resp.Args) resp.Reply {
-	key, members := args[1], args[2:]
+func sadd(c *ctx, key string, members []string) resp.Reply {
 	s, err := c.lookupSet(key)
 	if err != nil {
 		return resp.Fail(err)
@@ -133,8 +132,7 @@ func cmdSAdd(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdSRem(c *ctx, args resp.Args) resp.Reply {
-	key, members := args[1], args[2:]
+func srem(c *ctx, key string, members []string) resp.Reply {
 	s, err := c.lookupSet(key)
 	if err != nil {
 		return resp.Fail(err)
@@ -157,21 +155,21 @@ func cmdSRem(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdSIsMember(c *ctx, args resp.Args) resp.Reply {
-	s, err := c.lookupSet(args[1])
+func sismember(c *ctx, key, member string) resp.Reply {
+	s, err := c.lookupSet(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	return c.isMember(s, args[2])
+	return c.isMember(s, member)
 }
 
-func cmdSMIsMember(c *ctx, args resp.Args) resp.Reply {
-	s, err := c.lookupSet(args[1])
+func smismember(c *ctx, key string, members []string) resp.Reply {
+	s, err := c.lookupSet(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	replies := make([]resp.Reply, len(args)-2)
-	for i, member := range args[2:] {
+	replies := make([]resp.Reply, len(members))
+	for i, member := range members {
 		replies[i] = c.isMember(s, member)
 	}
 	return resp.Array(replies...)
@@ -182,8 +180,8 @@ func (c *ctx) isMember(s *value.Set, member string) resp.Reply {
 	return oneIf(s.Has(member))
 }
 
-func cmdSMembers(c *ctx, args resp.Args) resp.Reply {
-	s, err := c.lookupSet(args[1])
+func smembers(c *ctx, key string) resp.Reply {
+	s, err := c.lookupSet(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -200,22 +198,43 @@ func membersReply(s *value.Set) resp.Reply {
 
 func setReply(members []string) resp.Reply { return resp.Set(resp.Bulks(members...).Elems...) }
 
-func cmdSCard(c *ctx, args resp.Args) resp.Reply {
-	s, err := c.lookupSet(args[1])
+func scard(c *ctx, key string) resp.Reply {
+	s, err := c.lookupSet(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	return resp.Int(int64(s.Len()))
 }
 
-func cmdSPop(c *ctx, args resp.Args) resp.Reply {
-	switch len(args) {
-	case 2:
-		return c.popMember(args[1])
-	case 3:
-		return c.popMembers(args[1], args[2])
+// countedCall is SPOP or SRANDMEMBER: of one member, or of as many as a count says.
+type countedCall struct {
+	key     string
+	counted bool
+	count   int64
+	one     func(c *ctx, key string) resp.Reply
+	many    func(c *ctx, key string, count int64) resp.Reply
+}
+
+func (r *countedCall) Run(c *ctx) resp.Reply {
+	if r.counted {
+		return r.many(c, r.key, r.count)
 	}
-	return resp.Err(resp.ErrSyntax)
+	return r.one(c, r.key)
+}
+
+func parseSPop(args resp.Args) (call, error) {
+	r := &countedCall{key: args[1], counted: len(args) == 3, one: (*ctx).popMember, many: (*ctx).popMembers}
+	var err error
+	switch {
+	case len(args) > 3:
+		return nil, resp.Error(resp.ErrSyntax)
+	case r.counted:
+		r.count, err = arg.Positive(args[2])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 func (c *ctx) popMember(key string) resp.Reply {
@@ -240,11 +259,7 @@ func (c *ctx) takeMembers(key string, members []string) {
 }
 
 // popMembers is SPOP with a count.
-func (c *ctx) popMembers(key, number string) resp.Reply {
-	count, err := arg.Positive(number)
-	if err != nil {
-		return resp.Fail(err)
-	}
+func (c *ctx) popMembers(key string, count int64) resp.Reply {
 	s, err := c.lookupSet(key)
 	switch {
 	case err != nil:
@@ -287,14 +302,24 @@ func (c *ctx) drawMembers(s *value.Set, count int64) (members []string, err erro
 	return members, nil
 }
 
-func cmdSRandMember(c *ctx, args resp.Args) resp.Reply {
-	switch len(args) {
-	case 2:
-		return c.randomMember(args[1])
-	case 3:
-		return c.randomMembers(args[1], args[2])
+func parseSRandMember(args resp.Args) (call, error) {
+	r := &countedCall{key: args[1], counted: len(args) == 3, one: (*ctx).randomMember, many: (*ctx).randomMembers}
+	if len(args) > 3 {
+		return nil, resp.Error(resp.ErrSyntax)
 	}
-	return resp.Err(resp.ErrSyntax)
+	if !r.counted {
+		return r, nil
+	}
+	count, ok := resp.ParseInt(args[2])
+	switch r.count = count; {
+	case !ok:
+		return nil, resp.Error(resp.ErrNotInteger)
+	case count < -maxInt:
+		return nil, resp.Error(arg.ErrCountRange)
+	case count < -arg.DrawsMax:
+		return nil, resp.Error(resp.ErrOutOfRange)
+	}
+	return r, nil
 }
 
 func (c *ctx) randomMember(key string) resp.Reply {
@@ -308,16 +333,7 @@ func (c *ctx) randomMember(key string) resp.Reply {
 
 // randomMembers is SRANDMEMBER with a count. A positive one asks for different
 // members, a negative one for that many draws.
-func (c *ctx) randomMembers(key, number string) resp.Reply {
-	count, ok := resp.ParseInt(number)
-	switch {
-	case !ok:
-		return resp.Err(resp.ErrNotInteger)
-	case count < -maxInt:
-		return resp.Err(arg.ErrCountRange)
-	case count < -arg.DrawsMax:
-		return resp.Err(resp.ErrOutOfRange)
-	}
+func (c *ctx) randomMembers(key string, count int64) resp.Reply {
 	s, err := c.lookupSet(key)
 	switch {
 	case err != nil:
@@ -332,8 +348,9 @@ func (c *ctx) randomMembers(key, number string) resp.Reply {
 	return resp.Bulks(members...)
 }
 
-func cmdSMove(c *ctx, args resp.Args) resp.Reply {
-	from, to, member := args[1], args[2], args[3]
+// smove takes the key that the member goes to, and the member.
+func smove(c *ctx, from string, words []string) resp.Reply {
+	to, member := words[0], words[1]
 	source, err := c.lookupSet(from)
 	if err != nil || source == nil {
 		return orZero(err)
@@ -385,13 +402,9 @@ func (c *ctx) newSetOp(room algebra.SetRoom) *algebra.Sets {
 	return algebra.NewSets(c.m.generation, c.m.settings.sets, c.m.pay, room)
 }
 
-func cmdSInter(c *ctx, args resp.Args) resp.Reply {
-	return c.answerSet(args[1:], (*algebra.Sets).Inter)
+func parseSetOp(compute setOperation) parser {
+	return ofMany(func(c *ctx, keys []string) resp.Reply { return c.answerSet(keys, compute) })
 }
-func cmdSUnion(c *ctx, args resp.Args) resp.Reply {
-	return c.answerSet(args[1:], (*algebra.Sets).Union)
-}
-func cmdSDiff(c *ctx, args resp.Args) resp.Reply { return c.answerSet(args[1:], (*algebra.Sets).Diff) }
 
 // answerSet is SINTER and its like.
 func (c *ctx) answerSet(keys []string, compute setOperation) resp.Reply {
@@ -412,23 +425,14 @@ func (c *ctx) computeSet(keys []string, compute setOperation, room algebra.SetRo
 	return op.Result, op.Err
 }
 
-func cmdSInterStore(c *ctx, args resp.Args) resp.Reply {
-	return c.storeSet(args, (*algebra.Sets).Inter, "sinterstore")
-}
-
-func cmdSUnionStore(c *ctx, args resp.Args) resp.Reply {
-	return c.storeSet(args, (*algebra.Sets).Union, "sunionstore")
-}
-
-func cmdSDiffStore(c *ctx, args resp.Args) resp.Reply {
-	return c.storeSet(args, (*algebra.Sets).Diff, "sdiffstore")
+func parseSetStore(compute setOperation, event string) parser {
+	return ofKeyAndMany(func(c *ctx, to string, keys []string) resp.Reply { return c.storeSet(to, keys, compute, event) })
 }
 
 // storeSet is SINTERSTORE and its like: the result replaces whatever the destination
 // holds, and an empty one deletes it.
-func (c *ctx) storeSet(args resp.Args, compute setOperation, event string) resp.Reply {
-	to := args[1]
-	result, err := c.computeSet(args[2:], compute, setToStore)
+func (c *ctx) storeSet(to string, keys []string, compute setOperation, event string) resp.Reply {
+	result, err := c.computeSet(keys, compute, setToStore)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -443,12 +447,14 @@ func (c *ctx) storeSet(args resp.Args, compute setOperation, event string) resp.
 	return resp.Int(int64(n))
 }
 
-func cmdSInterCard(c *ctx, args resp.Args) resp.Reply {
-	keys, limit, err := interCardArgs(args)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	sets, err := c.lookupSets(keys)
+// interCardCall is SINTERCARD.
+type interCardCall struct {
+	keys  []string
+	limit int64 // 0: none
+}
+
+func (r *interCardCall) Run(c *ctx) resp.Reply {
+	sets, err := c.lookupSets(r.keys)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -456,7 +462,7 @@ func cmdSInterCard(c *ctx, args resp.Args) resp.Reply {
 	op := c.newSetOp(setToAnswer)
 	op.Common(sets, func(string) bool {
 		n++
-		return n != limit
+		return n != r.limit
 	})
 	if op.Err != nil {
 		return resp.Fail(op.Err)
@@ -464,35 +470,33 @@ func cmdSInterCard(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(n)
 }
 
-// interCardArgs reads the keys and the limit, 0 without one, in the order of Redis's
-// checks.
-func interCardArgs(args resp.Args) (keys []string, limit int64, err error) {
+// parseSInterCard reads the keys and the limit, in the order of Redis's checks.
+func parseSInterCard(args resp.Args) (call, error) {
 	n, ok := resp.ParseInt(args[1])
 	switch {
 	case !ok || n < 1:
-		return nil, 0, resp.Error(arg.ErrNumKeys)
+		return nil, resp.Error(arg.ErrNumKeys)
 	case n > int64(len(args)-2):
-		return nil, 0, resp.Error(errNumKeysBeyond)
+		return nil, resp.Error(errNumKeysBeyond)
 	}
+	r := &interCardCall{keys: args[2 : 2+n]}
 	options := args[2+n:]
 	for i := 0; i < len(options); i += 2 {
 		if !resp.Is(options[i], "LIMIT") || i+1 == len(options) {
-			return nil, 0, resp.Error(resp.ErrSyntax)
+			return nil, resp.Error(resp.ErrSyntax)
 		}
-		if limit, ok = resp.ParseInt(options[i+1]); !ok || limit < 0 {
-			return nil, 0, resp.Error(arg.ErrLimitNegative)
+		if r.limit, ok = resp.ParseInt(options[i+1]); !ok || r.limit < 0 {
+			return nil, resp.Error(arg.ErrLimitNegative)
 		}
 	}
-	return args[2 : 2+n], limit, nil
+	return r, nil
 }
 
-func cmdSScan(c *ctx, args resp.Args) resp.Reply {
-	return scanItems(c, args, func(s *value.Set, o *arg.Scan) (next uint64, members []string) {
-		next = s.Scan(o.Cursor, o.Count, func(member string) {
-			if o.Match.Matches(member) {
-				members = append(members, member)
-			}
-		})
-		return next, members
+func scanSet(s *value.Set, o *arg.Scan) (next uint64, members []string) {
+	next = s.Scan(o.Cursor, o.Count, func(member string) {
+		if o.Match.Matches(member) {
+			members = append(members, member)
+		}
 	})
+	return next, members
 }

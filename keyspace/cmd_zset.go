@@ -15,72 +15,72 @@ var zsetRows = []row{
 		Group: "sorted-set", Since: "1.2.0",
 		Summary: "Add one or more members to a sorted set, or update its score if it already exists",
 		Syntax:  "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
-	}, Run: cmdZAdd},
+	}, Parse: parseZAdd(addOptions{})},
 	{Spec: resp.Spec{
 		Name: "zincrby", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "1.2.0", Summary: "Increment the score of a member in a sorted set",
 		Syntax: "key increment member",
-	}, Run: cmdZIncrBy},
+	}, Parse: parseZAdd(addOptions{incr: true})},
 	{Spec: resp.Spec{
 		Name: "zrem", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "sorted-set", Since: "1.2.0", Summary: "Remove one or more members from a sorted set",
 		Syntax: "key member [member ...]",
-	}, Run: cmdZRem},
+	}, Parse: ofKeyAndMany(zrem)},
 	{Spec: resp.Spec{
 		Name: "zcard", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "sorted-set", Since: "1.2.0", Summary: "Get the number of members in a sorted set",
 		Syntax: "key",
-	}, Run: cmdZCard},
+	}, Parse: ofKey(zcard)},
 	{Spec: resp.Spec{
 		Name: "zscore", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "1.2.0", Summary: "Get the score associated with the given member in a sorted set",
 		Syntax: "key member",
-	}, Run: cmdZScore},
+	}, Parse: ofKeyAnd(zscore)},
 	{Spec: resp.Spec{
 		Name: "zmscore", Arity: -3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "6.2.0", Summary: "Get the score associated with the given members in a sorted set",
 		Syntax: "key member [member ...]",
-	}, Run: cmdZMScore},
+	}, Parse: ofKeyAndMany(zmscore)},
 	{Spec: resp.Spec{
 		Name: "zrank", Arity: -3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "2.0.0", Summary: "Determine the index of a member in a sorted set",
 		Syntax: "key member [WITHSCORE]",
-	}, Run: cmdZRank},
+	}, Parse: parseRankOf("zrank", false)},
 	{Spec: resp.Spec{
 		Name: "zrevrank", Arity: -3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "2.0.0",
 		Summary: "Determine the index of a member in a sorted set, with scores ordered from high to low",
 		Syntax:  "key member [WITHSCORE]",
-	}, Run: cmdZRevRank},
+	}, Parse: parseRankOf("zrevrank", true)},
 	{Spec: resp.Spec{
 		Name: "zpopmin", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "sorted-set", Since: "5.0.0",
 		Summary: "Remove and return members with the lowest scores in a sorted set",
 		Syntax:  "key [count]",
-	}, Run: cmdZPopMin},
+	}, Parse: parsePopEnd(popMin)},
 	{Spec: resp.Spec{
 		Name: "zpopmax", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "sorted-set", Since: "5.0.0",
 		Summary: "Remove and return members with the highest scores in a sorted set",
 		Syntax:  "key [count]",
-	}, Run: cmdZPopMax},
+	}, Parse: parsePopEnd(popMax)},
 	{Spec: resp.Spec{
 		Name: "zmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys,
 		Keys: resp.Keys{NumAt: 1}, Access: "RW access delete",
 		Group: "sorted-set", Since: "7.0.0", Summary: "Remove and return members with scores in a sorted set",
 		Syntax: "numkeys key [key ...] <MIN | MAX> [COUNT count]",
-	}, Run: cmdZMPop},
+	}, Parse: parseZMPop},
 	{Spec: resp.Spec{
 		Name: "zrandmember", Arity: -2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "6.2.0", Summary: "Get one or multiple random elements from a sorted set",
 		Syntax: "key [count [WITHSCORES]]",
-	}, Run: cmdZRandMember},
+	}, Parse: parseDraw("WITHSCORES", memberAt)},
 	{Spec: resp.Spec{
 		Name: "zscan", Arity: -3, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "2.8.0",
 		Summary: "Incrementally iterate sorted sets elements and associated scores",
 		Syntax:  "key cursor [MATCH pattern] [COUNT count]",
-	}, Run: cmdZScan},
+	}, Parse: parseScanItems(scanZset)},
 }
 
 // The error texts that only these commands use.
@@ -90,11 +90,6 @@ const (
 	errAddIncrPairs = "ERR INCR option supports a single increment-element pair"
 	errScoreNaN     = "ERR resulting score is not a number (NaN)"
 )
-
-func cmdZAdd(c *ctx, args resp.Args) resp.Reply { return c.addScored(args, addOptions{}) }
-
-// cmdZIncrBy is ZADD INCR, with its options, too, as in Redis.
-func cmdZIncrBy(c *ctx, args resp.Args) resp.Reply { return c.addScored(args, addOptions{incr: true}) }
 
 // addOptions are the options of ZADD.
 type addOptions struct{ nx, xx, gt, lt, ch, incr bool }
@@ -175,17 +170,32 @@ func (n *addCount) addPair(z *value.Zset, o *addOptions, pair value.Scored) (sco
 	return score, !had || score != old
 }
 
-// addScored is ZADD. What comes before the first change only reads, so that a ZADD
-// that changes nothing is no modification of its key.
-func (c *ctx) addScored(args resp.Args, o addOptions) resp.Reply {
-	key, words := args[1], o.take(args[2:])
-	if err := o.wrong(words); err != nil {
-		return resp.Fail(err)
+// addCall is ZADD or ZINCRBY, which is ZADD INCR, with its options, too, as in Redis.
+type addCall struct {
+	key   string
+	o     addOptions
+	pairs []value.Scored
+}
+
+// parseZAdd reads the options that follow the key, beside those that the command means by itself, and the pairs.
+func parseZAdd(o addOptions) parser {
+	return func(args resp.Args) (call, error) {
+		r := &addCall{key: args[1], o: o}
+		words := r.o.take(args[2:])
+		if err := r.o.wrong(words); err != nil {
+			return nil, err
+		}
+		var ok bool
+		if r.pairs, ok = parsePairs(words); !ok {
+			return nil, resp.Error(resp.ErrNotFloat)
+		}
+		return r, nil
 	}
-	pairs, ok := parsePairs(words)
-	if !ok {
-		return resp.Err(resp.ErrNotFloat)
-	}
+}
+
+// Run only reads until it comes to the first change, so that a ZADD that changes nothing is no modification of its key.
+func (r *addCall) Run(c *ctx) resp.Reply {
+	key, pairs, o := r.key, r.pairs, r.o
 	z, err := c.lookupZset(key)
 	if err != nil {
 		return resp.Fail(err)
@@ -250,20 +260,19 @@ func (n *addCount) reply(o addOptions) resp.Reply {
 	return resp.Int(n.added)
 }
 
-func cmdZRem(c *ctx, args resp.Args) resp.Reply {
-	key := args[1]
+func zrem(c *ctx, key string, members []string) resp.Reply {
 	z, err := c.lookupZset(key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}
-	if !c.m.affords(value.FindAllWork(z, args[2:])) {
+	if !c.m.affords(value.FindAllWork(z, members)) {
 		return resp.Err(errWorkMeter)
 	}
-	if !slices.ContainsFunc(args[2:], z.Has) {
+	if !slices.ContainsFunc(members, z.Has) {
 		return resp.Int(0)
 	}
 	work := int64(0)
-	for _, member := range args[2:] {
+	for _, member := range members {
 		work += z.EditWork(member)
 	}
 	if z.IsTree() && !c.m.affords(work) {
@@ -271,7 +280,7 @@ func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	}
 	var n int64
 	emptied := c.editZset(key, func(z *value.Zset) {
-		for _, member := range args[2:] {
+		for _, member := range members {
 			if z.Delete(member) {
 				n++
 			}
@@ -281,30 +290,30 @@ func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdZCard(c *ctx, args resp.Args) resp.Reply {
-	z, err := c.lookupZset(args[1])
+func zcard(c *ctx, key string) resp.Reply {
+	z, err := c.lookupZset(key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}
 	return resp.Int(int64(z.Len()))
 }
 
-func cmdZScore(c *ctx, args resp.Args) resp.Reply {
-	z, err := c.lookupZset(args[1])
+func zscore(c *ctx, key, member string) resp.Reply {
+	z, err := c.lookupZset(key)
 	if err != nil || z == nil {
 		return orNil(err)
 	}
-	c.m.spend(z.FindWork(args[2]))
-	return scoreReply(z, args[2])
+	c.m.spend(z.FindWork(member))
+	return scoreReply(z, member)
 }
 
-func cmdZMScore(c *ctx, args resp.Args) resp.Reply {
-	z, err := c.lookupZset(args[1])
+func zmscore(c *ctx, key string, members []string) resp.Reply {
+	z, err := c.lookupZset(key)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	replies := make([]resp.Reply, len(args)-2)
-	for i, member := range args[2:] {
+	replies := make([]resp.Reply, len(members))
+	for i, member := range members {
 		replies[i] = resp.Nil()
 		if z != nil {
 			c.m.spend(z.FindWork(member))
@@ -322,44 +331,50 @@ func scoreReply(z *value.Zset, member string) resp.Reply {
 	return resp.Double(score)
 }
 
-func cmdZRank(c *ctx, args resp.Args) resp.Reply { return c.rankOf(args, "zrank", false) }
+// rankCall is ZRANK or ZREVRANK key member, with the score or without.
+type rankCall struct {
+	key, member        string
+	reverse, withScore bool
+}
 
-func cmdZRevRank(c *ctx, args resp.Args) resp.Reply { return c.rankOf(args, "zrevrank", true) }
+func parseRankOf(command string, reverse bool) parser {
+	return func(args resp.Args) (call, error) {
+		r := &rankCall{args[1], args[2], reverse, len(args) == 4}
+		switch {
+		case len(args) > 4:
+			return nil, wrongArity(command)
+		case r.withScore && !resp.Is(args[3], "WITHSCORE"):
+			return nil, resp.Error(resp.ErrSyntax)
+		}
+		return r, nil
+	}
+}
 
-func (c *ctx) rankOf(args resp.Args, command string, reverse bool) resp.Reply {
-	none, withScore := resp.Nil(), len(args) == 4
-	switch {
-	case len(args) > 4:
-		return resp.WrongArity(command)
-	case withScore && !resp.Is(args[3], "WITHSCORE"):
-		return resp.Err(resp.ErrSyntax)
-	case withScore:
+func (r *rankCall) Run(c *ctx) resp.Reply {
+	none := resp.Nil()
+	if r.withScore {
 		none = resp.NilArray()
 	}
-	z, err := c.lookupZset(args[1])
+	z, err := c.lookupZset(r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	if z == nil {
 		return none
 	}
-	c.m.spend(2 * z.EditWork(args[2]))
-	rank, score, had := z.Rank(args[2])
+	c.m.spend(2 * z.EditWork(r.member))
+	rank, score, had := z.Rank(r.member)
 	if !had {
 		return none
 	}
-	if reverse {
+	if r.reverse {
 		rank = z.Len() - 1 - rank
 	}
-	if withScore {
+	if r.withScore {
 		return resp.Array(resp.Int(int64(rank)), resp.Double(score))
 	}
 	return resp.Int(int64(rank))
 }
-
-func cmdZPopMin(c *ctx, args resp.Args) resp.Reply { return c.popEnd(args, popMin) }
-
-func cmdZPopMax(c *ctx, args resp.Args) resp.Reply { return c.popEnd(args, popMax) }
 
 // popFrom is an end of a sorted set, and the event of taking members from it.
 type popFrom struct {
@@ -373,32 +388,45 @@ var (
 	popEnds = [2]popFrom{popMin, popMax}
 )
 
-// popEnd is ZPOPMIN and ZPOPMAX: only a count makes the answer a list of pairs.
-func (c *ctx) popEnd(args resp.Args, from popFrom) resp.Reply {
-	count := int64(1)
-	switch {
-	case len(args) > 3:
-		return resp.Err(resp.ErrSyntax)
-	case len(args) == 3:
-		n, ok := resp.ParseInt(args[2])
-		if !ok || n < 0 {
-			return resp.Err(arg.ErrNotPositive)
+// popEndCall is ZPOPMIN or ZPOPMAX: only a count makes the answer a list of pairs.
+type popEndCall struct {
+	key     string
+	from    popFrom
+	counted bool
+	count   int64
+}
+
+func parsePopEnd(from popFrom) parser {
+	return func(args resp.Args) (call, error) {
+		r := &popEndCall{key: args[1], from: from, count: 1, counted: len(args) == 3}
+		var err error
+		switch {
+		case len(args) > 3:
+			return nil, resp.Error(resp.ErrSyntax)
+		case r.counted:
+			r.count, err = arg.Positive(args[2])
 		}
-		count = n
+		if err != nil {
+			return nil, err
+		}
+		return r, nil
 	}
-	z, err := c.lookupZset(args[1])
+}
+
+func (r *popEndCall) Run(c *ctx) resp.Reply {
+	z, err := c.lookupZset(r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if z == nil || count == 0 {
+	if z == nil || r.count == 0 {
 		return resp.Array()
 	}
-	popped, err := c.popScored(args[1], z, from, count)
+	popped, err := c.popScored(r.key, z, r.from, r.count)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	items := memberReplies(popped, true)
-	if len(args) == 3 {
+	if r.counted {
 		return resp.Pairs(items...)
 	}
 	return resp.Array(items...)
@@ -438,11 +466,18 @@ func (c *ctx) removeScored(key string, members []value.Scored, event string) {
 	c.notifyRemoved(notifyZset, event, key, emptied)
 }
 
-func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
+// popFirstScoredCall is ZMPOP: it pops from the first of its keys that holds a sorted set.
+type popFirstScoredCall struct{ arg.Pop }
+
+func parseZMPop(args resp.Args) (call, error) {
 	o, err := arg.ParsePop(args[1:], "MIN", "MAX")
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
+	return &popFirstScoredCall{o}, nil
+}
+
+func (o *popFirstScoredCall) Run(c *ctx) resp.Reply {
 	for _, key := range o.Keys {
 		z, err := c.lookupZset(key)
 		switch {
@@ -476,22 +511,18 @@ func pairsReply(key string, popped []value.Scored) resp.Reply {
 	return resp.Array(resp.Bulk(key), resp.Array(pairs...))
 }
 
-func cmdZRandMember(c *ctx, args resp.Args) resp.Reply {
-	return drawItems(c, args, "WITHSCORES", func(z *value.Zset, rank int) (member, score resp.Reply) {
-		m := z.At(rank)
-		return resp.Bulk(m.Member), resp.Double(m.Score)
-	})
+func memberAt(z *value.Zset, rank int) (member, score resp.Reply) {
+	m := z.At(rank)
+	return resp.Bulk(m.Member), resp.Double(m.Score)
 }
 
-func cmdZScan(c *ctx, args resp.Args) resp.Reply {
-	return scanItems(c, args, func(z *value.Zset, o *arg.Scan) (next uint64, items []string) {
-		next = z.Scan(o.Cursor, o.Count, func(member string, score float64) {
-			if o.Match.Matches(member) {
-				items = append(items, member, resp.FormatDouble(score))
-			}
-		})
-		return next, items
+func scanZset(z *value.Zset, o *arg.Scan) (next uint64, items []string) {
+	next = z.Scan(o.Cursor, o.Count, func(member string, score float64) {
+		if o.Match.Matches(member) {
+			items = append(items, member, resp.FormatDouble(score))
+		}
 	})
+	return next, items
 }
 
 // memberReplies lists members, or members and scores in turn.

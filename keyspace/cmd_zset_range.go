@@ -13,71 +13,71 @@ var zsetRangeRows = []row{
 		Name: "zrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "1.2.0", Summary: "Return a range of members in a sorted set",
 		Syntax: "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
-	}, Run: cmdZRange},
+	}, Parse: parseRange(zrange{})},
 	{Spec: resp.Spec{
 		Name: "zrevrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "1.2.0",
 		Summary: "Return a range of members in a sorted set, by index, with scores ordered from high to low",
 		Syntax:  "key start stop [WITHSCORES]",
-	}, Run: cmdZRevRange},
+	}, Parse: parseRange(zrange{by: byRank, directed: true, reverse: true})},
 	{Spec: resp.Spec{
 		Name: "zrangebyscore", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "1.0.5", Summary: "Return a range of members in a sorted set, by score",
 		Syntax: "key min max [WITHSCORES] [LIMIT offset count]",
-	}, Run: cmdZRangeByScore},
+	}, Parse: parseRange(zrange{by: byScore, directed: true})},
 	{Spec: resp.Spec{
 		Name: "zrevrangebyscore", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "2.2.0",
 		Summary: "Return a range of members in a sorted set, by score, with scores ordered from high to low",
 		Syntax:  "key max min [WITHSCORES] [LIMIT offset count]",
-	}, Run: cmdZRevRangeByScore},
+	}, Parse: parseRange(zrange{by: byScore, directed: true, reverse: true})},
 	{Spec: resp.Spec{
 		Name: "zrangebylex", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "2.8.9",
 		Summary: "Return a range of members in a sorted set, by lexicographical range",
 		Syntax:  "key min max [LIMIT offset count]",
-	}, Run: cmdZRangeByLex},
+	}, Parse: parseRange(zrange{by: byLex, directed: true})},
 	{Spec: resp.Spec{
 		Name: "zrevrangebylex", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "2.8.9",
 		Summary: "Return a range of members in a sorted set, by lexicographical range, ordered from higher to lower " +
 			"strings.",
 		Syntax: "key max min [LIMIT offset count]",
-	}, Run: cmdZRevRangeByLex},
+	}, Parse: parseRange(zrange{by: byLex, directed: true, reverse: true})},
 	{Spec: resp.Spec{
 		Name: "zrangestore", Arity: -5, Flags: resp.Write | resp.DenyOOM,
 		Keys: resp.TwoKeys, Access: "1 OW update; 2 RO access",
 		Group: "sorted-set", Since: "6.2.0", Summary: "Store a range of members from sorted set into another key",
 		Syntax: "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
-	}, Run: cmdZRangeStore},
+	}, Parse: parseZRangeStore},
 	{Spec: resp.Spec{
 		Name: "zcount", Arity: 4, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "2.0.0",
 		Summary: "Count the members in a sorted set with scores within the given values",
 		Syntax:  "key min max",
-	}, Run: cmdZCount},
+	}, Parse: parseRangeCount(byScore)},
 	{Spec: resp.Spec{
 		Name: "zlexcount", Arity: 4, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "sorted-set", Since: "2.8.9",
 		Summary: "Count the number of members in a sorted set between a given lexicographical range",
 		Syntax:  "key min max",
-	}, Run: cmdZLexCount},
+	}, Parse: parseRangeCount(byLex)},
 	{Spec: resp.Spec{
 		Name: "zremrangebyrank", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "sorted-set", Since: "2.0.0", Summary: "Remove all members in a sorted set within the given indexes",
 		Syntax: "key start stop",
-	}, Run: cmdZRemRangeByRank},
+	}, Parse: parseRangeRemoval(byRank, "zremrangebyrank")},
 	{Spec: resp.Spec{
 		Name: "zremrangebyscore", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "sorted-set", Since: "1.2.0", Summary: "Remove all members in a sorted set within the given scores",
 		Syntax: "key min max",
-	}, Run: cmdZRemRangeByScore},
+	}, Parse: parseRangeRemoval(byScore, "zremrangebyscore")},
 	{Spec: resp.Spec{
 		Name: "zremrangebylex", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "sorted-set", Since: "2.8.9",
 		Summary: "Remove all members in a sorted set between the given lexicographical range",
 		Syntax:  "key min max",
-	}, Run: cmdZRemRangeByLex},
+	}, Parse: parseRangeRemoval(byLex, "zremrangebylex")},
 }
 
 // The error texts that only these commands use.
@@ -237,40 +237,39 @@ func (q *zrange) ranks(z *value.Zset) (from, to int) {
 	return from, from + int(count)
 }
 
-func cmdZRange(c *ctx, args resp.Args) resp.Reply { return c.rangeReply(args, zrange{}) }
-
-func cmdZRevRange(c *ctx, args resp.Args) resp.Reply {
-	return c.rangeReply(args, zrange{by: byRank, directed: true, reverse: true})
+// rangeCall is ZRANGE, one of its older kin, or ZRANGESTORE.
+type rangeCall struct {
+	key       string // the sorted set
+	low, high string // the ends as written
+	zrange
 }
 
-func cmdZRangeByScore(c *ctx, args resp.Args) resp.Reply {
-	return c.rangeReply(args, zrange{by: byScore, directed: true})
+// newRangeCall reads a key, the ends of a range in it, and options.
+func newRangeCall(args resp.Args, q zrange) (rangeCall, error) {
+	r := rangeCall{args[0], args[1], args[2], q}
+	err := r.parse(args[1:])
+	return r, err
 }
 
-func cmdZRevRangeByScore(c *ctx, args resp.Args) resp.Reply {
-	return c.rangeReply(args, zrange{by: byScore, directed: true, reverse: true})
-}
-
-func cmdZRangeByLex(c *ctx, args resp.Args) resp.Reply {
-	return c.rangeReply(args, zrange{by: byLex, directed: true})
-}
-
-func cmdZRevRangeByLex(c *ctx, args resp.Args) resp.Reply {
-	return c.rangeReply(args, zrange{by: byLex, directed: true, reverse: true})
-}
-
-func (c *ctx) rangeReply(args resp.Args, q zrange) resp.Reply {
-	if err := q.parse(args[2:]); err != nil {
-		return resp.Fail(err)
+func parseRange(q zrange) parser {
+	return func(args resp.Args) (call, error) {
+		r, err := newRangeCall(args[1:], q)
+		if err != nil {
+			return nil, err
+		}
+		return &r, nil
 	}
-	z, err := c.lookupZset(args[1])
+}
+
+func (q *rangeCall) Run(c *ctx) resp.Reply {
+	z, err := c.lookupZset(q.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	if z == nil {
 		return resp.Array()
 	}
-	c.m.spend(z.RangeWork(args[2], args[3]))
+	c.m.spend(z.RangeWork(q.low, q.high))
 	from, to := q.ranks(z)
 	if err := c.m.listable(to - from); err != nil {
 		return resp.Fail(err)
@@ -286,25 +285,35 @@ func (c *ctx) rangeReply(args resp.Args, q zrange) resp.Reply {
 	return resp.Array(items...)
 }
 
-func cmdZRangeStore(c *ctx, args resp.Args) resp.Reply {
-	q := zrange{store: true}
-	if err := q.parse(args[3:]); err != nil {
-		return resp.Fail(err)
+// rangeStoreCall is ZRANGESTORE.
+type rangeStoreCall struct {
+	to string
+	rangeCall
+}
+
+func parseZRangeStore(args resp.Args) (call, error) {
+	r, err := newRangeCall(args[2:], zrange{store: true})
+	if err != nil {
+		return nil, err
 	}
-	z, err := c.lookupZset(args[2])
+	return &rangeStoreCall{args[1], r}, nil
+}
+
+func (q *rangeStoreCall) Run(c *ctx) resp.Reply {
+	z, err := c.lookupZset(q.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	var members []value.Scored
 	if z != nil {
-		c.m.spend(z.RangeWork(args[3], args[4]))
+		c.m.spend(z.RangeWork(q.low, q.high))
 		from, to := q.ranks(z)
 		if !c.m.affords(value.VisitWork * int64(to-from)) {
 			return resp.Err(errWorkMeter)
 		}
 		members = z.Members(from, to)
 	}
-	return c.storeScored(args[1], members, "zrangestore")
+	return c.storeScored(q.to, members, "zrangestore")
 }
 
 // storeScored makes members, which are in order and alias nothing, the sorted set at
@@ -328,47 +337,64 @@ func (c *ctx) storeScored(key string, members []value.Scored, event string) resp
 	return resp.Int(int64(len(members)))
 }
 
-func cmdZCount(c *ctx, args resp.Args) resp.Reply { return c.countRange(args, byScore) }
+// rangeOf is a range that has no options, in the sorted set at key.
+type rangeOf struct {
+	key       string
+	low, high string // the ends as written
+	find      rangeFind
+}
 
-func cmdZLexCount(c *ctx, args resp.Args) resp.Reply { return c.countRange(args, byLex) }
-
-func (c *ctx) countRange(args resp.Args, by *rangeBy) resp.Reply {
+func parseRangeOf(args resp.Args, by *rangeBy) (rangeOf, error) {
 	find, err := by.read(args[2], args[3])
-	if err != nil {
-		return resp.Fail(err)
+	return rangeOf{args[1], args[2], args[3], find}, err
+}
+
+// rangeCountCall is ZCOUNT or ZLEXCOUNT.
+type rangeCountCall struct{ rangeOf }
+
+func parseRangeCount(by *rangeBy) parser {
+	return func(args resp.Args) (call, error) {
+		of, err := parseRangeOf(args, by)
+		if err != nil {
+			return nil, err
+		}
+		return &rangeCountCall{of}, nil
 	}
-	z, err := c.lookupZset(args[1])
+}
+
+func (r *rangeCountCall) Run(c *ctx) resp.Reply {
+	z, err := c.lookupZset(r.key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}
-	c.m.spend(z.RangeWork(args[2], args[3]))
-	from, to := find(z, false)
+	c.m.spend(z.RangeWork(r.low, r.high))
+	from, to := r.find(z, false)
 	return resp.Int(int64(to - from))
 }
 
-func cmdZRemRangeByRank(c *ctx, args resp.Args) resp.Reply {
-	return c.removeRange(args, byRank, "zremrangebyrank")
+// rangeRemovalCall is ZREMRANGEBYRANK and its like.
+type rangeRemovalCall struct {
+	rangeOf
+	event string
 }
 
-func cmdZRemRangeByScore(c *ctx, args resp.Args) resp.Reply {
-	return c.removeRange(args, byScore, "zremrangebyscore")
-}
-
-func cmdZRemRangeByLex(c *ctx, args resp.Args) resp.Reply {
-	return c.removeRange(args, byLex, "zremrangebylex")
-}
-
-func (c *ctx) removeRange(args resp.Args, by *rangeBy, event string) resp.Reply {
-	find, err := by.read(args[2], args[3])
-	if err != nil {
-		return resp.Fail(err)
+func parseRangeRemoval(by *rangeBy, event string) parser {
+	return func(args resp.Args) (call, error) {
+		of, err := parseRangeOf(args, by)
+		if err != nil {
+			return nil, err
+		}
+		return &rangeRemovalCall{of, event}, nil
 	}
-	z, err := c.lookupZset(args[1])
+}
+
+func (r *rangeRemovalCall) Run(c *ctx) resp.Reply {
+	z, err := c.lookupZset(r.key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}
-	c.m.spend(z.RangeWork(args[2], args[3]))
-	from, to := find(z, false)
+	c.m.spend(z.RangeWork(r.low, r.high))
+	from, to := r.find(z, false)
 	if from == to {
 		return resp.Int(0)
 	}
@@ -379,6 +405,6 @@ func (c *ctx) removeRange(args resp.Args, by *rangeBy, event string) resp.Reply 
 	if !c.m.affords(z.EditAllWork(members)) {
 		return resp.Err(errWorkMeter)
 	}
-	c.removeScored(args[1], members, event)
+	c.removeScored(r.key, members, r.event)
 	return resp.Int(int64(to - from))
 }

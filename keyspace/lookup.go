@@ -176,15 +176,26 @@ type collection interface {
 	IsTree() bool
 }
 
-// scanItems is SSCAN, HSCAN and ZSCAN; scan does a step. The options count only where there is something, as in
-// Redis.
-func scanItems[T collection](
-	c *ctx, args resp.Args, scan func(of T, o *arg.Scan) (next uint64, items []string),
-) resp.Reply {
-	if _, ok := arg.ParseCursor(args[2]); !ok {
-		return resp.Err(resp.ErrCursor)
+// scanCall is SSCAN, HSCAN or ZSCAN; scan does a step. Run judges the options, and only where there is something, as
+// Redis does.
+type scanCall[T collection] struct {
+	key     string
+	options resp.Args // from the cursor on
+	scan    func(of T, o *arg.Scan) (next uint64, items []string)
+}
+
+// parseScanItems makes the parser of a scanCall.
+func parseScanItems[T collection](scan func(of T, o *arg.Scan) (next uint64, items []string)) parser {
+	return func(args resp.Args) (call, error) {
+		if _, ok := arg.ParseCursor(args[2]); !ok {
+			return nil, resp.Error(resp.ErrCursor)
+		}
+		return &scanCall[T]{args[1], args[2:], scan}, nil
 	}
-	of, err := lookupAs[T](c, args[1])
+}
+
+func (r *scanCall[T]) Run(c *ctx) resp.Reply {
+	of, err := lookupAs[T](c, r.key)
 	var none T
 	switch {
 	case err != nil:
@@ -192,48 +203,64 @@ func scanItems[T collection](
 	case of == none:
 		return resp.Array(resp.Bulk("0"), resp.Array())
 	}
-	o, err := arg.ParseScan(args[2:], false)
+	o, err := arg.ParseScan(r.options, false)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	if err := c.m.beginScan(&o, of.Len(), of.IsTree()); err != nil {
 		return resp.Fail(err)
 	}
-	next, items := scan(of, &o)
+	next, items := r.scan(of, &o)
 	return c.m.endScan(&o, next, items)
 }
 
-// drawItems is HRANDFIELD and ZRANDMEMBER. Without a count it draws one item; a positive one asks for different
-// items, a negative one for that many draws, and the word with for what belongs to each.
-func drawItems[T collection](
-	c *ctx, args resp.Args, with string, at func(of T, i int) (item, beside resp.Reply),
-) resp.Reply {
-	if len(args) == 2 {
-		return drawItem(c, args[1], at)
+// drawCall is HRANDFIELD or ZRANDMEMBER. Without a count it draws one item; a positive one asks for different items, a
+// negative one for that many draws, and pairs for what belongs to each.
+type drawCall[T collection] struct {
+	key            string
+	counted, pairs bool
+	count          int64
+	at             func(of T, i int) (item, beside resp.Reply)
+}
+
+// parseDraw makes the parser of a drawCall; with is the word for pairs.
+func parseDraw[T collection](with string, at func(of T, i int) (item, beside resp.Reply)) parser {
+	return func(args resp.Args) (call, error) {
+		r := &drawCall[T]{key: args[1], counted: len(args) > 2, at: at}
+		var err error
+		if r.counted {
+			r.count, r.pairs, err = arg.DrawCount(args, with)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return r, nil
 	}
-	count, pairs, err := arg.DrawCount(args, with)
-	if err != nil {
-		return resp.Fail(err)
+}
+
+func (r *drawCall[T]) Run(c *ctx) resp.Reply {
+	if !r.counted {
+		return drawItem(c, r.key, r.at)
 	}
-	of, err := lookupAs[T](c, args[1])
+	of, err := lookupAs[T](c, r.key)
 	var none T
 	switch {
 	case err != nil:
 		return resp.Fail(err)
-	case of == none || count == 0:
+	case of == none || r.count == 0:
 		return resp.Array()
 	}
-	if err := c.m.drawable(of.Len(), count); err != nil {
+	if err := c.m.drawable(of.Len(), r.count); err != nil {
 		return resp.Fail(err)
 	}
 	var items []resp.Reply
-	for _, i := range c.choose(of.Len(), count) {
-		item, beside := at(of, i)
-		if items = append(items, item); pairs {
+	for _, i := range c.choose(of.Len(), r.count) {
+		item, beside := r.at(of, i)
+		if items = append(items, item); r.pairs {
 			items = append(items, beside)
 		}
 	}
-	if pairs {
+	if r.pairs {
 		return resp.Pairs(items...)
 	}
 	return resp.Array(items...)

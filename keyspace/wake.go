@@ -168,7 +168,7 @@ func wakePython(c *ctx, key string) {
 	if !ok {
 		return
 	}
-	c.pushAll(resp.Args{"lpush", signal, redissonAll}, value.LeftEnd, false)
+	c.pushAll(signal, []string{redissonAll}, value.LeftEnd, false)
 	c.setDeadline(signal, until)
 	c.notify(notifyGeneric, "expire", signal)
 }
