@@ -59,6 +59,7 @@ const pushOnce = `if redis.call('SET', KEYS[2], '1', 'NX') then return redis.cal
 // Clients that wait for a key survive kill -9 of the leader: those of the nodes that
 // live are served by what is pushed then, with each value once.
 func TestBlockedClientsSurviveLeader(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, patient()...)
 	leader := cluster.leader(t)
 	survivors := cluster.others(leader)
@@ -96,6 +97,7 @@ func TestBlockedClientsSurviveLeader(t *testing.T) {
 // SIGTERM of a node tells its blocked clients that nothing was done, and takes their
 // commands back; the node does not wait for them.
 func TestTerminateWithBlockedClients(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	node := cluster.others(cluster.leader(t))[0]
 	answers := make(chan popAnswer, 2)
@@ -122,6 +124,7 @@ func TestTerminateWithBlockedClients(t *testing.T) {
 
 // A client that hangs up or is unblocked waits no longer; a time that is over is nil.
 func TestBlockedClientLeaves(t *testing.T) {
+	t.Parallel()
 	node := startSingle(t)
 	c, ctx := node.client(), context.Background()
 	if err := c.BLPop(ctx, time.Second, "queue").Err(); err != redis.Nil {

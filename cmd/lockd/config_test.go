@@ -217,6 +217,7 @@ func TestRedisNames(t *testing.T) {
 
 // Whatever CONFIG GET of a node tells may stand in a file, or its line says what to do instead.
 func TestSettingsOfClusterInFile(t *testing.T) {
+	t.Parallel()
 	c := startSingle(t).client()
 	theirs, err := c.ConfigGet(context.Background(), "*").Result()
 	if err != nil {
@@ -313,6 +314,7 @@ func flagNames(t *testing.T) (list []string) {
 
 // A node starts with a file of redis.conf, tells what it does not take from it, and is asked with the same file.
 func TestNodeWithRedisConf(t *testing.T) {
+	t.Parallel()
 	ports := freePorts(t, 2)
 	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	file := tempFile(t, "redis.conf", fmt.Sprintf("# of Redis\nbind 127.0.0.1\nport %d\nrequirepass \"hunter 2\"\nmaxclients 77\n"+
@@ -339,6 +341,7 @@ func TestNodeWithRedisConf(t *testing.T) {
 
 // A node that speaks TLS only, with a certificate for its name, is asked with its own file.
 func TestTLSNodeWithRedisConf(t *testing.T) {
+	t.Parallel()
 	p := securetest.NewCA(t, "ca").Write(t, t.TempDir(), month, "db1.example")
 	ports := freePorts(t, 2)
 	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])

@@ -93,6 +93,7 @@ func (p *proc) awaitFrame(events *bufio.Reader, text string) {
 // Every node's console shows who holds a lock and who waits, tells of it as it changes, and ends it for
 // an operator, of whom the history then tells.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	cluster := startClusterOf(t, 3, func(int) []string { return append(consoleFlag(t), calm...) })
 	holder, next := cluster[0].client().Conn(), cluster[1].client().Conn()
@@ -148,6 +149,7 @@ func TestConsole(t *testing.T) {
 
 // A console stands behind the clients' password; an orderly stop does not wait for those who watch.
 func TestConsolePassword(t *testing.T) {
+	t.Parallel()
 	p := startSingle2(t, append(consoleFlag(t), "--requirepass", "hunter2")...)
 	c := redis.NewClient(&redis.Options{Addr: p.addr, Password: "hunter2", DisableIdentity: true})
 	defer c.Close()

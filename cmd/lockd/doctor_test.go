@@ -67,6 +67,7 @@ func (n nodes) mistakes(ctx context.Context) []string {
 // The mistakes that lock programs make are named by the doctor, and nothing else is: neither their
 // cures nor the locks of libraries.
 func TestDoctorNamesMistakes(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	a, b := cluster[0].named("a"), cluster[1].named("b")
@@ -230,6 +231,7 @@ func TestDoctorNamesMistakes(t *testing.T) {
 
 // Redlock over the nodes of one cluster never gets a lock: the doctor says why, by a node that refused.
 func TestDoctorNamesRedlockOverTheNodes(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	var pools []redsyncredis.Pool

@@ -59,6 +59,7 @@ func TestMisspeltVariableOfNode(t *testing.T) {
 
 // SIGHUP does not end a node; CONFIG SET changes what belongs to it alone.
 func TestHangup(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t)
 	c, ctx := p.client(), context.Background()
 	p.Signal(syscall.SIGHUP)

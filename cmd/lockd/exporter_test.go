@@ -51,6 +51,7 @@ func (p *proc) infoAll() map[string]string {
 
 // What redis_exporter reads is there, in the form in which it can be read, and true.
 func TestWhatExporterReads(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t)
 	ctx := context.Background()
 	c := p.client()

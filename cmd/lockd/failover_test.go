@@ -94,6 +94,7 @@ func (r *roaming) lock(ctx context.Context, key, mine string) error {
 
 // The counter program counts exactly although the leader is killed half-way.
 func TestCounterLeaderKilled(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, patient()...)
 	ctx := context.Background()
 	if err := cluster[0].client().Set(ctx, "counter", 0, 0).Err(); err != nil {
@@ -213,6 +214,7 @@ func TestLockSurvivesLeader(t *testing.T) {
 // acknowledged write is there, and no client sees an error other than -UNKNOWN or
 // a closed connection to the dead node.
 func TestKillLeaderUnderLoad(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, patient()...)
 	leader := cluster.leader(t)
 	load := startLoad(t, cluster, 50)
@@ -251,6 +253,7 @@ func TestTerminateLeaderUnderLoad(t *testing.T) {
 
 // Every acknowledged write survives kill -9 of all nodes at once.
 func TestKillAll(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, patient()...)
 	load := startLoad(t, cluster, 20)
 	load.awaitWrites(t, 500)

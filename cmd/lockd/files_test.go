@@ -14,6 +14,7 @@ import (
 // A node with few file descriptors turns the clients away that it has none for, and
 // goes on.
 func TestIdleClientsLeaveDescriptors(t *testing.T) {
+	t.Parallel()
 	ports := freePorts(t, 2)
 	addr := "127.0.0.1:" + strconv.Itoa(ports[0])
 	p := launchIn(t, []string{"sh", "-c", `ulimit -n 336; exec "$0" "$@"`}, "single", addr,

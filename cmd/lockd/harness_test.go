@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -39,7 +41,22 @@ func TestMain(m *testing.M) {
 		os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 	}
 	redis.SetLogger(silent{})
+	runAtOnce(testsAtOnce)
 	os.Exit(m.Run())
+}
+
+// testsAtOnce bounds the parallel tests that run at the same time. It exceeds the processors of a small machine: tests
+// of clusters mostly wait, for elections and for leases.
+const testsAtOnce = 6
+
+// runAtOnce sets the flag -parallel to n, unless it was given.
+func runAtOnce(n int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(n)) // fails only if there were no such flag
+	}
 }
 
 // silent keeps go-redis from reporting every failed dial: the tests kill servers.

@@ -12,6 +12,7 @@ import (
 
 // HELP of every container, of a node and of its sentinel, lists the subcommands that COMMAND shows.
 func TestHelpListsSubcommands(t *testing.T) {
+	t.Parallel()
 	addr := fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
 	node := startSingle(t, "--cluster-protocol", "--sentinel-listen", addr).client()
 	sentinel := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: startTimeout})

@@ -42,6 +42,7 @@ func (p *proc) mustDo(args ...any) any {
 // A client of RESP3 hears at once that it has lost its lock, on whichever node it is and whatever ended
 // the lock through another one; not of what its token does.
 func TestHolderHearsOfItsLoss(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	leader := cluster.leader(t)
 	others := cluster.others(leader)
@@ -83,6 +84,7 @@ func TestHolderHearsOfItsLoss(t *testing.T) {
 // Before a lease ends its holder hears that a third of it is left, and then that it is over; who renews
 // it, through whichever connection, hears nothing.
 func TestHolderHearsThatItsLeaseEnds(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	leader := cluster.leader(t)
 	other := cluster.others(leader)[0]
@@ -154,6 +156,7 @@ func (h *lockHandler) HandlePushNotification(_ context.Context, _ push.Notificat
 // go-redis hands pushes to those who have registered for them, with the next command of the connection;
 // who has not is not disturbed.
 func TestGoRedisHoldsALock(t *testing.T) {
+	t.Parallel()
 	node := startSingle(t)
 	ctx := context.Background()
 	for _, registers := range []bool{true, false} {

@@ -26,6 +26,7 @@ var absentFields = []struct{ why, names string }{
 // INFO has the fields of Redis 7.0.15, as a server of that version has listed them, in its
 // sections: exporters and dashboards look for them by name.
 func TestInfoHasRedisFields(t *testing.T) {
+	t.Parallel()
 	list, err := os.ReadFile("testdata/info-7.0.15.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +62,7 @@ func absent(name string) string {
 
 // Programs take a field whose name ends with _version for a number of parts.
 func TestVersionsOfInfoAreNumbers(t *testing.T) {
+	t.Parallel()
 	text, err := startSingle(t).client().Info(t.Context(), "everything").Result()
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +81,7 @@ func TestVersionsOfInfoAreNumbers(t *testing.T) {
 
 // CONFIG RESETSTAT sets back what Redis sets back, whoever counts it.
 func TestResetStat(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t)
 	c, ctx := p.client(), t.Context()
 	figures := func() map[string]string {

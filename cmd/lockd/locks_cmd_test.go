@@ -36,6 +36,7 @@ func lockdSays(t *testing.T, args ...string) string {
 
 // Each question is answered by a table and as JSON, and a lock is ended.
 func TestLocksCommand(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t, calm...)
 	c := p.client().Conn()
 	ctx := t.Context()
@@ -144,6 +145,7 @@ func TestLocksCommand(t *testing.T) {
 
 // What is longer than one answer is asked for in pieces, and shown as one.
 func TestLocksCommandInPieces(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t, calm...)
 	ctx := t.Context()
 	const many = 2*pieceCount + 1
@@ -204,6 +206,7 @@ func TestLocksCommandInPieces(t *testing.T) {
 
 // A server that has a password is told it, and one that does not know a question says so.
 func TestLocksCommandRefused(t *testing.T) {
+	t.Parallel()
 	ports := freePorts(t, 2)
 	p := launch(t, "single", fmt.Sprintf("127.0.0.1:%d", ports[0]), append([]string{"serve", "--requirepass", "secret",
 		"--listen", fmt.Sprintf("127.0.0.1:%d", ports[0]), "--peer-listen", fmt.Sprintf("127.0.0.1:%d", ports[1]),
@@ -260,6 +263,7 @@ func TestLocksUsage(t *testing.T) {
 
 // A node that dies is left for another one.
 func TestLocksOutliveANode(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, patient()...)
 	if err := cluster[0].client().Do(t.Context(), "LOCK", "order:42", "token", "PX", "600000").Err(); err != nil {
 		t.Fatal(err)

@@ -76,6 +76,7 @@ func TestEveryNodeTellsWhatBecameOfALock(t *testing.T) {
 // Subscribers of every node hear what becomes of locks: each event once, all in the same order, whichever
 // node the command came by, and also what ends by itself.
 func TestEveryNodeHearsWhatBecomesOfLocks(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	cluster := startCluster(t, 3, calm...)
 	heard := make([]chan string, len(cluster))
@@ -137,6 +138,7 @@ func TestEveryNodeHearsWhatBecomesOfLocks(t *testing.T) {
 // Who waits for a lock of Redisson is woken on every node, by the publication that its library listens to,
 // when the lease of a dead holder ends, or somebody deletes or forces the lock. Here nothing else wakes him.
 func TestRedissonsWaitersAreWoken(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	cluster := startCluster(t, 3, calm...)
 	for name, end := range map[string][]any{
@@ -168,6 +170,7 @@ func TestRedissonsWaitersAreWoken(t *testing.T) {
 
 // So is who waits for a lock of python-redis-lock, in BLPOP.
 func TestSignalOfAListIsPushed(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	cluster := startCluster(t, 3, calm...)
 	woken := make(chan error, 1)

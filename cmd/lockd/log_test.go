@@ -60,6 +60,7 @@ func fillPipe(t *testing.T, pipe *os.File) {
 // Three nodes whose logs nobody reads: one's is a full pipe, one's a pipe whose reader is gone, one's is on a disk
 // without room. All of them serve, lead in turn and stop when they are asked to.
 func TestLogsThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	full, fullPipe := fifo(t)
 	fillPipe(t, fullPipe)
 	gone, gonePipe := fifo(t)

@@ -91,6 +91,7 @@ func TestMembers(t *testing.T) {
 
 // What a node cannot start with is one clear line and exit status 2.
 func TestRefusedStarts(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t)
 	ports := freePorts(t, 2)
 	dir := p.flagOf("--dir")
@@ -126,6 +127,7 @@ func TestRefusedStarts(t *testing.T) {
 // A node serves a Unix socket, several addresses and clients with a password; what
 // CONFIG SET changes is kept over a restart; SIGTERM ends it with status 0.
 func TestServeOptions(t *testing.T) {
+	t.Parallel()
 	ports := freePorts(t, 3)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")

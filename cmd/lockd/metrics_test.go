@@ -78,6 +78,7 @@ var labelValues = map[string]string{
 // Three nodes show what clients do: as many commands as INFO says, what became of a lock, and each other.
 // Whatever clients send, no label has a value of theirs, and everything that has a figure has a help.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	cluster := startClusterOf(t, 3, func(int) []string { return append(consoleFlag(t), calm...) })
 	leader := cluster.leader(t)

@@ -171,6 +171,7 @@ func TestModesLeaderKilled(t *testing.T) {
 	t.Parallel()
 	for name, mode := range clientModes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cluster, sentinels := startModes(t, append(patient(), mode.flags...))
 			leader := cluster.leader(t)
 			l := &lockers{}
@@ -249,6 +250,7 @@ func TestModesHandOver(t *testing.T) {
 	t.Parallel()
 	for name, mode := range clientModes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cluster, sentinels := startModes(t, append(slices.Clone(calm), mode.flags...))
 			c := mode.open(cluster, sentinels)
 			defer c.Close()
@@ -339,6 +341,7 @@ func TestSentinels(t *testing.T) {
 
 // Neither mode is there unless it is switched on.
 func TestModesAreOff(t *testing.T) {
+	t.Parallel()
 	c := startSingle(t).client()
 	for command, want := range map[string]string{
 		"CLUSTER SLOTS":    "ERR This instance has cluster support disabled",
@@ -362,6 +365,7 @@ func TestModesAreOff(t *testing.T) {
 // Slots hold the keys that belong to them, through any node; clients that look for a
 // cluster's settings find them.
 func TestClusterKeys(t *testing.T) {
+	t.Parallel()
 	cluster, _ := startModes(t, append([]string{"--cluster-protocol"}, calm...))
 	c := cluster[1].client()
 	ctx := t.Context()

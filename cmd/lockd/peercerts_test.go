@@ -15,6 +15,7 @@ import (
 
 // A cluster moves from a secret to another, and then to certificates, one node at a time, and answers all the while.
 func TestPeersMove(t *testing.T) {
+	t.Parallel()
 	const before, after = "the secret of before\n", "the secret of later\n"
 	ca, dir := securetest.NewCA(t, "ca"), t.TempDir()
 	file := func(i int) string { return filepath.Join(dir, fmt.Sprint("secret", i)) }

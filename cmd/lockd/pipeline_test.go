@@ -14,6 +14,7 @@ import (
 // Replies of a pipeline may be more than one request may have: the rest of it is
 // executed a little later, through any node.
 func TestPipelineOfLargeReplies(t *testing.T) {
+	t.Parallel()
 	const size, gets = 1 << 20, 150
 	cluster := startCluster(t, 3, calm...)
 	leader := cluster.leader(t)

@@ -8,6 +8,7 @@ import (
 
 // A profile is for who knows the password, where there is one.
 func TestProfile(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t, append(consoleFlag(t), "--requirepass", "hunter2")...)
 	for _, tt := range []struct {
 		path, password string

@@ -35,6 +35,7 @@ func newToken() string { return rand.Text() }
 
 // Without a lock, ten workers that read, add and write lose updates.
 func TestCounterWithoutLock(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	const workers, rounds = 10, 10
@@ -71,6 +72,7 @@ func TestCounterWithoutLock(t *testing.T) {
 // With SET NX PX and a Lua release the result is exact, through every node and
 // with the lock libraries of Go.
 func TestCounterWithLock(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	for name, locked := range map[string]func(c *redis.Client, work func()) error{
@@ -152,6 +154,7 @@ func TestCounterWithLock(t *testing.T) {
 
 // The five mistakes that lock programs make, each happening, and its cure holding.
 func TestFiveMistakes(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	a, b := cluster[0].client(), cluster[1].client()
@@ -385,6 +388,7 @@ func (l *rlock) unlock(ctx context.Context) (bool, error) {
 // Redisson's lock is taken twice and freed twice, kept alive by its watchdog, and
 // its waiters on every node are woken by PUBLISH, not by polling.
 func TestRedissonLock(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	const lease = time.Minute
@@ -477,6 +481,7 @@ func (l *rlock) lockAsWaiter(ctx context.Context, waiting func()) error {
 // Redlock needs independent masters: redsync over five single-node servers
 // excludes, also when two of them are dead.
 func TestRedlock(t *testing.T) {
+	t.Parallel()
 	var pools []string
 	var servers nodes
 	for range 5 {

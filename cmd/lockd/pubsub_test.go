@@ -13,6 +13,7 @@ import (
 // Clients of one node are counted, killed and unblocked through every other; a transfer changes nothing of that, and
 // what a node that was killed had is gone at once.
 func TestOneClusterOfClients(t *testing.T) {
+	t.Parallel()
 	all, ctx := startCluster(t, 3, calm...), context.Background()
 	subs := map[*proc]*redis.PubSub{}
 	for _, p := range all {

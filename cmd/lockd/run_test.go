@@ -56,6 +56,7 @@ func content(t *testing.T, f *os.File) string {
 
 // The command runs while the lock is held, knows its fence, and its status is that of lockd.
 func TestRunHoldsTheLock(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t, calm...)
 	c := p.client()
 	dir := t.TempDir()
@@ -91,6 +92,7 @@ func TestRunHoldsTheLock(t *testing.T) {
 
 // What keeps the command from running has statuses of its own.
 func TestRunDoesNotRun(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t, calm...)
 	c := p.client()
 	if err := c.Set(t.Context(), "door", "another", time.Hour).Err(); err != nil {
@@ -135,6 +137,7 @@ func TestRunDoesNotRun(t *testing.T) {
 
 // With --shared and --limit a command runs beside others that hold the lock.
 func TestRunBesideOthers(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t, calm...)
 	c := p.client()
 	for _, tt := range []struct {
@@ -240,6 +243,7 @@ func awaitGone(t *testing.T, file string) {
 
 // A command that ends when its lock was lost has a status that says so, whatever its own.
 func TestRunEndsWithoutTheLock(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t, calm...)
 	lost := filepath.Join(t.TempDir(), "lost")
 	go func() {
@@ -260,6 +264,7 @@ func TestRunEndsWithoutTheLock(t *testing.T) {
 
 // Signals reach the command, those of a service manager too; one who waits leaves the line.
 func TestRunPassesSignalsOn(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t, calm...)
 	c := p.client()
 	dir := t.TempDir()
@@ -286,7 +291,8 @@ func TestRunPassesSignalsOn(t *testing.T) {
 
 // A lock is kept through the death of the leader, whichever node was asked.
 func TestRunOutlivesTheLeader(t *testing.T) {
-	cluster := startCluster(t, 3)
+	t.Parallel()
+	cluster := startCluster(t, 3, patient()...)
 	var addrs []string
 	for _, p := range cluster {
 		addrs = append(addrs, p.addr)
@@ -320,6 +326,7 @@ func TestRunOutlivesTheLeader(t *testing.T) {
 
 // If lockd is killed its command ends too: nobody would renew the lock.
 func TestRunIsKilled(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t, calm...)
 	file := filepath.Join(t.TempDir(), "pid")
 	runs := launch(t, "run", "", "run", "--lock", "door", "--addr", p.addr, "--", "sh", "-c", "echo $$ > "+file+"; exec sleep 1000")

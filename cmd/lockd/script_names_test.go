@@ -14,6 +14,7 @@ import (
 // answers may not depend on how a node was started: it is that of what COMMAND shows in
 // the two modes.
 func TestScriptsKnowTheCommandsElsewhere(t *testing.T) {
+	t.Parallel()
 	shown := map[string]int64{}
 	for _, extra := range [][]string{nil, {"--cluster-protocol"}} {
 		list, err := startSingle(t, extra...).client().Do(context.Background(), "COMMAND").Slice()

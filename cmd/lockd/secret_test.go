@@ -32,6 +32,7 @@ func writeSecret(t *testing.T, mode os.FileMode) string {
 // Three processes with a secret lock through each other, over the loss of one, and take a
 // fourth that has it; one that has another gets nowhere, and both sides say so.
 func TestSecretCluster(t *testing.T) {
+	t.Parallel()
 	file := writeSecret(t, 0o600)
 	cluster := startCluster(t, 3, append([]string{"--peer-secret-file", file}, calm...)...)
 	ctx := context.Background()
@@ -82,6 +83,7 @@ var strangerWarned = regexp.MustCompile(`level=WARN msg="(peer connection failed
 // Somebody who speaks the peer protocol, and is no peer, has nothing done: not with an
 // invented name, not over TLS, whether or not clients need a password.
 func TestPeerPortRefusesStrangers(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, args string }{
 		{"plain", ""},
 		{"password", "--requirepass hunter2"},

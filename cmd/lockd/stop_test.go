@@ -84,6 +84,7 @@ func TestStopHandsOverBehindCloggedClient(t *testing.T) {
 
 // The first signal asks for an orderly stop; a second one does not wait for it.
 func TestSecondSignalEnds(t *testing.T) {
+	t.Parallel()
 	p := startSingle(t)
 	clog(t, p.addr)
 	p.Signal(syscall.SIGTERM)

@@ -63,6 +63,7 @@ func serial(t *testing.T, addr string, cfg *tls.Config) string {
 // old one where the new one is no good; another node joins by TLS, and has no other clients; the
 // commands of this binary get in. The password stands in a file.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	ca, dir := securetest.NewCA(t, "ca"), t.TempDir()
 	server := ca.Write(t, dir, month, "127.0.0.1")
 	own := ca.Write(t, t.TempDir(), month, "an operator")

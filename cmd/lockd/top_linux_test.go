@@ -136,6 +136,7 @@ func (v *terminal) picture() string {
 // In a terminal locks are seen, opened, and ended after a yes; another node is asked when one dies; and
 // the terminal is left as it was.
 func TestTopInATerminal(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, patient()...)
 	var addrs []string
 	for _, p := range cluster {

@@ -128,6 +128,7 @@ func (c *trackingClient) quiet() {
 // Whatever changes a key, through whichever node, clients that have read it on any
 // node are told: an overwrite, a script, a deletion, the end of a lease, a flush.
 func TestTrackingOnEveryNode(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	writer := cluster[0].client()
