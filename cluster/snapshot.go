@@ -67,9 +67,9 @@ func (i *image) Persist(sink raft.SnapshotSink) error {
 	return w.Flush()
 }
 
-// A snapshot of a million keys takes half a second of processor time, and more of the disk. Done at
-// once, it delays clients and the sync of their entries. Nothing waits for the snapshot, so its
-// writer works only part of the time.
+// A snapshot of many keys takes much of a processor, and more of the disk. Written at once, it delays
+// clients and the sync of their entries. Nothing waits for the snapshot, so its writer works only part
+// of the time.
 const (
 	snapshotPiece = 64 << 10 // bytes
 	snapshotPart  = 4        // the writer works for one of so many parts of the time

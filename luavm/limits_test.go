@@ -29,7 +29,7 @@ func repeat(before, pattern, after string) string {
 // Whatever a source of the greatest length holds, it is compiled, or refused with
 // a clear error, in short time.
 func TestCompileBounds(t *testing.T) {
-	const longest = 2 * time.Second // under the race detector, on a busy machine; by itself it takes a thirtieth
+	const longest = 2 * time.Second // under the race detector, on a busy machine; by itself it takes a fraction
 	for _, c := range []struct{ name, source, want string }{
 		{"too long", strings.Repeat(" ", compiler.SourceBytesMax+1), "script longer than 65536 bytes"},
 		{"tables in tables", "return " + strings.Repeat("{", 50000), "chunk has too many syntax levels"},

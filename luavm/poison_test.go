@@ -95,7 +95,7 @@ var poison = []struct{ name, source, want string }{
 // No script takes the node's memory or its time: each ends soon, and says why.
 func TestPoison(t *testing.T) {
 	const (
-		longest     = 8 * time.Second // under the race detector, on a busy machine; by itself the worst takes half a second
+		longest     = 8 * time.Second // under the race detector, on a busy machine; the worst by itself takes a fraction
 		memoryBytes = 1 << 30
 	)
 	for _, p := range poison {

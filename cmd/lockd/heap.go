@@ -11,8 +11,8 @@ import (
 // again, so a node with a million locks would need twice the memory that they do. A
 // collection costs about as much as there is alive, and comes after as much as may be
 // wasted: a share of it keeps the price of a write the same for any number of keys.
-// With a million held locks 35 % instead of 40 takes 11 bytes less for each, of 265, and
-// no more CPU time that could be seen; a quarter takes an eighth more of it.
+// A larger share takes more memory for each lock; a smaller one costs CPU time that shows
+// (bench/RESULTS.md, "Memory of a million locks").
 const (
 	wasteBytes   = 48 << 20 // a node that has less alive is left to Go's default
 	wastePercent = 35       // of what is alive, where that is more

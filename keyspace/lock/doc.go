@@ -1,8 +1,9 @@
 // Package lock decides who gets a lock, and who gets it next.
 //
-// A Table has the lines of all locks, and asks its Keys how a lock is held. Nothing here knows a connection, a database,
-// a command or an encoding; the time is an argument, in milliseconds of the log clock. What the table says follows from
-// the calls alone, so it is the same on every node.
+// A Line has the waiters of all locks, each in the order in which they came. A Table decides: it reads the Line and asks
+// its Keys how a lock is held. Nothing here knows a connection, a database, a command or an encoding; the time is an
+// argument, in milliseconds of the log clock. What a Table says follows from the calls alone, so it is the same on every
+// node.
 //
 //	table.go     Table: may a token have a lock; whose turn is it when a lock gives way
 //	cycle.go     owners that wait for each other
@@ -12,8 +13,8 @@
 //
 // How a token gets a lock:
 //
-//   - Ask says at once: Yes, or Wait, or why no wait would help.
-//   - Who waits enters the line, at its end. A token has one place in a line.
+//   - Ask says at once: Yes, or Taken, or why no wait would help.
+//   - A waiter enters the line at its end. A token has one place in a line.
 //   - When a lock gives way (its key goes, a holder of several leaves, somebody leaves the line), Turn is called until
 //     it says Rest. It serves from the front: the first in line has the lock if its holders let it, and those behind
 //     it who may share it, up to the first who may not. Nobody overtakes.

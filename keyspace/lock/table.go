@@ -8,7 +8,7 @@ type Keys interface {
 	Moving(name Name) bool
 }
 
-// Table has the lines of all locks, and what their keys hold. It is made where it is needed.
+// Table decides about locks from the Line of their waiters and what their Keys hold. It is made where it is needed.
 type Table struct {
 	*Line
 	Keys Keys

@@ -30,8 +30,7 @@ func (c Call) AsNumber(v lua.LValue) (float64, bool) {
 	return 0, false
 }
 
-// tinySteps is the cost of reading a subnormal number, or one that rounds to 0: strconv takes 30 microseconds for
-// some.
+// tinySteps is the cost of reading a subnormal number, or one that rounds to 0: strconv takes far longer for some.
 const tinySteps = 300
 
 func (c Call) parse(s string) (float64, bool) {

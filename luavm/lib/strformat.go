@@ -32,8 +32,7 @@ func format(c lauxlib.Call) int {
 	return out.Push()
 }
 
-// Up to fastDigitsMax digits strconv formats a number fast; for more, it takes 20 microseconds if the number is
-// small.
+// Up to fastDigitsMax digits strconv formats a number fast; for more, it takes far longer if the number is small.
 const fastDigitsMax, manyDigitsSteps = 17, 200
 
 // parseSpec parses a conversion after its %, and returns the place of its verb.

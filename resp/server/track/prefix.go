@@ -6,7 +6,7 @@ import (
 )
 
 // prefixTree is a radix tree of prefixes. Finding the prefixes of a key takes at most as many steps as the longest of
-// them has bytes; a look-up in a map for each length takes ten times as long.
+// them has bytes; a look-up in a map for each length takes far longer.
 type prefixTree struct {
 	edge string // bytes that all prefixes below have in common, after those of the parents' edges
 	ends bool   // a prefix ends after the edge
