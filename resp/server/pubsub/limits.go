@@ -12,11 +12,11 @@ const (
 	patternSumBytes        = 16        // of the hash by which nodes compare patterns
 	listedAtOnce           = 1 << 16   // steps of listing channels before others may use the broker
 	listedBytesMax         = 16 << 20  // bytes of the names that PUBSUB CHANNELS lists
-	globStepsMax           = 1 << 14   // comparisons, 3 to 10 ns each, of one pattern with one name
+	globStepsMax           = 1 << 14   // comparisons of one pattern with one name
 	globStepsPerMessageMax = 1 << 17   // of all patterns with the channel of a message
 	globStepsPerPattern    = 4         // the cost of looking at a pattern
 	globStepsPerListMax    = 1 << 22   // of one pattern with all channels
-	globStepsBehindMax     = 1 << 26   // of all patterns since the queue was last empty, some 0.5 s
+	globStepsBehindMax     = 1 << 26   // of all patterns since the queue was last empty
 	queuedMax              = 1 << 19   // messages waiting for delivery to subscribers
 	queuedBytesMax         = 256 << 20 // their bytes
 	deliveriesAtOnce       = 256       // subscribers that get a message before others may use the broker
