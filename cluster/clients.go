@@ -43,19 +43,19 @@ const (
 type asker struct {
 	*core
 	members *members
-	peers   *peer.Port // nil until it is open
-	drawn   uint64     // ids of clients that come before this node knows its number begin here
+	peers   *peer.Port
+	drawn   uint64 // ids of clients that come before this node knows its number begin here
 	due     chan struct{}
 
 	mu     sync.Mutex
 	silent map[raft.ServerID]time.Duration // members that did not answer, and since when: monotonic
 }
 
-func newAsker(c *core, m *members) *asker {
+func newAsker(c *core, peers *peer.Port, m *members) *asker {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return &asker{
-		core: c, members: m, drawn: binary.LittleEndian.Uint64(b[:]), due: make(chan struct{}, 1),
+		core: c, peers: peers, members: m, drawn: binary.LittleEndian.Uint64(b[:]), due: make(chan struct{}, 1),
 		silent: map[raft.ServerID]time.Duration{},
 	}
 }

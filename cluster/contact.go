@@ -14,7 +14,7 @@ import (
 // contacts are what this node, as a leader, knows of how the others answer. All methods may be called concurrently.
 type contacts struct {
 	*core
-	opened time.Duration // monotonic: when this node was opened
+	opened time.Duration // monotonic: when this was made, as this node was opened
 
 	mu           sync.Mutex
 	members      map[raft.ServerID]*contact
@@ -22,6 +22,8 @@ type contacts struct {
 	patientUntil time.Duration   // monotonic: until then a message may take as long as a slow link needs
 	restsUntil   time.Duration   // monotonic: until then this node does not stand for election
 }
+
+func newContacts(c *core) *contacts { return &contacts{core: c, opened: c.clock.Monotonic()} }
 
 // contact is how one member answers.
 type contact struct {

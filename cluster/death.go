@@ -48,17 +48,16 @@ const (
 // deaths finds out that the process of a member has ended. All methods may be called concurrently.
 type deaths struct {
 	*core
-	peers    *peer.Port // nil until it is open
-	trans    *transport // nil before Raft
+	peers    *peer.Port
+	trans    *transport
 	members  *members
 	contacts *contacts
 	replicas *replicas
 	ownLog   *ownLog
-	short    func() bool // this node's disk is nearly full
+	room     *diskRoom
 
 	// gone is called on the leader, by a goroutine of its own and without locks, with the id of a member whose process
-	// has ended: once for each process. It is nil or set before the node starts. A node that begins to lead asks
-	// contacts.gone for those that it knew of before.
+	// has ended: once for each process. A node that begins to lead asks contacts.gone for those that it knew of before.
 	gone func(id string)
 
 	due chan struct{} // capacity 1: this node leads, or a member has another process
@@ -102,9 +101,10 @@ type inquiry struct {
 	agreed  time.Duration // monotonic: when the others agreed for the first time; 0: they have not
 }
 
-func newDeaths(c *core, m *members, contacts *contacts, r *replicas) *deaths {
+func newDeaths(c *core, peers *peer.Port, t *transport, room *diskRoom, gone func(id string)) *deaths {
 	return &deaths{
-		core: c, members: m, contacts: contacts, replicas: r, lives: map[string]*life{}, due: make(chan struct{}, 1),
+		core: c, peers: peers, trans: t, members: t.members, contacts: t.contacts, replicas: t.replicas, ownLog: t.ownLog,
+		room: room, gone: gone, lives: map[string]*life{}, due: make(chan struct{}, 1),
 	}
 }
 
@@ -317,7 +317,7 @@ func (d *deaths) finding(sees peer.Life) peer.Finding {
 		return f
 	}
 	f.Stands = d.raft.State() == raft.Candidate
-	f.Term, f.Able, f.Short = d.raft.CurrentTerm(), d.able(), d.short()
+	f.Term, f.Able, f.Short = d.raft.CurrentTerm(), d.able(), d.room.now().Short
 	f.LastTerm, f.LastIndex = d.ownLog.last()
 	return f
 }
@@ -421,9 +421,7 @@ func (d *deaths) settled(l *life, q *inquiry) bool {
 		return d.stood(q, voices)
 	}
 	d.log.Warn("the process of a member has ended: start it, or look at its log", "member", q.id)
-	if d.gone != nil {
-		d.gone(q.id)
-	}
+	d.gone(q.id)
 	return true
 }
 

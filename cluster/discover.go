@@ -105,7 +105,7 @@ func (n *Node) checkFound(heard []peer.Identity) error {
 // findMoved looks where the other members are, if none leads: nodes that have all come back at other addresses know only
 // the old ones of each other. Once one leads, it has their new addresses agreed on (keeper.follow).
 func (n *Node) findMoved() {
-	if n.members.search.On() {
+	if n.cfg.Discover == nil || n.members.search.On() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), surveyMax)

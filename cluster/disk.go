@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -27,24 +26,14 @@ const yieldEvery = 30 * time.Second
 // disks are full that no majority is left. One that is full alone stops its node, and no other.
 type diskWatch struct {
 	*core
+	room      *diskRoom
 	look      func() store.Room // nil: in memory
 	state     *state
 	members   *members
 	elections *elections
-	do        func(context.Context, resp.Request) resp.Result
-
-	room    atomic.Pointer[store.Room]
-	refused atomic.Int64 // requests that were refused before they were logged
+	router    *router
 
 	again time.Duration // monotonic: not before does this leader try to hand over
-}
-
-// now is the room as it was measured last.
-func (d *diskWatch) now() store.Room {
-	if room := d.room.Load(); room != nil {
-		return *room
-	}
-	return store.Room{}
 }
 
 // run measures until the node stops.
@@ -65,8 +54,8 @@ func (d *diskWatch) run() {
 }
 
 func (d *diskWatch) measure() {
-	room, was := d.look(), d.now()
-	d.room.Store(&room)
+	room, was := d.look(), d.room.now()
+	d.room.last.Store(&room)
 	switch {
 	case was.Ballast > 0 && room.Ballast == 0:
 		d.log.Warn("the disk is full: the space that was reserved for the log is used now; make room",
@@ -92,10 +81,10 @@ func (d *diskWatch) report() {
 	if list != d.state.full.Load().nodes {
 		ctx, cancel := context.WithTimeout(context.Background(), commitWaitMax)
 		defer cancel()
-		d.do(ctx, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"CONFIG", "SET", fullDisks, list}}}})
+		d.router.setting(ctx, fullDisks, list)
 	}
 	now := d.clock.Monotonic()
-	if d.now().Short && now >= d.again && slices.ContainsFunc(members, leadsBetter) {
+	if d.room.now().Short && now >= d.again && slices.ContainsFunc(members, leadsBetter) {
 		d.again = now + yieldEvery
 		if err := d.elections.handOver(context.Background(), ""); err != nil {
 			d.log.Debug("another node whose disk has room could not be made leader", "why", err)
@@ -129,26 +118,17 @@ func hindered(members []surveyed) (short []string) {
 	return short
 }
 
-// refuses answers a request of which every command would be refused for want of room, so that it is not logged.
-func (d *diskWatch) refuses(o *op) bool {
-	full := d.state.full.Load()
-	if full.nodes == "" || o.req.Block != nil || o.req.Watch != nil || len(o.req.Cmds) == 0 {
-		return false
-	}
-	for i := range o.req.Cmds {
-		if c := &o.req.Cmds[i]; c.Spec == nil || c.Spec.Flags&resp.DenyOOM == 0 {
-			return false
-		}
-	}
-	d.refused.Add(1)
-	o.done(outcomeDone, fail(o.req, full.refusal))
-	return true
+// setting has a replicated setting changed.
+func (r *router) setting(ctx context.Context, name, value string) {
+	req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"CONFIG", "SET", name, value}}}}
+	r.commands.identify(req.Cmds)
+	r.run(ctx, req)
 }
 
 // metrics are about the disk; none in memory, or where nothing is known.
 func (d *diskWatch) metrics() []resp.Metric {
-	room := d.room.Load()
-	if room == nil || *room == (store.Room{}) {
+	room := d.room.now()
+	if room == (store.Room{}) {
 		return nil
 	}
 	return []resp.Metric{
@@ -160,6 +140,6 @@ func (d *diskWatch) metrics() []resp.Metric {
 		resp.GaugeOf("lockd_disk_refusing", "1 while new locks and keys are refused, as too few disks have room.",
 			resp.One(d.state.full.Load().nodes != "")),
 		resp.CounterOf("lockd_disk_refused_total", "Requests that this node has refused as a leader for want of room, "+
-			"before they were logged.", d.refused.Load()),
+			"before they were logged.", d.router.noRoom.Load()),
 	}
 }

@@ -33,10 +33,10 @@
 //	suspend.go        clients that wait at nodes which are not heard from
 //	block.go          blocking commands of this node's clients
 //	clients.go        ids of clients, and what members ask each other about theirs
+//	disk.go           room on disks, and what the log says of it
 //	do.go             a request, until it is done or its time is over
 //	indoubt.go        what became of a write whose answer is lost
 //	route.go          one attempt at a request, here or at the leader
-//	disk.go           room on disks, and what is refused where there is none
 //	member.go         the members in order, LOCKD ADD and REMOVE
 //	topology.go       who leads and is there, as clients are told
 //	lead.go           elections, and who leads

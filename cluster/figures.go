@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockd/cluster/store"
 	"lockd/resp"
 )
 
@@ -121,4 +122,15 @@ func (x *executions) metric() resp.Metric {
 		m.Of = append(m.Of, resp.Sample{Labels: []string{family}, Value: e.took.Seconds(), Count: e.commands})
 	}
 	return m
+}
+
+// diskRoom is the room on this node's disk as it was measured last. Its methods may be called concurrently.
+type diskRoom struct{ last atomic.Pointer[store.Room] }
+
+// now returns the room; the zero value where it is not known.
+func (d *diskRoom) now() store.Room {
+	if room := d.last.Load(); room != nil {
+		return *room
+	}
+	return store.Room{}
 }

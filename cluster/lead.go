@@ -273,16 +273,16 @@ type leaderTerm struct {
 // over does answer; one that is gone does not.
 const termGrace = time.Second
 
-func newLeaderWatch(c *core, contacts *contacts) *leaderWatch {
+func newLeaderWatch(c *core, contacts *contacts, noteLoss func(), diskHangs func() bool) *leaderWatch {
 	return &leaderWatch{
-		core: c, contacts: contacts, due: make(chan struct{}, 1), events: make(chan raft.Observation, 64),
+		core: c, contacts: contacts, noteLoss: noteLoss, diskHangs: diskHangs,
+		due: make(chan struct{}, 1), events: make(chan raft.Observation, 64),
 		away: map[string]bool{},
 	}
 }
 
 // start begins to hear of changes, once Raft has been made.
-func (w *leaderWatch) start(noteLoss func(), diskHangs func() bool) {
-	w.noteLoss, w.diskHangs = noteLoss, diskHangs
+func (w *leaderWatch) start() {
 	w.began = w.clock.Monotonic()
 	w.current, w.end = context.WithCancel(context.Background())
 	w.raft.RegisterObserver(raft.NewObserver(w.events, false, func(o *raft.Observation) bool {

@@ -33,7 +33,7 @@ type keeper struct {
 	proposer  *proposer
 	elections *elections
 	watch     *leaderWatch
-	find      func() // looks where members without a leader are now; nil: they are where they were
+	find      func() // looks where members without a leader are now
 
 	missed        missing
 	changing      sync.Mutex    // one change of the members at a time
@@ -72,9 +72,7 @@ func (k *keeper) run() {
 			// Raft itself does not ask once it has seen the removal.
 			asked := k.clock.Monotonic()
 			k.logAwaited(k.members.survey(context.Background()), asked)
-			if k.find != nil {
-				k.find()
-			}
+			k.find()
 		}
 	}
 }

@@ -27,7 +27,7 @@ import (
 // All methods may be called concurrently.
 type members struct {
 	*core
-	peers  *peer.Port                    // nil until it is open
+	peers  *peer.Port                    // nil where the members are no node's (offline)
 	dir    *store.Folder                 // nil in memory
 	status func(shown int64) peer.Status // of this node
 	gone   func(id string) bool          // the process of a member has ended
@@ -61,9 +61,13 @@ type members struct {
 	search *founding.Search
 }
 
-func newMembers(c *core) *members {
+func newMembers(
+	c *core, d data, peers *peer.Port, k *clocks, status func(shown int64) peer.Status, gone func(id string) bool,
+) *members {
 	m := &members{
-		core: c, met: map[string]peer.Identity{}, compatibleLevel: map[string]int{}, due: make(chan struct{}, 1),
+		core: c, dir: d.dir, peers: peers, clocks: k, status: status, gone: gone,
+		incarnation: d.meta.Incarnation, dirCluster: d.meta.Cluster, starts: d.meta.Starts, tokens: d.meta.Tokens,
+		met: map[string]peer.Identity{}, compatibleLevel: map[string]int{}, due: make(chan struct{}, 1),
 		rules: membership.Rules(c.cfg.Machine, formatsSince), openedAt: c.clock.Monotonic(), search: founding.NewSearch(),
 	}
 	for m.process == 0 {
@@ -71,11 +75,26 @@ func newMembers(c *core) *members {
 	}
 	m.lowest, m.highest = c.cfg.Machine.Levels()
 	m.book = &membership.Book{Keep: m.isMember}
+	m.number.Store(int64(d.meta.Number))
 	m.roster.Store(membership.Empty)
 	m.hints.Store(membership.Empty)
 	m.advertise.Store(&c.cfg.PeerAdvertise)
 	m.moved.Store(&map[raft.Server]string{})
 	return m
+}
+
+// openBook reads what is known of other nodes' starts, and refuses a folder that was condemned.
+func (m *members) openBook() error {
+	if m.dir == nil {
+		return nil
+	}
+	if err := m.book.Open(m.dir); err != nil {
+		return err
+	}
+	if why := m.book.Condemned(m.cfg.ID, m.incarnation); why != "" {
+		return fmt.Errorf("data folder %s is not to be used any more: %s", m.cfg.Dir, why)
+	}
+	return nil
 }
 
 // where is the address at which the member was found that Raft's configuration has at another one, or "".

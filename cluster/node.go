@@ -24,12 +24,10 @@ import (
 // wherever in the cluster that must be. All methods may be called concurrently.
 type Node struct {
 	*core
+	data
 
-	dir    *store.Folder // nil in memory
-	stores *store.Stores
-	mark   *store.AppliedMark // nil in memory
-	peers  *peer.Port
-	trans  *transport
+	peers *peer.Port
+	trans *transport
 
 	// From the clients to the log, and from it.
 	commands  *commands // what they may send
@@ -58,6 +56,7 @@ type Node struct {
 	leaderWatch *leaderWatch
 	topology    *topology
 	disk        *diskWatch
+	room        *diskRoom
 	sentinel    *Sentinel // nil if this node is none
 
 	single     bool      // the data folder, at the start, was that of a node that is a cluster by itself
@@ -75,7 +74,12 @@ func Open(cfg Config) (*Node, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	n := assemble(cfg)
+	c := newCore(cfg)
+	d, err := openData(c)
+	if err != nil {
+		return nil, err
+	}
+	n := assemble(c, d)
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.release())
 	}
@@ -83,32 +87,81 @@ func Open(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// assemble makes the parts, and gives each the others that it uses. Those that need the disk follow
-// in open.
-func assemble(cfg Config) *Node {
-	c := newCore(cfg)
-	n := &Node{core: c, attempts: newAttempts(), ready: make(chan struct{})}
-	n.members = newMembers(c)
-	n.commands = &commands{protocol: protocolOf(&cfg), data: cfg.Machine, members: n.members}
-	n.members.status, n.members.clocks = n.serveStatus, &clocks{core: c}
-	n.state = newState(c, cfg.Machine, n.members)
-	n.contacts = &contacts{core: c, opened: n.members.openedAt}
+// data is what this node keeps on its disk, open.
+type data struct {
+	dir    *store.Folder      // nil in memory
+	mark   *store.AppliedMark // nil in memory
+	stores *store.Stores
+	meta   store.Meta // in memory only the incarnation and the starts
+}
+
+// openData opens the data folder of a node, or its disk in memory.
+func openData(c *core) (d data, err error) {
+	opts := store.Options{
+		LogStore: c.cfg.LogStore, Fatal: c.fatal,
+		CacheSize: 4 * appendEntriesMax, Log: group.NewLog("store: ", c.log), SegmentBytes: c.cfg.segmentBytes(),
+	}
+	if c.cfg.Disk != nil {
+		incarnation, starts := c.cfg.Disk.Begin()
+		d.meta = store.Meta{Incarnation: incarnation, History: starts}
+		d.stores, err = c.cfg.Disk.Open(opts)
+		return d, err
+	}
+	if d.dir, err = store.OpenFolder(c.cfg.Dir, c.cfg.ID, membership.OwnArch); err != nil {
+		return d, err
+	}
+	d.meta = d.dir.Meta()
+	if d.mark, err = store.OpenApplied(d.dir); err == nil {
+		d.stores, err = store.Open(d.dir, opts)
+	}
+	if err != nil {
+		err = errors.Join(err, d.close())
+	}
+	return d, err
+}
+
+func (d data) close() error {
+	var errs []error
+	if d.stores != nil {
+		errs = append(errs, d.stores.Close())
+	}
+	if d.dir != nil {
+		errs = append(errs, d.mark.Close(), d.dir.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// assemble makes the parts, from below: each is made with those that it uses. Where two use each other, the lower one is
+// given a function of the upper one, which it calls once the node has started.
+func assemble(c *core, d data) *Node {
+	n := &Node{core: c, data: d, peers: peer.New(), attempts: newAttempts(), ready: make(chan struct{}), room: &diskRoom{}}
+	lost := make(chan struct{}, 1) // a member's process has ended, or this node leads: for the suspender
+	n.contacts = newContacts(c)
+	n.members = newMembers(c, d, n.peers, newClocks(c.clock, c.raft, &c.lead, c.log, n.peers), n.serveStatus, n.contacts.gone)
+	n.commands = &commands{protocol: protocolOf(&c.cfg), data: c.cfg.Machine, members: n.members}
+	n.state = newState(c, c.cfg.Machine, n.members)
 	n.acked = &acknowledged{core: c, members: n.members, state: n.state}
 	n.proposer = newProposer(c, n.state, n.commands)
-	n.reader = newReader(c, n.state, n.members.clocks, n.proposer)
-	n.replicas = newReplicas()
-	n.deaths = newDeaths(c, n.members, n.contacts, n.replicas)
-	n.members.gone, n.reader.responders.gone = n.contacts.gone, n.contacts.gone
+	n.reader = newReader(c, n.state, n.members.clocks, n.proposer, n.contacts.gone)
+	n.replicas = newReplicas(func(target raft.ServerAddress) (net.Conn, error) {
+		return n.peers.DialLog(target, peerTimeout)
+	})
+	n.snapshots = newSnapshots(c, d.stores)
+	n.ownLog = &ownLog{core: c, state: n.state, snapshots: n.snapshots, stores: d.stores, mark: d.mark}
 	n.announcer = newAnnouncer(c, n.proposer.busy, n.replicas)
-	n.leaderWatch = newLeaderWatch(c, n.contacts)
+	n.trans = &transport{
+		core: c, stores: d.stores, peers: n.peers, members: n.members, contacts: n.contacts, acked: n.acked,
+		announcer: n.announcer, ownLog: n.ownLog, snapshots: n.snapshots, replicas: n.replicas,
+	}
+	n.deaths = newDeaths(c, n.peers, n.trans, n.room, func(string) { wake.Signal(lost) })
+	n.leaderWatch = newLeaderWatch(c, n.contacts, func() { n.elections.recordLoss() }, d.stores.Slow)
 	n.router = &router{
 		core: c, commands: n.commands, attempts: n.attempts, reader: n.reader, proposer: n.proposer, state: n.state,
-		watch: n.leaderWatch, runOwn: n.runOwn,
+		watch: n.leaderWatch, peers: n.peers, runOwn: n.runOwn,
 	}
 	n.blocker = newBlocker(c, n.router, n.state, n.members)
-	n.suspender = newSuspender(c, n.state, n.members, n.contacts, n.router, &n.reader.claims)
-	n.deaths.gone = func(string) { wake.Signal(n.suspender.due) }
-	n.asker = newAsker(c, n.members)
+	n.suspender = newSuspender(c, n.state, n.members, n.contacts, n.router, &n.reader.claims, lost)
+	n.asker = newAsker(c, n.peers, n.members)
 	n.elections = &elections{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,
 		clocks: n.members.clocks, deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender,
@@ -116,32 +169,30 @@ func assemble(cfg Config) *Node {
 	}
 	n.keeper = &keeper{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,
+		find: n.findMoved,
 	}
-	if cfg.Discover != nil {
-		n.keeper.find = n.findMoved
+	n.disk = &diskWatch{
+		core: c, room: n.room, look: d.stores.Look, state: n.state, members: n.members, elections: n.elections,
+		router: n.router,
 	}
-	n.disk = &diskWatch{core: c, state: n.state, members: n.members, elections: n.elections, do: n.Do}
-	n.router.disk, n.deaths.short = n.disk, func() bool { return n.disk.now().Short }
-	n.topology = newTopology(c, n.members, n.state)
+	n.fsm = &fsm{
+		core: c, stores: d.stores, mark: d.mark, state: n.state, members: n.members, commands: n.commands,
+		attempts: n.attempts, blocker: n.blocker, announcer: n.announcer, snapshots: n.snapshots, ownLog: n.ownLog,
+	}
+	if c.cfg.Sentinel == nil {
+		n.topology = newTopology(c, n.peers, n.members, n.state, nil)
+	} else {
+		n.topology = newTopology(c, n.peers, n.members, n.state, sentinelNews{*c.cfg.Sentinel}.announce)
+		n.sentinel = &Sentinel{self: c.cfg.ID, cfg: *c.cfg.Sentinel, topology: n.topology}
+	}
 	n.backups = newBackups(c)
-	if cfg.Sentinel != nil {
-		n.sentinel = &Sentinel{self: cfg.ID, cfg: *cfg.Sentinel, topology: n.topology}
-		n.topology.tell = n.sentinel.announce
-	}
 	return n
 }
 
 // open takes what the node needs, in order; release gives it back.
 func (n *Node) open() error {
-	if err := n.openStores(); err != nil {
+	if err := n.members.openBook(); err != nil {
 		return err
-	}
-	n.snapshots = newSnapshots(n.core, n.stores)
-	n.ownLog = &ownLog{core: n.core, state: n.state, snapshots: n.snapshots, stores: n.stores, mark: n.mark}
-	n.deaths.ownLog = n.ownLog
-	n.fsm = &fsm{
-		core: n.core, stores: n.stores, mark: n.mark, state: n.state, members: n.members, commands: n.commands,
-		attempts: n.attempts, blocker: n.blocker, announcer: n.announcer, snapshots: n.snapshots, ownLog: n.ownLog,
 	}
 	n.stores.Attach(store.Hooks{
 		Leads:   func() bool { return n.raft.Started.Load() && n.raft.State() == raft.Leader },
@@ -174,38 +225,6 @@ func (n *Node) open() error {
 	return nil
 }
 
-func (n *Node) openStores() (err error) {
-	opts := store.Options{
-		LogStore: n.cfg.LogStore, Fatal: n.fatal,
-		CacheSize: 4 * appendEntriesMax, Log: group.NewLog("store: ", n.log), SegmentBytes: n.cfg.segmentBytes(),
-	}
-	if n.cfg.Disk != nil {
-		incarnation, starts := n.cfg.Disk.Begin()
-		n.members.incarnation, n.members.starts, n.members.tokens = incarnation, starts.Starts, starts.Tokens
-		n.stores, err = n.cfg.Disk.Open(opts)
-		return err
-	}
-	if n.dir, err = store.OpenFolder(n.cfg.Dir, n.cfg.ID, membership.OwnArch); err != nil {
-		return err
-	}
-	n.members.dir = n.dir
-	meta := n.dir.Meta()
-	n.members.incarnation, n.members.dirCluster = meta.Incarnation, meta.Cluster
-	n.members.starts, n.members.tokens = meta.Starts, meta.Tokens
-	n.members.number.Store(int64(meta.Number))
-	if err := n.members.book.Open(n.dir); err != nil {
-		return err
-	}
-	if why := n.members.book.Condemned(n.cfg.ID, meta.Incarnation); why != "" {
-		return fmt.Errorf("data folder %s is not to be used any more: %s", n.cfg.Dir, why)
-	}
-	if n.mark, err = store.OpenApplied(n.dir); err != nil {
-		return err
-	}
-	n.stores, err = store.Open(n.dir, opts)
-	return err
-}
-
 // SetPeerSecrets has other secrets in force for new connections with peers; one at least, each with
 // peer.SecretMin bytes. It does nothing on a node that was opened with neither secrets nor certificates.
 func (n *Node) SetPeerSecrets(secrets [][]byte) { n.peers.SetSecrets(secrets) }
@@ -226,7 +245,7 @@ func (n *Node) stored(took time.Duration) {
 
 // openPeers opens the peer port. It is served when the node is ready to judge who connects.
 func (n *Node) openPeers() error {
-	p, err := peer.Open(peer.Config{
+	err := n.peers.Listen(peer.Config{
 		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.members.identity,
 		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.raft.IDAt, Where: n.members.where,
 		Secrets: n.cfg.PeerSecrets, Certs: n.certificates(), Ready: n.ready,
@@ -238,9 +257,6 @@ func (n *Node) openPeers() error {
 	if err != nil {
 		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
 	}
-	n.peers, n.members.peers, n.router.peers, n.members.clocks.peers = p, p, p, p
-	n.deaths.peers, n.asker.peers = p, p
-	n.replicas.dial = func(target raft.ServerAddress) (net.Conn, error) { return p.DialLog(target, peerTimeout) }
 	return nil
 }
 
@@ -272,11 +288,7 @@ const never = 100 * 365 * 24 * time.Hour
 // startRaft makes the first configuration if there is none yet, and starts Raft.
 func (n *Node) startRaft() (err error) {
 	conf := n.raftConfig()
-	trans := &transport{
-		core: n.core, stores: n.stores, peers: n.peers, members: n.members, contacts: n.contacts, acked: n.acked,
-		announcer: n.announcer, ownLog: n.ownLog, snapshots: n.snapshots, replicas: n.replicas,
-	}
-	n.deaths.trans = trans
+	trans := n.trans
 	trans.open(conf.Logger)
 	defer func() {
 		// Raft panics over a log or a snapshot it cannot read at the start.
@@ -303,7 +315,7 @@ func (n *Node) startRaft() (err error) {
 	if err != nil {
 		return err
 	}
-	n.raft.Raft, n.trans = r, trans
+	n.raft.Raft = r
 	n.snapshots.recordBase()
 	return nil
 }
@@ -400,8 +412,8 @@ func (n *Node) start() {
 	if n.snapshots.lacksSpare() {
 		n.snapshots.expose()
 	}
-	n.leaderWatch.start(n.elections.recordLoss, n.stores.Slow)
-	n.topology.start(n.peers)
+	n.leaderWatch.start()
+	n.topology.start()
 	n.goroutines.Go(n.topology.watch)
 	n.goroutines.Go(n.topology.listen)
 	n.cfg.Publisher.Publish(n.state.settings())
@@ -416,7 +428,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.snapshots.run)
 	n.goroutines.Go(n.keeper.run)
 	n.goroutines.Go(n.leaderWatch.run)
-	if n.disk.look = n.stores.Look; n.disk.look != nil && n.cfg.KeepRoom {
+	if n.disk.look != nil && n.cfg.KeepRoom {
 		n.goroutines.Go(n.disk.run)
 	}
 	if n.raft.Alone() {
@@ -440,7 +452,7 @@ func (n *Node) serveStatus(shown int64) peer.Status {
 		Leader:    n.lead.held(),
 		Applied:   n.state.appliedNow.Load(),
 		LastIndex: n.raft.LastIndex(),
-		Short:     n.disk.now().Short,
+		Short:     n.room.now().Short,
 	}
 	st.Shown, st.Wall = clocks.show(0), clocks.wall()
 	return st
@@ -486,17 +498,8 @@ func (n *Node) shutdown() error {
 }
 
 func (n *Node) release() error {
-	var errs []error
-	if n.peers != nil {
-		n.peers.Close()
-	}
-	if n.stores != nil {
-		errs = append(errs, n.stores.Close())
-	}
-	if n.dir != nil {
-		errs = append(errs, n.mark.Close(), n.dir.Close())
-	}
-	return errors.Join(errs...)
+	n.peers.Close()
+	return n.data.close()
 }
 
 // Leases says what this node knows of locks: by the entries that it has applied, and by the log clock

@@ -87,7 +87,7 @@ type offline struct {
 func newOffline(id string, heir ForkableMachine) *offline {
 	cfg := Config{ID: id, Machine: heir, Clock: NewSystemClock()}
 	c := newCore(cfg)
-	return &offline{state: newState(c, heir, newMembers(c)), heir: heir, kinds: map[string]int{}}
+	return &offline{state: newState(c, heir, newMembers(c, data{}, nil, nil, nil, nil)), heir: heir, kinds: map[string]int{}}
 }
 
 // load makes the state of a data folder: all of its log counts, also what may not be committed.

@@ -28,9 +28,9 @@ type reader struct {
 	delay batchDelay // under the queue's lock
 }
 
-func newReader(c *core, s *state, k *clocks, p *proposer) *reader {
+func newReader(c *core, s *state, k *clocks, p *proposer, gone func(id string) bool) *reader {
 	return &reader{
-		core: c, state: s, clocks: k, proposer: p, claims: claims{state: s},
+		core: c, state: s, clocks: k, proposer: p, claims: claims{state: s}, responders: responders{gone: gone},
 		opQueue: opQueue{wake: make(chan struct{}, 1)}, delay: roundDelay,
 	}
 }

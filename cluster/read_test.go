@@ -70,7 +70,7 @@ func TestPrompt(t *testing.T) {
 // The bytes of those that wait for a round are bounded; a round makes room again, and one
 // request finds room however large it is.
 func TestReadsWaitingAreBounded(t *testing.T) {
-	r := newReader(nil, nil, nil, nil)
+	r := newReader(nil, nil, nil, nil, nil)
 	var outcomes []outcome
 	submit := func(size int) {
 		r.submit(&op{size: size, done: func(o outcome, _ resp.Result) { outcomes = append(outcomes, o) }})

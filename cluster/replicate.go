@@ -211,7 +211,7 @@ func decodeReplicateAnswer(body []byte, answer *raft.AppendEntriesResponse) (sai
 // replicas keeps the connections of a leader to the others while nobody uses them. All
 // methods may be called concurrently.
 type replicas struct {
-	dial func(target raft.ServerAddress) (net.Conn, error) // set once the peers are there
+	dial func(target raft.ServerAddress) (net.Conn, error)
 
 	mu     sync.Mutex
 	idle   map[lane][]*logConn
@@ -225,7 +225,9 @@ type lane struct {
 	heartbeats bool
 }
 
-func newReplicas() *replicas { return &replicas{idle: map[lane][]*logConn{}} }
+func newReplicas(dial func(raft.ServerAddress) (net.Conn, error)) *replicas {
+	return &replicas{dial: dial, idle: map[lane][]*logConn{}}
+}
 
 // call has the member at target answer a request.
 func (r *replicas) call(

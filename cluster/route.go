@@ -20,12 +20,12 @@ type router struct {
 	proposer *proposer
 	state    *state
 	watch    *leaderWatch
-	disk     *diskWatch
-	peers    *peer.Port                                 // nil until it is open
+	peers    *peer.Port
 	runOwn   func(context.Context, resp.Cmd) resp.Reply // runs a command about this node
 
 	serving atomic.Int64 // requests that are being answered
 	writes  writes       // those of them that are to be logged
+	noRoom  atomic.Int64 // requests that were refused before they were logged, as disks are full
 }
 
 // attempt makes one attempt at a request: here if this node leads, otherwise at the leader. The
@@ -95,7 +95,7 @@ func (r *router) submit(o *op, write bool) {
 	switch {
 	case !write:
 		r.reader.submit(o)
-	case r.disk.refuses(o):
+	case r.lacksRoom(o):
 	case r.asksForLock(o) && r.proposer.findsTaken(o):
 		o.joins = r.clock.Monotonic() + joinMax
 		r.proposer.submit(o)
@@ -107,6 +107,22 @@ func (r *router) submit(o *op, write bool) {
 	default:
 		r.reader.claim(o)
 	}
+}
+
+// lacksRoom answers a request of which every command would be refused for want of room, so that it is not logged.
+func (r *router) lacksRoom(o *op) bool {
+	full := r.state.full.Load()
+	if full.nodes == "" || o.req.Block != nil || o.req.Watch != nil || len(o.req.Cmds) == 0 {
+		return false
+	}
+	for i := range o.req.Cmds {
+		if c := &o.req.Cmds[i]; c.Spec == nil || c.Spec.Flags&resp.DenyOOM == 0 {
+			return false
+		}
+	}
+	r.noRoom.Add(1)
+	o.done(outcomeDone, fail(o.req, full.refusal))
+	return true
 }
 
 // tryBytesMax bounds a request that is tried as a read first. Such requests are small, so those

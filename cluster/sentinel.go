@@ -152,14 +152,14 @@ var (
 // leader. Then clients ask another sentinel, or again.
 func (s *Sentinel) watched() *view {
 	if st := s.topology.current.Load(); st.master != nil {
-		return s.forClients(st)
+		return s.cfg.forClients(st)
 	}
 	return nil
 }
 
 // forClients is a view with the addresses for the sentinel's clients.
-func (s *Sentinel) forClients(st *view) *view {
-	if s.cfg.TLS {
+func (c *SentinelConfig) forClients(st *view) *view {
+	if c.TLS {
 		return st.overTLS()
 	}
 	return st
@@ -411,11 +411,14 @@ func (s *Sentinel) infoSentinel() resp.Section {
 	return own
 }
 
+// sentinelNews tells the sentinel's subscribers what changes.
+type sentinelNews struct{ cfg SentinelConfig }
+
 // announce publishes what has changed to the sentinel's subscribers, in the words and
 // the order of Redis. Only the topology's goroutine calls it.
-func (s *Sentinel) announce(was, now *view) {
+func (s sentinelNews) announce(was, now *view) {
 	e := &events{name: s.cfg.Master}
-	was, now = s.forClients(was), s.forClients(now)
+	was, now = s.cfg.forClients(was), s.cfg.forClients(now)
 	before, after := was.master, now.master
 	switch {
 	case after == nil:

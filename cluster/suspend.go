@@ -28,11 +28,10 @@ type suspender struct {
 // suspendEvery is the part of a heartbeat timeout after which the suspender looks again.
 const suspendEvery = 5
 
-func newSuspender(c *core, s *state, m *members, contacts *contacts, r *router, claims *claims) *suspender {
-	return &suspender{
-		core: c, state: s, members: m, contacts: contacts, router: r, claims: claims,
-		due: make(chan struct{}, 1),
-	}
+func newSuspender(
+	c *core, s *state, m *members, contacts *contacts, r *router, claims *claims, due chan struct{},
+) *suspender {
+	return &suspender{core: c, state: s, members: m, contacts: contacts, router: r, claims: claims, due: due}
 }
 
 // run looks at the nodes with waiters until this node stops.

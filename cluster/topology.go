@@ -24,7 +24,7 @@ type topology struct {
 	*core
 	members *members
 	state   *state
-	peers   *peer.Port           // nil before start
+	peers   *peer.Port
 	tell    func(was, now *view) // tells the sentinel's subscribers; nil if there is none
 
 	current atomic.Pointer[view]
@@ -78,13 +78,12 @@ const (
 	servesPause = 10 * time.Millisecond
 )
 
-func newTopology(c *core, m *members, s *state) *topology {
-	return &topology{core: c, members: m, state: s, heard: map[string]lastSeen{}}
+func newTopology(c *core, peers *peer.Port, m *members, s *state, tell func(was, now *view)) *topology {
+	return &topology{core: c, peers: peers, members: m, state: s, tell: tell, heard: map[string]lastSeen{}}
 }
 
 // start takes the first look, once the peers can be asked.
-func (t *topology) start(peers *peer.Port) {
-	t.peers = peers
+func (t *topology) start() {
 	t.current.Store(&view{vacant: true, since: t.clock.Monotonic()})
 	t.refresh()
 }

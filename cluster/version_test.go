@@ -47,7 +47,7 @@ func TestVersion1Opens(t *testing.T) {
 	}
 	machine, clock := newTestMachine(), NewSystemClock()
 	c := newCore(Config{Machine: machine, Clock: clock})
-	n := newState(c, machine, newMembers(c))
+	n := newState(c, machine, newMembers(c, data{}, nil, nil, nil, nil))
 	if err := n.restore(bytes.NewReader(golden(t, "image.bin", sampleImage()))); err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,14 @@ package cluster
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/group"
 	"lockd/cluster/peer"
 	"lockd/internal/loglimit"
 )
@@ -15,14 +17,22 @@ import (
 // clocks is what this node knows of the members' wall clocks. Each answer to a status question tells one; the cluster's
 // time is the median of those of the voters, see DESIGN.md, "The wall clock". All methods may be called concurrently.
 type clocks struct {
-	*core
-	peers  *peer.Port // nil until it is open
+	clock Clock
+	raft  *group.Group
+	lead  *currentTerm
+	log   *slog.Logger
+	peers *peer.Port
+
 	logged loglimit.Limiter
 
 	mu    sync.Mutex
 	of    map[raft.ServerID]observation
 	shown int64 // the latest time of the cluster that clients may have been shown, in microseconds since 1970
 	off   bool  // this node's clock was off at the last check
+}
+
+func newClocks(clock Clock, raft *group.Group, lead *currentTerm, log *slog.Logger, peers *peer.Port) *clocks {
+	return &clocks{clock: clock, raft: raft, lead: lead, log: log, peers: peers}
 }
 
 // observation says how far a member's wall clock is ahead of this node's monotonic time: between low and high

@@ -139,9 +139,24 @@ func (l *line) note(err error) error {
 
 var errPeersFull = fmt.Errorf("it has %d incoming connections", servedConnsMax)
 
-// Open opens the peer port and serves it. It fails where the port cannot be listened on, and
-// where the node's own identity is beyond the limits.
+// New returns a port that is not open yet: the parts of a node are made with it, and its handler is made of them. Until
+// Listen has returned only Close may be called.
+func New() *Port {
+	return &Port{stop: make(chan struct{}), links: map[string]*link{}, conns: map[net.Conn]openConn{}}
+}
+
+// Open is New with Listen.
 func Open(cfg Config, handler Handler) (*Port, error) {
+	p := New()
+	if err := p.Listen(cfg, handler); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Listen opens the port and serves it. It fails if the port cannot be listened on, and if the node's own identity is
+// beyond the limits. It is called once.
+func (p *Port) Listen(cfg Config, handler Handler) error {
 	if cfg.Heartbeat <= 0 {
 		cfg.Heartbeat = HeartbeatDefault
 	}
@@ -149,25 +164,20 @@ func Open(cfg Config, handler Handler) (*Port, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := cfg.Self().Check(); err != nil {
-		return nil, err
+		return err
 	}
 	secret, err := newPeerSecret(cfg.Secrets, cfg.Certs)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ln, err := cfg.Network.Listen(cfg.Listen)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p := &Port{
-		cfg: cfg, secret: secret, handler: handler, ln: ln,
-		stop:  make(chan struct{}),
-		links: map[string]*link{},
-		conns: map[net.Conn]openConn{},
-	}
+	p.cfg, p.secret, p.handler, p.ln = cfg, secret, handler, ln
 	p.raftIn = newRaftStreams(p)
 	p.running.Go(p.accept)
-	return p, nil
+	return nil
 }
 
 // ListenAddr is where the port really is (tests listen on port 0).
@@ -308,7 +318,9 @@ func (p *Port) Close() {
 	if !p.closed {
 		p.closed = true
 		close(p.stop)
-		_ = p.ln.Close()
+		if p.ln != nil {
+			_ = p.ln.Close()
+		}
 		for conn, c := range p.conns {
 			if c.served {
 				_ = conn.SetReadDeadline(after(-time.Second)) // it says bye
