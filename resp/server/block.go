@@ -43,9 +43,13 @@ func (s *session) wait(c *command, args resp.Args) {
 		return
 	}
 	cmd := resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec}
+	takes := s.takesLock(cmd)
+	if takes { // the reply goes through the outbox when this node applies the grant: no push has to wait for it
+		s.srv.hub.holders.Ask(&s.locks, false)
+	}
 	p := &waiter{
 		of: s, cmd: c, args: args, unblock: make(chan resp.Unblock, 1), done: make(chan struct{}),
-		pushes: s.waitsForLock(cmd) || s.pushing, subscribes: s.sub.Subscribes(),
+		pushes: takes || s.pushing, subscribes: s.sub.Subscribes(),
 		silent: s.replyOff || s.skipping, proto: int(s.proto.Load()),
 	}
 	stop := wire.WatchHangUp(s.conn, s.cancel)

@@ -84,7 +84,7 @@ func hello(s *session, args resp.Args) resp.Reply {
 		s.names.set(&s.names.name, name)
 	}
 	if proto < 3 {
-		s.srv.hub.forgetLocks(s)
+		s.srv.hub.holders.Forget(&s.locks)
 	}
 	s.proto.Store(int32(proto))
 	greeting := []resp.Reply{
@@ -187,7 +187,7 @@ func reset(s *session, _ resp.Args) resp.Reply {
 	s.discard()
 	s.sub.UnsubscribeAll()
 	s.untrack()
-	s.srv.hub.forgetLocks(s)
+	s.srv.hub.holders.Forget(&s.locks)
 	s.srv.hub.unmonitor(s)
 	s.proto.Store(2)
 	s.db.Store(0)

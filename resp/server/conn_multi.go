@@ -248,7 +248,7 @@ func (s *session) runData(req resp.Request) resp.Result {
 	s.asksForLock(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)
 	s.sub.Settle()
-	s.noteIndex(res)
+	s.locks.Saw(res.Index)
 	s.noteScripts(req.User, res)
 	return res
 }

@@ -202,7 +202,7 @@ func (h *Hub) forget(s *session) {
 	defer h.broker.Unlock()
 	h.tracking.Forget(&s.track)
 	s.releasePrefixes()
-	h.forgetLocks(s)
+	h.holders.Forget(&s.locks)
 	h.unmonitor(s)
 }
 

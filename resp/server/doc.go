@@ -37,7 +37,6 @@
 //	sightings.go      observations of locks, for LOCKS DOCTOR
 //	conn_stats.go     SLOWLOG, LATENCY, and the statistics of commands
 //	rights.go         rights and denials of the session's user; changes of users
-//	holders.go        locks that clients hold, and pushes about them
 //	settings.go       settings, the cluster's and the node's own
 //	reply.go          replies on their way to the outbox
 //	session.go        the state of a session, and which goroutine may use it; all sessions
@@ -46,7 +45,7 @@
 //	limits.go         the limits, and counts against them
 //
 // Each calls those below it. Upward calls go through values only: run.go lends followed.go the function
-// that appends replies, and packages track and pubsub reach a session through their Conn; and this:
+// that appends replies, and packages track, pubsub and holders reach a session through their Conn; and this:
 //
 //	rights.go -> conn_client.go  the client that was denied something
 //
@@ -55,6 +54,7 @@
 //	pubsub/    subscriptions, the delivery of messages, pushes
 //	describe/  answers of COMMAND
 //	stats/     statistics
+//	holders/   locks that clients hold, and pushes about them
 //	track/     keys that clients cache, and invalidations
 //	access/    wrong passwords, ACL LOG, and the file of users
 //	witness/   observes the use of locks

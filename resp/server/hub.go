@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"lockd/resp"
+	"lockd/resp/server/holders"
 	"lockd/resp/server/pubsub"
 	"lockd/resp/server/track"
 )
@@ -16,8 +17,8 @@ type Hub struct {
 	settings settings
 	broker   *pubsub.Broker
 	tracking *track.Table // guarded by the broker's lock, except InUse
-	holders  holders      // guarded by the broker's lock, except inUse
-	users    userNews     // guarded by the broker's lock
+	holders  *holders.Table
+	users    userNews // guarded by the broker's lock
 	monitors map[*session]struct{}
 	watched  atomic.Bool // there are monitors
 	server   atomic.Pointer[Server]
@@ -25,9 +26,10 @@ type Hub struct {
 
 // NewHub returns a hub. It accepts settings and messages before it has a server.
 func NewHub() *Hub {
-	h := &Hub{monitors: map[*session]struct{}{}, holders: newHolders(), users: userNews{rules: map[string]string{}}}
+	h := &Hub{monitors: map[*session]struct{}{}, users: userNews{rules: map[string]string{}}}
 	h.settings.setDefaults()
 	h.broker = pubsub.NewBroker(h.settings.pushLimit)
+	h.holders = holders.NewTable(h.broker)
 	h.tracking = track.NewTable(h.settings.trackedKeysMax.Load)
 	return h
 }
@@ -42,7 +44,7 @@ func (h *Hub) DropSubscribers(why string) {
 	h.broker.Lock()
 	defer h.broker.Unlock()
 	h.tracking.Missed()
-	h.holders.checkAll()
+	h.holders.CheckAll()
 	h.broker.DropAll(why)
 }
 
@@ -73,8 +75,8 @@ func (h *Hub) Publish(msgs []resp.Message) {
 		}
 	}
 	flush(len(msgs), 0)
-	if locks && h.holders.inUse.Load() > 0 {
-		h.publishLocks(msgs)
+	if locks && h.holders.InUse() {
+		h.holders.Publish(msgs)
 	}
 }
 

@@ -46,8 +46,8 @@ func (s *Server) runJanitor() {
 		if s.hub.tracking.InUse() {
 			s.hub.shrinkTracking()
 		}
-		if s.hub.holders.inUse.Load() > 0 {
-			s.hub.checkLeases(s.backend, now)
+		if s.hub.holders.InUse() {
+			s.hub.holders.CheckLeases(s.backend, now)
 		}
 	}
 }

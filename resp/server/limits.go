@@ -28,10 +28,6 @@ const (
 	trackedKeysMaxDefault   = 1000000   // keys that are tracked, for all clients: setting tracking-table-max-keys
 	followedReadsMax        = 1 << 16   // keys that one request of a client that tracks reads
 	shrinksMax              = 128       // steps, in a round of the janitor, by which the table of tracked keys shrinks
-	heldLocksMax            = 1 << 10   // locks of one client about which it gets pushes
-	heldLocksOfAllMax       = 1 << 17   // of all clients together
-	leaseChecksAtOnceMax    = 1 << 10   // leases in one query of the backend
-	leaseChecksPerLease     = 32        // queries for one lease, at most
 	loggedNameBytesMax      = 128       // of a client's name, in the log
 	clientNameBytesMax      = 4 << 10   // CLIENT SETNAME, SETINFO
 	clientsMaxDefault       = 10000     // setting maxclients
@@ -67,12 +63,11 @@ const (
 
 // Times of the code around the sessions.
 const (
-	janitorEvery       = 50 * time.Millisecond  // see janitor.go
-	leaseCheckEveryMax = 10 * time.Second       // longest interval between checks of the lease of a client's lock
-	lingerMax          = 200 * time.Millisecond // how long a closing connection waits for its client to close
-	lingerBytes        = 1 << 20                // and how many of the bytes it still sends are read
-	cutOffMax          = time.Second            // how long Shutdown waits for sessions after cutting them off
-	acceptBackoff      = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
+	janitorEvery  = 50 * time.Millisecond  // see janitor.go
+	lingerMax     = 200 * time.Millisecond // how long a closing connection waits for its client to close
+	lingerBytes   = 1 << 20                // and how many of the bytes it still sends are read
+	cutOffMax     = time.Second            // how long Shutdown waits for sessions after cutting them off
+	acceptBackoff = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
 )
 
 // memory counts what a client occupies between its commands: subscriptions, the commands queued by MULTI, watched keys,

@@ -1,6 +1,9 @@
 package server
 
-import "lockd/resp"
+import (
+	"lockd/resp"
+	"lockd/resp/server/holders"
+)
 
 // gathered holds the commands of the next run.
 type gathered struct {
@@ -62,7 +65,7 @@ func (s *session) runPiece() {
 	counted := s.srv.counter.Begin(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)
 	s.sub.Settle()
-	s.noteIndex(res)
+	s.locks.Saw(res.Index)
 	s.noteScripts(req.User, res)
 	n := len(s.run)
 	if got := len(res.Replies); got > 0 {
@@ -107,4 +110,30 @@ func (s *session) showRun(n int) {
 // ask has the backend run one command, whole and by itself.
 func (s *session) ask(args resp.Args) resp.Result {
 	return s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: int(s.db.Load()), Args: args}}})
+}
+
+// takesLock reports whether commands may take a lock for which the client gets pushes.
+func (s *session) takesLock(cmds ...resp.Cmd) bool {
+	if s.proto.Load() < 3 {
+		return false
+	}
+	_, lib, version := s.names.get()
+	return holders.Takes(cmds, lib, version)
+}
+
+// asksForLock is called before commands run. If they may take a lock for which the client gets pushes, pushes wait
+// for the replies, so that the grant arrives before the loss.
+func (s *session) asksForLock(cmds []resp.Cmd) {
+	if s.takesLock(cmds...) {
+		s.srv.hub.holders.Ask(&s.locks, true)
+	}
+}
+
+// flushAll writes the pending replies, then the pushes that waited for them.
+func (s *session) flushAll() error {
+	err := s.flush()
+	if s.locks.Asking() {
+		s.srv.hub.holders.SendWaiting(&s.locks)
+	}
+	return err
 }

@@ -204,6 +204,7 @@ func (s *Server) newSession(conn net.Conn) *session {
 	c.replies = replies{out: wire.NewOutbox(conn, s.clock), status: &c.status, totals: &s.stats}
 	c.memory.ofAll = &s.held
 	c.sub.Init(s.hub.broker, c, c.out)
+	c.locks.Init(c.id, c, s.clock)
 	c.track.Conn = c
 	c.status.begin(s.ticks.Load())
 	c.beDefault()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/server/holders"
 	"lockd/resp/server/pubsub"
 	"lockd/resp/server/stats"
 	"lockd/resp/server/track"
@@ -38,7 +39,7 @@ type session struct {
 	// it.
 	sub   pubsub.Subscriber
 	track track.Client
-	locks heldLocks
+	locks holders.Client
 
 	prefixesHeld int // bytes that the prefixes of track add to held
 
@@ -97,6 +98,15 @@ func newEndpoint(conn net.Conn, id int64, now time.Time) endpoint {
 func (s *session) kill() {
 	s.out.Kill()
 	s.cancel()
+}
+
+// Send implements holders.Conn.
+func (s *session) Send(form []byte) { s.sub.Send(form) }
+
+// Is implements holders.Conn. The address counts, too: ids start again with each process.
+func (s *session) Is(by resp.Sender) bool {
+	c := by.Client()
+	return by != "" && c.ID == uint64(s.id) && c.Node == s.srv.node && c.Addr == s.addr
 }
 
 // Dropped implements pubsub.Conn: the session then leaves the hub by itself, and logs why.
