@@ -9,8 +9,7 @@ import "lockd/resp"
 type row struct {
 	resp.Spec
 	Parse parser
-	Run   func(c *ctx, args resp.Args) resp.Reply // of a command whose halves are not apart yet, instead of Parse
-	Subs  []row                                   // subcommands; if there are any, Parse is not used
+	Subs  []row // subcommands; if there are any, Parse is not used
 }
 
 // parser reads the arguments of a call, whose number is right by the arity of the row. The error says what is wrong
@@ -105,16 +104,18 @@ type textsCall struct {
 
 func (r *textsCall) Run(c *ctx) resp.Reply { return r.run(c, r.texts) }
 
-// unparsed is a call of a command whose halves are not apart yet.
-type unparsed struct {
-	args resp.Args
-	run  func(c *ctx, args resp.Args) resp.Reply
+// ofNothing is the parser of a command without arguments.
+func ofNothing(run func(c *ctx) resp.Reply) parser {
+	return func(resp.Args) (call, error) { return bareCall(run), nil }
 }
 
-func (r *unparsed) Run(c *ctx) resp.Reply { return r.run(c, r.args) }
+type bareCall func(c *ctx) resp.Reply
 
-func whole(run func(c *ctx, args resp.Args) resp.Reply) parser {
-	return func(args resp.Args) (call, error) { return &unparsed{args, run}, nil }
+func (run bareCall) Run(c *ctx) resp.Reply { return run(c) }
+
+// ofSub is the parser of a subcommand whose arguments, behind its container's name, are those that parse reads.
+func ofSub(parse parser) parser {
+	return func(args resp.Args) (call, error) { return parse(args[1:]) }
 }
 
 // newTable joins families of rows.
@@ -126,12 +127,9 @@ func newTable(families ...[]row) *resp.Table[parser] {
 	return resp.NewTable(rows)
 }
 
-// tableRows are rows as a table keeps them: what such a row runs is its parser.
+// tableRows are rows as a table keeps them: Run of such a row is its parser.
 func tableRows(rows []row) (kept []resp.Row[parser]) {
 	for _, r := range rows {
-		if r.Run != nil {
-			r.Parse = whole(r.Run)
-		}
 		kept = append(kept, resp.Row[parser]{Spec: r.Spec, Run: r.Parse, Subs: tableRows(r.Subs)})
 	}
 	return kept

@@ -26,11 +26,12 @@ func aclRow() row {
 }
 
 func aclCommand(name string) parser {
-	if run := map[string]func(c *ctx, args resp.Args) resp.Reply{
-		"setuser": cmdACLSetUser, "deluser": cmdACLDelUser, "getuser": cmdACLGetUser,
-		"list": cmdACLList, "users": cmdACLUsers, "save": cmdACLSave, "load": cmdACLLoad,
-	}[name]; run != nil {
-		return whole(run)
+	if parse := map[string]parser{
+		"setuser": parseSetUser, "deluser": parseDelUser, "getuser": ofSub(ofKey(getUser)),
+		"list": ofNothing(listUsers), "users": ofNothing(namesOfUsers), "save": ofNothing(saveUsers),
+		"load": ofSub(ofKey(loadUsers)),
+	}[name]; parse != nil {
+		return parse
 	}
 	return always(resp.Err(errOfConnection))
 }
@@ -52,11 +53,19 @@ func userWork(n, bytes int) int64 {
 	return configWork + value.VisitWork*int64(n) + 16*value.NumeralWork*int64(bytes)
 }
 
-func cmdACLSetUser(c *ctx, args resp.Args) resp.Reply {
-	name, m := strings.Clone(args[2]), c.m
-	if !acl.ValidName(name) {
-		return resp.Err(errUserName)
+// setUserCall is ACL SETUSER. Run judges the rules: which commands they may name follows from the level in force.
+type setUserCall struct{ args resp.Args }
+
+func parseSetUser(args resp.Args) (call, error) {
+	if !acl.ValidName(args[2]) {
+		return nil, resp.Error(errUserName)
 	}
+	return &setUserCall{args}, nil
+}
+
+func (r *setUserCall) Run(c *ctx) resp.Reply {
+	args, m := r.args, c.m
+	name := strings.Clone(args[2])
 	user := m.users.Get(name)
 	was := 0
 	if user == nil {
@@ -83,12 +92,16 @@ func cmdACLSetUser(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-func cmdACLDelUser(c *ctx, args resp.Args) resp.Reply {
+func parseDelUser(args resp.Args) (call, error) {
 	if slices.Contains(args[2:], acl.DefaultName) {
-		return resp.Err("ERR The 'default' user cannot be removed")
+		return nil, resp.Error("ERR The 'default' user cannot be removed")
 	}
+	return &textsCall{args[2:], delUsers}, nil
+}
+
+func delUsers(c *ctx, names []string) resp.Reply {
 	deleted := int64(0)
-	for _, name := range args[2:] {
+	for _, name := range names {
 		user := c.m.users.Get(name)
 		if user == nil {
 			c.m.spend(value.FindWork)
@@ -103,40 +116,40 @@ func cmdACLDelUser(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(deleted)
 }
 
-func cmdACLGetUser(c *ctx, args resp.Args) resp.Reply {
-	user := c.m.users.Get(args[2])
+func getUser(c *ctx, name string) resp.Reply {
+	user := c.m.users.Get(name)
 	if user == nil {
 		return resp.Nil()
 	}
 	return user.Describe()
 }
 
-func cmdACLList(c *ctx, _ resp.Args) resp.Reply {
+func listUsers(c *ctx) resp.Reply {
 	if !c.m.affords(value.VisitWork * int64(len(c.m.users.All()))) {
 		return resp.Err(errWorkMeter)
 	}
 	return c.m.users.List()
 }
 
-func cmdACLUsers(c *ctx, _ resp.Args) resp.Reply {
+func namesOfUsers(c *ctx) resp.Reply {
 	if !c.m.affords(value.VisitWork * int64(len(c.m.users.All()))) {
 		return resp.Err(errWorkMeter)
 	}
 	return c.m.users.Names()
 }
 
-// cmdACLSave answers the revision of the users and all of them: for the file that a connection writes, and
+// saveUsers answers the revision of the users and all of them: for the file that a connection writes, and
 // for a node that does not know yet what it has missed.
-func cmdACLSave(c *ctx, _ resp.Args) resp.Reply {
+func saveUsers(c *ctx) resp.Reply {
 	if !c.m.affords(value.VisitWork * int64(len(c.m.users.All()))) {
 		return resp.Err(errWorkMeter)
 	}
 	return resp.Array(resp.Int(int64(c.m.usersRev)), resp.Bulk(c.m.users.Text()))
 }
 
-// cmdACLLoad has the users that a connection has read from a file take the place of all that there are.
-func cmdACLLoad(c *ctx, args resp.Args) resp.Reply {
-	text := strings.Clone(args[2])
+// loadUsers has the users that a connection has read from a file take the place of all that there are.
+func loadUsers(c *ctx, text string) resp.Reply {
+	text = strings.Clone(text)
 	if !c.m.affords(userWork(strings.Count(text, "\n"), len(text))) {
 		return resp.Err(errWorkMeter)
 	}

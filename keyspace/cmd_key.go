@@ -14,131 +14,131 @@ var keyRows = []row{
 		Name: "del", Arity: -2, Flags: resp.Write, Keys: resp.AllKeys, Access: "RM delete",
 		Group: "generic", Since: "1.0.0", Summary: "Delete a key",
 		Syntax: "key [key ...]",
-	}, Run: cmdDel},
+	}, Parse: ofMany(del)},
 	{Spec: resp.Spec{
 		Name: "unlink", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.AllKeys, Access: "RM delete",
 		Group: "generic", Since: "4.0.0",
 		Summary: "Delete a key asynchronously in another thread. Otherwise it is just as DEL, but non blocking.",
 		Syntax:  "key [key ...]",
-	}, Run: cmdDel},
+	}, Parse: ofMany(del)},
 	{Spec: resp.Spec{
 		Name: "exists", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys, Access: "RO",
 		Group: "generic", Since: "1.0.0", Summary: "Determine if a key exists",
 		Syntax: "key [key ...]",
-	}, Run: cmdExists},
+	}, Parse: ofMany(exists)},
 	{Spec: resp.Spec{
 		Name: "type", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "generic", Since: "1.0.0", Summary: "Determine the type stored at key",
 		Syntax: "key",
-	}, Run: cmdType},
+	}, Parse: ofKey(typeOf)},
 	{Spec: resp.Spec{
 		Name: "touch", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys, Access: "RO",
 		Group: "generic", Since: "3.2.1",
 		Summary: "Alters the last access time of a key(s). Returns the number of existing keys specified.",
 		Syntax:  "key [key ...]",
-	}, Run: cmdExists},
+	}, Parse: ofMany(exists)},
 	{Spec: resp.Spec{
 		Name: "rename", Arity: 3, Flags: resp.Write, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 OW update",
 		Group: "generic", Since: "1.0.0", Summary: "Rename a key",
 		Syntax: "key newkey",
-	}, Run: cmdRename},
+	}, Parse: ofKeyAnd(renameTo)},
 	{Spec: resp.Spec{
 		Name: "renamenx", Arity: 3, Flags: resp.Write | resp.Fast,
 		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 OW insert",
 		Group: "generic", Since: "1.0.0", Summary: "Rename a key, only if the new key does not exist",
 		Syntax: "key newkey",
-	}, Run: cmdRenameNX},
+	}, Parse: ofKeyAnd(renameNX)},
 	{Spec: resp.Spec{
 		Name: "copy", Arity: -3, Flags: resp.Write | resp.DenyOOM,
 		Keys: resp.TwoKeys, Access: "1 RO access; 2 OW update",
 		Group: "generic", Since: "6.2.0", Summary: "Copy a key",
 		Syntax: "source destination [DB destination-db] [REPLACE]",
-	}, Run: cmdCopy},
+	}, Parse: parseCopy},
 	{Spec: resp.Spec{
 		Name: "move", Arity: 3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
 		Group: "generic", Since: "1.0.0", Summary: "Move a key to another database",
 		Syntax: "key db",
-	}, Run: cmdMove},
+	}, Parse: parseMove},
 	{Spec: resp.Spec{
 		Name: "randomkey", Arity: 1, Flags: resp.ReadOnly,
 		Group: "generic", Since: "1.0.0", Summary: "Return a random key from the keyspace",
-	}, Run: cmdRandomKey},
+	}, Parse: ofNothing(randomKey)},
 	{Spec: resp.Spec{
 		Name: "keys", Arity: 2, Flags: resp.ReadOnly,
 		Group: "generic", Since: "1.0.0", Summary: "Find all keys matching the given pattern",
 		Syntax: "pattern",
-	}, Run: cmdKeys},
+	}, Parse: parseKeys},
 	{Spec: resp.Spec{
 		Name: "scan", Arity: -2, Flags: resp.ReadOnly,
 		Group: "generic", Since: "2.8.0", Summary: "Incrementally iterate the keys space",
 		Syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
-	}, Run: cmdScan},
+	}, Parse: parseScan},
 	{Spec: resp.Spec{
 		Name: "dbsize", Arity: 1, Flags: resp.ReadOnly | resp.Fast,
 		Group: "server", Since: "1.0.0", Summary: "Return the number of keys in the selected database",
-	}, Run: cmdDBSize},
+	}, Parse: ofNothing(dbSize)},
 	{Spec: resp.Spec{
 		Name: "flushdb", Arity: -1, Flags: resp.Write,
 		Group: "server", Since: "1.0.0", Summary: "Remove all keys from the current database",
 		Syntax: "[ASYNC | SYNC]",
-	}, Run: cmdFlushDB},
+	}, Parse: parseFlush(flushDB)},
 	{Spec: resp.Spec{
 		Name: "flushall", Arity: -1, Flags: resp.Write,
 		Group: "server", Since: "1.0.0", Summary: "Remove all keys from all databases",
 		Syntax: "[ASYNC | SYNC]",
-	}, Run: cmdFlushAll},
+	}, Parse: parseFlush(flushAll)},
 	{Spec: resp.Spec{
 		Name: "swapdb", Arity: 3, Flags: resp.Write | resp.Fast,
 		Group: "server", Since: "4.0.0", Summary: "Swaps two Redis databases",
 		Syntax: "index1 index2",
-	}, Run: cmdSwapDB},
+	}, Parse: parseSwapDB},
 	{Spec: resp.Spec{
 		Name: "expire", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "generic", Since: "1.0.0", Summary: "Set a key's time to live in seconds",
 		Syntax: "key seconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
-	}, Run: cmdExpire},
+	}, Parse: parseExpire(expiryEX, "expire")},
 	{Spec: resp.Spec{
 		Name: "pexpire", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "generic", Since: "2.6.0", Summary: "Set a key's time to live in milliseconds",
 		Syntax: "key milliseconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
-	}, Run: cmdPExpire},
+	}, Parse: parseExpire(expiryPX, "pexpire")},
 	{Spec: resp.Spec{
 		Name: "expireat", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "generic", Since: "1.2.0", Summary: "Set the expiration for a key as a UNIX timestamp",
 		Syntax: "key unix-time-seconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
-	}, Run: cmdExpireAt},
+	}, Parse: parseExpire(expiryEXAT, "expireat")},
 	{Spec: resp.Spec{
 		Name: "pexpireat", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "generic", Since: "2.6.0",
 		Summary: "Set the expiration for a key as a UNIX timestamp specified in milliseconds",
 		Syntax: "key unix-time-milliseconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE " +
 			"digest]",
-	}, Run: cmdPExpireAt},
+	}, Parse: parseExpire(expiryPXAT, "pexpireat")},
 	{Spec: resp.Spec{
 		Name: "ttl", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "generic", Since: "1.0.0", Summary: "Get the time to live for a key in seconds",
 		Syntax: "key",
-	}, Run: cmdTTL},
+	}, Parse: ofKey(ttl)},
 	{Spec: resp.Spec{
 		Name: "pttl", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "generic", Since: "2.6.0", Summary: "Get the time to live for a key in milliseconds",
 		Syntax: "key",
-	}, Run: cmdPTTL},
+	}, Parse: ofKey(pttl)},
 	{Spec: resp.Spec{
 		Name: "expiretime", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "generic", Since: "7.0.0", Summary: "Get the expiration Unix timestamp for a key",
 		Syntax: "key",
-	}, Run: cmdExpireTime},
+	}, Parse: ofKey(expireTime)},
 	{Spec: resp.Spec{
 		Name: "pexpiretime", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "generic", Since: "7.0.0", Summary: "Get the expiration Unix timestamp for a key in milliseconds",
 		Syntax: "key",
-	}, Run: cmdPExpireTime},
+	}, Parse: ofKey(pexpireTime)},
 	{Spec: resp.Spec{
 		Name: "persist", Arity: 2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "generic", Since: "2.2.0", Summary: "Remove the expiration from a key",
 		Syntax: "key",
-	}, Run: cmdPersist},
+	}, Parse: ofKey(persist)},
 	withHelp("6.2.0", row{Spec: resp.Spec{
 		Name: "object", Arity: -2,
 		Group: "generic", Since: "2.2.3", Summary: "A container for object introspection commands",
@@ -148,41 +148,41 @@ var keyRows = []row{
 			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Inspect the internal encoding of a Redis object",
 			Syntax: "key",
-		}, Run: cmdObjectEncoding},
+		}, Parse: ofSub(ofKey(encodingOf))},
 		{Spec: resp.Spec{
 			Name: "object|freq", Arity: 3, Flags: resp.ReadOnly,
 			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "4.0.0", Summary: "Get the logarithmic access frequency counter of a Redis object",
 			Syntax: "key",
-		}, Run: ifPresent(resp.Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. " +
+		}, Parse: ifPresent(resp.Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. " +
 			"Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."))},
 		{Spec: resp.Spec{
 			Name: "object|idletime", Arity: 3, Flags: resp.ReadOnly,
 			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the time since a Redis object was last accessed",
 			Syntax: "key",
-		}, Run: ifPresent(resp.Int(0))},
+		}, Parse: ifPresent(resp.Int(0))},
 		{Spec: resp.Spec{
 			Name: "object|refcount", Arity: 3, Flags: resp.ReadOnly,
 			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the number of references to the value of the key",
 			Syntax: "key",
-		}, Run: ifPresent(resp.Int(1))},
+		}, Parse: ifPresent(resp.Int(1))},
 	}}),
 	{Spec: resp.Spec{
 		Name: "fence", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Return the fencing token of a key: the log index at which it came into being",
 		Syntax:  "key",
-	}, Run: cmdFence},
+	}, Parse: ofKey((*ctx).fence)},
 }
 
-func cmdDel(c *ctx, args resp.Args) resp.Reply {
-	if !c.m.hasRoom(c.m.dbs[c.db].editWork(args[1:], 1)) {
+func del(c *ctx, keys []string) resp.Reply {
+	if !c.m.hasRoom(c.m.dbs[c.db].editWork(keys, 1)) {
 		return resp.Err(errWorkMeter)
 	}
 	var n int64
-	for _, key := range args[1:] {
+	for _, key := range keys {
 		if c.delete(key) {
 			c.notify(notifyGeneric, "del", key)
 			n++
@@ -191,9 +191,9 @@ func cmdDel(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdExists(c *ctx, args resp.Args) resp.Reply {
+func exists(c *ctx, keys []string) resp.Reply {
 	var n int64
-	for _, key := range args[1:] {
+	for _, key := range keys {
 		if c.m.overBudget() {
 			return resp.Err(errWorkMeter)
 		}
@@ -204,16 +204,15 @@ func cmdExists(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdType(c *ctx, args resp.Args) resp.Reply {
-	e := c.lookup(args[1])
+func typeOf(c *ctx, key string) resp.Reply {
+	e := c.lookup(key)
 	if e == nil {
 		return resp.Status("none")
 	}
 	return resp.Status(e.kind())
 }
 
-func cmdRename(c *ctx, args resp.Args) resp.Reply {
-	from, to := args[1], args[2]
+func renameTo(c *ctx, from, to string) resp.Reply {
 	if c.lookup(from) == nil {
 		return resp.Err(resp.ErrNoSuchKey)
 	}
@@ -223,8 +222,7 @@ func cmdRename(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-func cmdRenameNX(c *ctx, args resp.Args) resp.Reply {
-	from, to := args[1], args[2]
+func renameNX(c *ctx, from, to string) resp.Reply {
 	if c.lookup(from) == nil {
 		return resp.Err(resp.ErrNoSuchKey)
 	}
@@ -256,53 +254,74 @@ func movedEntry(key string, e *entry, v value.Value) *entry {
 	return newMarked(key, nil, v, e.deadline(), e.tag(), mark)
 }
 
-func cmdCopy(c *ctx, args resp.Args) resp.Reply {
-	to, replace, err := c.copyOptions(args[3:])
-	if err != nil {
-		return resp.Fail(err)
+// copyCall is COPY.
+type copyCall struct {
+	from, target string
+	db           int // of the target; sameDB: that of the command
+	replace      bool
+}
+
+// sameDB stands for the database of the command.
+const sameDB = -1
+
+func (r *copyCall) Run(c *ctx) resp.Reply {
+	to, key := r.db, r.target
+	if to == sameDB {
+		to = c.db
 	}
-	if to == c.db && args[1] == args[2] {
+	if to == c.db && r.from == key {
 		return resp.Err(resp.ErrSameObject)
 	}
-	e, there := c.lookup(args[1]), c.lookupIn(to, args[2])
-	if e == nil || (there != nil && !replace) {
+	e, there := c.lookup(r.from), c.lookupIn(to, key)
+	if e == nil || (there != nil && !r.replace) {
 		return resp.Int(0)
 	}
 	if there != nil {
-		c.m.store(&c.why, to, args[2], there, nil)
+		c.m.store(&c.why, to, key, there, nil)
 	}
 	if agg := e.agg(); agg != nil {
 		c.m.spend(value.CloneWork(agg))
 	}
-	c.m.store(&c.why, to, args[2], nil, movedEntry(args[2], e, e.value().Clone()))
-	c.m.notify(to, notifyGeneric, "copy_to", args[2])
+	c.m.store(&c.why, to, key, nil, movedEntry(key, e, e.value().Clone()))
+	c.m.notify(to, notifyGeneric, "copy_to", key)
 	return resp.Int(1)
 }
 
-func (c *ctx) copyOptions(args resp.Args) (db int, replace bool, err error) {
-	db = c.db
-	for i := 0; i < len(args); i++ {
+func parseCopy(args resp.Args) (call, error) {
+	r := &copyCall{from: args[1], target: args[2], db: sameDB}
+	for i := 3; i < len(args); i++ {
 		switch {
 		case resp.Is(args[i], "REPLACE"):
-			replace = true
+			r.replace = true
 		case resp.Is(args[i], "DB") && i+1 < len(args):
 			i++
-			if db, err = arg.DatabaseIndex(args[i], databases); err != nil {
-				return db, replace, err
+			var err error
+			if r.db, err = arg.DatabaseIndex(args[i], databases); err != nil {
+				return nil, err
 			}
 		default:
-			return db, replace, resp.Error(resp.ErrSyntax)
+			return nil, resp.Error(resp.ErrSyntax)
 		}
 	}
-	return db, replace, nil
+	return r, nil
 }
 
-func cmdMove(c *ctx, args resp.Args) resp.Reply {
+// moveKeyCall is MOVE key db.
+type moveKeyCall struct {
+	key string
+	to  int
+}
+
+func parseMove(args resp.Args) (call, error) {
 	to, err := arg.DatabaseIndex(args[2], databases)
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
-	key := args[1]
+	return &moveKeyCall{args[1], to}, nil
+}
+
+func (r *moveKeyCall) Run(c *ctx) resp.Reply {
+	key, to := r.key, r.to
 	if to == c.db {
 		return resp.Err(resp.ErrSameObject)
 	}
@@ -318,7 +337,7 @@ func cmdMove(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(1)
 }
 
-func cmdRandomKey(c *ctx, _ resp.Args) resp.Reply {
+func randomKey(c *ctx) resp.Reply {
 	keys := c.m.dbs[c.db].keys.keyView
 	n := keys.len()
 	if n == 0 {
@@ -345,8 +364,13 @@ func cmdRandomKey(c *ctx, _ resp.Args) resp.Reply {
 	return resp.Nil()
 }
 
-func cmdKeys(c *ctx, args resp.Args) resp.Reply {
-	g, found := arg.NewGlob(args[1]), []string{}
+// keysCall is KEYS pattern.
+type keysCall struct{ pattern string }
+
+func parseKeys(args resp.Args) (call, error) { return &keysCall{args[1]}, nil }
+
+func (r *keysCall) Run(c *ctx) resp.Reply {
+	g, found := arg.NewGlob(r.pattern), []string{}
 	if !c.m.affords(keyWork * int64(c.m.dbs[c.db].keys.len())) {
 		return resp.Err(errWorkMeter)
 	}
@@ -365,12 +389,19 @@ func cmdKeys(c *ctx, args resp.Args) resp.Reply {
 	return resp.Bulks(found...)
 }
 
-func cmdScan(c *ctx, args resp.Args) resp.Reply {
+// scanKeysCall is SCAN.
+type scanKeysCall struct{ arg.Scan }
+
+func parseScan(args resp.Args) (call, error) {
 	o, err := arg.ParseScan(args[1:], true)
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
-	found := []string{}
+	return &scanKeysCall{o}, nil
+}
+
+func (r *scanKeysCall) Run(c *ctx) resp.Reply {
+	o, found := r.Scan, []string{}
 	if err := c.m.beginScan(&o, c.m.dbs[c.db].keys.len(), true); err != nil {
 		return resp.Fail(err)
 	}
@@ -384,24 +415,27 @@ func cmdScan(c *ctx, args resp.Args) resp.Reply {
 	return c.m.endScan(&o, next, found)
 }
 
-func cmdDBSize(c *ctx, _ resp.Args) resp.Reply {
+func dbSize(c *ctx) resp.Reply {
 	return resp.Int(int64(c.m.dbs[c.db].keys.len()))
 }
 
-func cmdFlushDB(c *ctx, args resp.Args) resp.Reply {
-	if !arg.FlushMode(args) {
-		return resp.Err(resp.ErrSyntax)
+func parseFlush(run func(c *ctx) resp.Reply) parser {
+	return func(args resp.Args) (call, error) {
+		if !arg.FlushMode(args) {
+			return nil, resp.Error(resp.ErrSyntax)
+		}
+		return bareCall(run), nil
 	}
+}
+
+func flushDB(c *ctx) resp.Reply {
 	c.m.spend(flushWork)
 	c.m.replaceDatabases()
 	c.m.flush(&c.why, c.db, c.db+1)
 	return resp.OK()
 }
 
-func cmdFlushAll(c *ctx, args resp.Args) resp.Reply {
-	if !arg.FlushMode(args) {
-		return resp.Err(resp.ErrSyntax)
-	}
+func flushAll(c *ctx) resp.Reply {
 	c.m.spend(databases * flushWork)
 	c.m.replaceDatabases()
 	c.m.flush(&c.why, 0, databases)
@@ -422,20 +456,27 @@ func (m *Machine) flush(why *cause, from, to int) {
 	}
 }
 
-func cmdSwapDB(c *ctx, args resp.Args) resp.Reply {
+// swapCall is SWAPDB.
+type swapCall struct{ a, b int }
+
+func parseSwapDB(args resp.Args) (call, error) {
 	a, err := swapIndex(args[1], "ERR invalid first DB index")
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
 	b, err := swapIndex(args[2], "ERR invalid second DB index")
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
 	if a < 0 || a >= databases || b < 0 || b >= databases {
-		return resp.Err(resp.ErrDBIndex)
+		return nil, resp.Error(resp.ErrDBIndex)
 	}
-	if a != b {
-		c.m.swap(&c.why, int(a), int(b))
+	return &swapCall{int(a), int(b)}, nil
+}
+
+func (r *swapCall) Run(c *ctx) resp.Reply {
+	if r.a != r.b {
+		c.m.swap(&c.why, r.a, r.b)
 	}
 	return resp.OK()
 }
@@ -464,30 +505,40 @@ func (m *Machine) swap(why *cause, a, b int) {
 	m.markSwapped(b)
 }
 
-func cmdExpire(c *ctx, args resp.Args) resp.Reply    { return c.expireKey(args, expiryEX) }
-func cmdPExpire(c *ctx, args resp.Args) resp.Reply   { return c.expireKey(args, expiryPX) }
-func cmdExpireAt(c *ctx, args resp.Args) resp.Reply  { return c.expireKey(args, expiryEXAT) }
-func cmdPExpireAt(c *ctx, args resp.Args) resp.Reply { return c.expireKey(args, expiryPXAT) }
+// expireCall is EXPIRE or one of its like.
+type expireCall struct {
+	key     string
+	unit    expiry
+	ms      int64
+	when    expireWhen
+	command string
+}
 
-// expireKey is EXPIRE and its like: key, time, options.
-func (c *ctx) expireKey(args resp.Args, x expiry) resp.Reply {
-	when, err := parseWhen(args[3:])
-	if err != nil {
-		return resp.Fail(err)
+// parseExpire reads key, time, options.
+func parseExpire(unit expiry, command string) parser {
+	return func(args resp.Args) (call, error) {
+		when, err := parseWhen(args[3:])
+		if err != nil {
+			return nil, err
+		}
+		n, ok := resp.ParseInt(args[2])
+		switch {
+		case !ok:
+			return nil, resp.Error(resp.ErrNotInteger)
+		case n > maxInt/unit.unitMs || n < minInt/unit.unitMs:
+			return nil, resp.Error(invalidExpire(command).Str)
+		}
+		return &expireCall{args[1], unit, n * unit.unitMs, when, command}, nil
 	}
-	n, ok := resp.ParseInt(args[2])
+}
+
+func (r *expireCall) Run(c *ctx) resp.Reply {
+	key, x, when := r.key, r.unit, &r.when
+	until, ok := c.deadlineIn(x, r.ms)
 	if !ok {
-		return resp.Err(resp.ErrNotInteger)
+		return invalidExpire(r.command)
 	}
-	invalid := invalidExpire(strings.ToLower(args[0]))
-	if n > maxInt/x.unitMs || n < minInt/x.unitMs {
-		return invalid
-	}
-	until, ok := c.deadlineIn(x, n*x.unitMs)
-	if !ok {
-		return invalid
-	}
-	e := c.lookup(args[1])
+	e := c.lookup(key)
 	if e == nil {
 		return resp.Int(0)
 	}
@@ -498,14 +549,14 @@ func (c *ctx) expireKey(args resp.Args, x expiry) resp.Reply {
 	case !met || !when.allows(e.deadline(), until, x):
 		return resp.Int(0)
 	case c.past(until):
-		c.delete(args[1])
-		c.notify(notifyGeneric, "del", args[1])
+		c.delete(key)
+		c.notify(notifyGeneric, "del", key)
 	case x.absolute && e.leased() && e.ends() == e.tick && e.deadline().wallMs == until.wallMs:
 		// The key ends then already. Nothing changes, and no watcher is disturbed,
 		// even if the wall clock was set in between and the remainder would differ.
 	default:
-		c.setDeadline(args[1], until)
-		c.notify(notifyGeneric, "expire", args[1])
+		c.setDeadline(key, until)
+		c.notify(notifyGeneric, "expire", key)
 	}
 	return resp.Int(1)
 }
@@ -586,32 +637,32 @@ func (c *ctx) remaining(d deadline) int64 { return max(0, d.tick-c.now()) }
 // seconds rounds milliseconds as Redis does.
 func seconds(ms int64) int64 { return ms/1000 + (ms%1000+500)/1000 }
 
-func cmdTTL(c *ctx, args resp.Args) resp.Reply {
-	return c.timeOf(args[1], func(d deadline) int64 { return seconds(c.remaining(d)) })
+func ttl(c *ctx, key string) resp.Reply {
+	return c.timeOf(key, func(d deadline) int64 { return seconds(c.remaining(d)) })
 }
 
-func cmdPTTL(c *ctx, args resp.Args) resp.Reply { return c.timeOf(args[1], c.remaining) }
+func pttl(c *ctx, key string) resp.Reply { return c.timeOf(key, c.remaining) }
 
-func cmdExpireTime(c *ctx, args resp.Args) resp.Reply {
-	return c.timeOf(args[1], func(d deadline) int64 { return seconds(d.wallMs) })
+func expireTime(c *ctx, key string) resp.Reply {
+	return c.timeOf(key, func(d deadline) int64 { return seconds(d.wallMs) })
 }
 
-func cmdPExpireTime(c *ctx, args resp.Args) resp.Reply {
-	return c.timeOf(args[1], func(d deadline) int64 { return d.wallMs })
+func pexpireTime(c *ctx, key string) resp.Reply {
+	return c.timeOf(key, func(d deadline) int64 { return d.wallMs })
 }
 
-func cmdPersist(c *ctx, args resp.Args) resp.Reply {
-	e := c.lookup(args[1])
+func persist(c *ctx, key string) resp.Reply {
+	e := c.lookup(key)
 	if e == nil || !e.leased() {
 		return resp.Int(0)
 	}
-	c.setDeadline(args[1], never)
-	c.notify(notifyGeneric, "persist", args[1])
+	c.setDeadline(key, never)
+	c.notify(notifyGeneric, "persist", key)
 	return resp.Int(1)
 }
 
-func cmdObjectEncoding(c *ctx, args resp.Args) resp.Reply {
-	e := c.lookup(args[2])
+func encodingOf(c *ctx, key string) resp.Reply {
+	e := c.lookup(key)
 	if e == nil {
 		return resp.Nil()
 	}
@@ -620,17 +671,11 @@ func cmdObjectEncoding(c *ctx, args resp.Args) resp.Reply {
 
 // ifPresent answers the same for each key that is there: what OBJECT asks about its uses and references is not in the
 // replicated state.
-func ifPresent(reply resp.Reply) func(c *ctx, args resp.Args) resp.Reply {
-	return func(c *ctx, args resp.Args) resp.Reply {
-		if c.lookup(args[2]) == nil {
+func ifPresent(reply resp.Reply) parser {
+	return ofSub(ofKey(func(c *ctx, key string) resp.Reply {
+		if c.lookup(key) == nil {
 			return resp.Nil()
 		}
 		return reply
-	}
-}
-
-// cmdFence answers a token for whoever guards a resource: it rises with every key
-// that comes into being, and stays while the key is there.
-func cmdFence(c *ctx, args resp.Args) resp.Reply {
-	return c.fence(args[1])
+	}))
 }

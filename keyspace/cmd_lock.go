@@ -449,13 +449,22 @@ func parseFence(s string) (uint64, error) {
 	return n, nil
 }
 
-// cmdLocksForce answers how many have lost the lock by it.
-func cmdLocksForce(c *ctx, args resp.Args) resp.Reply {
-	key := args[2]
+// forceCall is LOCKS FORCE. It answers how many have lost the lock by it.
+type forceCall struct {
+	key string
+	forceOptions
+}
+
+func parseLocksForce(args resp.Args) (call, error) {
 	o, err := parseForce(args[3:])
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
+	return &forceCall{args[2], o}, nil
+}
+
+func (o *forceCall) Run(c *ctx) resp.Reply {
+	key := o.key
 	e := c.lookup(key)
 	switch {
 	case e == nil || e.agg() == nil && e.mark() != isLock:

@@ -23,43 +23,43 @@ var locksRows = []row{
 			Name: "locks|list", Arity: -2, Flags: resp.ReadOnly,
 			Group: "lockd", Since: "1.0.0", Summary: "List the locks that are held now, the longest first",
 			Syntax: "[CURSOR cursor] [MATCH pattern] [COUNT count] [HELD milliseconds] [WAITED]",
-		}, Run: cmdLocksList},
+		}, Parse: parseLocksList},
 		{Spec: resp.Spec{
 			Name: "locks|info", Arity: 3, Flags: resp.ReadOnly, Keys: resp.SubKey,
 			Group: "lockd", Since: "1.0.0", Summary: "Tell who holds a lock, and who waits for it",
 			Syntax: "key",
-		}, Run: cmdLocksInfo},
+		}, Parse: ofSub(ofKey(locksInfo))},
 		{Spec: resp.Spec{
 			Name: "locks|history", Arity: -3, Flags: resp.ReadOnly, Keys: resp.SubKey,
 			Group: "lockd", Since: "1.0.0", Summary: "Tell what has become of a lock, the newest last",
 			Syntax: "key [CURSOR cursor] [FROM time] [TO time] [COUNT count]",
-		}, Run: cmdLocksHistory},
+		}, Parse: parseLocksHistory},
 		{Spec: resp.Spec{
 			Name: "locks|why", Arity: 4, Flags: resp.ReadOnly, Keys: resp.SubKey,
 			Group: "lockd", Since: "1.0.0", Summary: "Say in a sentence what has become of a token's lock",
 			Syntax: "key token",
-		}, Run: cmdLocksWhy},
+		}, Parse: parseLocksWhy},
 		{Spec: resp.Spec{
 			Name: "locks|force", Arity: -5, Flags: resp.Write | resp.Admin, Keys: resp.SubKey, Access: "RW delete",
 			Group: "lockd", Since: "1.0.0",
 			Summary: "End a lock for all who hold it, or for one, and write down why",
 			Syntax:  "key [TOKEN token] [FENCE fence] REASON text",
-		}, Run: cmdLocksForce},
+		}, Parse: parseLocksForce},
 		{Spec: resp.Spec{
 			Name: "locks|graph", Arity: -2, Flags: resp.ReadOnly,
 			Group: "lockd", Since: "1.0.0", Summary: "Tell who waits for whom, the longest wait first",
 			Syntax: "[COUNT count]",
-		}, Run: cmdLocksGraph},
+		}, Parse: parseLocksGraph},
 		{Spec: resp.Spec{
 			Name: "locks|doctor", Arity: -2, Flags: resp.ReadOnly | resp.TakesSightings,
 			Group: "lockd", Since: "1.0.0",
 			Summary: "Say what is wrong with the locks of programs, as far as it is certain",
-		}, Run: cmdLocksDoctor},
+		}, Parse: parseLocksDoctor},
 		{Spec: resp.Spec{
 			Name: "locks|advice", Arity: -2, Flags: resp.ReadOnly | resp.TakesSightings,
 			Group: "lockd", Since: "1.0.0", Summary: "Tell how long locks are held and waited for, and what lease would do",
 			Syntax: "[pattern]",
-		}, Run: cmdLocksAdvice},
+		}, Parse: parseLocksAdvice},
 	}}),
 }
 
@@ -79,12 +79,13 @@ type locksOptions struct {
 	count        int
 	heldMs       int64
 	waited       bool
-	fromMs, toMs int64
+	from, to     string // times as written; "": not given
+	fromMs, toMs int64  // the same, once times has read them
 }
 
 // parseLocks reads the options, of which a command knows some.
-func (c *ctx) parseLocks(args resp.Args, known ...string) (o locksOptions, err error) {
-	o = locksOptions{count: locksCount, fromMs: minInt, toMs: maxInt}
+func parseLocks(args resp.Args, known ...string) (o locksOptions, err error) {
+	o = locksOptions{count: locksCount}
 	for i := 0; i < len(args) && err == nil; i++ {
 		option := slices.IndexFunc(known, func(name string) bool { return resp.Is(args[i], name) })
 		if option < 0 {
@@ -111,12 +112,25 @@ func (c *ctx) parseLocks(args resp.Args, known ...string) (o locksOptions, err e
 		case "HELD":
 			o.heldMs, err = arg.Positive(args[i])
 		case "FROM":
-			o.fromMs, err = arg.ParseTime(args[i], c.wallMs())
+			o.from = args[i]
+			_, err = arg.ParseTime(o.from, 0)
 		case "TO":
-			o.toMs, err = arg.ParseTime(args[i], c.wallMs())
+			o.to = args[i]
+			_, err = arg.ParseTime(o.to, 0)
 		}
 	}
 	return o, err
+}
+
+// times reads the times, which may be counted from now.
+func (o *locksOptions) times(nowMs int64) {
+	o.fromMs, o.toMs = minInt, maxInt
+	if o.from != "" {
+		o.fromMs, _ = arg.ParseTime(o.from, nowMs)
+	}
+	if o.to != "" {
+		o.toMs, _ = arg.ParseTime(o.to, nowMs)
+	}
 }
 
 // cursorReply is the cursor to go on with; 0: that was all.
@@ -143,13 +157,21 @@ type heldLock struct {
 	since int64
 }
 
-func cmdLocksList(c *ctx, args resp.Args) resp.Reply {
-	o, err := c.parseLocks(args[2:], "CURSOR", "MATCH", "COUNT", "HELD", "WAITED")
+// locksListCall is LOCKS LIST.
+type locksListCall struct{ locksOptions }
+
+func parseLocksList(args resp.Args) (call, error) {
+	o, err := parseLocks(args[2:], "CURSOR", "MATCH", "COUNT", "HELD", "WAITED")
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
+	return &locksListCall{o}, nil
+}
+
+func (r *locksListCall) Run(c *ctx) resp.Reply {
+	o := &r.locksOptions
 	if o.paged {
-		return c.scanLocks(&o)
+		return c.scanLocks(o)
 	}
 	if err := c.m.pay(keyWork * int64(c.m.dbs[c.db].keys.len())); err != nil {
 		return resp.Fail(err)
@@ -157,7 +179,7 @@ func cmdLocksList(c *ctx, args resp.Args) resp.Reply {
 	var found []heldLock
 	bytes := int64(0)
 	c.m.dbs[c.db].keys.each(func(e *entry) bool {
-		if l, ok := c.wantsLock(&o, e); ok {
+		if l, ok := c.wantsLock(o, e); ok {
 			found = append(found, l)
 			bytes += int64(len(e.key()))
 		}
@@ -169,7 +191,7 @@ func cmdLocksList(c *ctx, args resp.Args) resp.Reply {
 	slices.SortFunc(found, func(a, b heldLock) int {
 		return cmp.Or(cmp.Compare(a.since, b.since), strings.Compare(a.e.key(), b.e.key()))
 	})
-	return c.listLocks(&o, found[:min(len(found), o.count)])
+	return c.listLocks(o, found[:min(len(found), o.count)])
 }
 
 // scanLocks answers a piece of the list as SCAN does: COUNT keys are looked at, in the order of cursors. In
@@ -239,9 +261,8 @@ func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
 	return resp.Array(list...)
 }
 
-// cmdLocksInfo answers nil for what is no lock and has no line.
-func cmdLocksInfo(c *ctx, args resp.Args) resp.Reply {
-	key := args[2]
+// locksInfo answers nil for what is no lock and has no line.
+func locksInfo(c *ctx, key string) resp.Reply {
 	line, err := c.describeLine(key)
 	if err != nil {
 		return resp.Fail(err)
@@ -381,13 +402,19 @@ func (c *ctx) findGrants(g lockGrants) error {
 	return nil
 }
 
-// cmdLocksGraph answers the edges of the graph of waits: from each who stands in line for a lock to each who
+// locksGraphCall is LOCKS GRAPH. It answers the edges of the graph of waits: from each who stands in line for a lock to each who
 // holds it. There is none to those before it in line, who wait for the same holders.
-func cmdLocksGraph(c *ctx, args resp.Args) resp.Reply {
-	o, err := c.parseLocks(args[2:], "COUNT")
+type locksGraphCall struct{ locksOptions }
+
+func parseLocksGraph(args resp.Args) (call, error) {
+	o, err := parseLocks(args[2:], "COUNT")
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
+	return &locksGraphCall{o}, nil
+}
+
+func (o *locksGraphCall) Run(c *ctx) resp.Reply {
 	waiting, err := c.allInLine()
 	if err != nil {
 		return resp.Fail(err)

@@ -14,14 +14,24 @@ import (
 
 // What has become of a lock: LOCKS HISTORY.
 
-func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
-	key := args[2]
-	o, err := c.parseLocks(args[3:], "CURSOR", "FROM", "TO", "COUNT")
+// locksHistoryCall is LOCKS HISTORY.
+type locksHistoryCall struct {
+	key string
+	locksOptions
+}
+
+func parseLocksHistory(args resp.Args) (call, error) {
+	o, err := parseLocks(args[3:], "CURSOR", "FROM", "TO", "COUNT")
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
-	found := foundEvents{o: &o}
-	if err := c.historyOf(key, found.add); err != nil {
+	return &locksHistoryCall{args[2], o}, nil
+}
+
+func (o *locksHistoryCall) Run(c *ctx) resp.Reply {
+	o.times(c.wallMs())
+	found := foundEvents{o: &o.locksOptions}
+	if err := c.historyOf(o.key, found.add); err != nil {
 		return resp.Fail(err)
 	}
 	if found.tooMany() {
@@ -114,11 +124,18 @@ func (c *ctx) eachEvent(hash uint32, visit func(e *history.Event) bool) error {
 
 // What has become of a token's lock, in a sentence: LOCKS WHY.
 
-func cmdLocksWhy(c *ctx, args resp.Args) resp.Reply {
-	key, token := args[2], args[3]
-	if err := checkToken(token); err != nil {
-		return resp.Fail(err)
+// locksWhyCall is LOCKS WHY.
+type locksWhyCall struct{ key, token string }
+
+func parseLocksWhy(args resp.Args) (call, error) {
+	if err := checkToken(args[3]); err != nil {
+		return nil, err
 	}
+	return &locksWhyCall{args[2], args[3]}, nil
+}
+
+func (r *locksWhyCall) Run(c *ctx) resp.Reply {
+	key, token := r.key, r.token
 	said, err := c.sayNow(key, token)
 	switch {
 	case err != nil:
@@ -230,10 +247,14 @@ func forDoctor(e *history.Event) *doctor.Event {
 	return d
 }
 
-func cmdLocksDoctor(c *ctx, args resp.Args) resp.Reply {
+func parseLocksDoctor(args resp.Args) (call, error) {
 	if len(args) > 2 {
-		return resp.Err(resp.ErrSyntax)
+		return nil, resp.Error(resp.ErrSyntax)
 	}
+	return bareCall(locksDoctor), nil
+}
+
+func locksDoctor(c *ctx) resp.Reply {
 	d, err := c.openCase(nil)
 	if err != nil {
 		return resp.Fail(err)
@@ -277,15 +298,22 @@ func (c *ctx) knownBy(report *sight.Report) history.Fields {
 		Time("seen-since", report.SinceMs)
 }
 
-func cmdLocksAdvice(c *ctx, args resp.Args) resp.Reply {
+// locksAdviceCall is LOCKS ADVICE.
+type locksAdviceCall struct{ match *arg.Glob }
+
+func parseLocksAdvice(args resp.Args) (call, error) {
+	r := &locksAdviceCall{}
 	if len(args) > 3 {
-		return resp.Err(resp.ErrSyntax)
+		return nil, resp.Error(resp.ErrSyntax)
 	}
-	var match *arg.Glob
 	if len(args) == 3 {
-		match = arg.NewGlob(args[2])
+		r.match = arg.NewGlob(args[2])
 	}
-	d, err := c.openCase(match)
+	return r, nil
+}
+
+func (r *locksAdviceCall) Run(c *ctx) resp.Reply {
+	d, err := c.openCase(r.match)
 	if err != nil {
 		return resp.Fail(err)
 	}

@@ -17,7 +17,7 @@ var scriptRows = []row{
 		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "2.6.0", Summary: "Execute a Lua script server side",
 		Syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
-	}, Run: cmdEval},
+	}, Parse: parseEval(false)},
 	{Spec: resp.Spec{
 		Name: "evalsha", Arity: -3,
 		Flags: resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys |
@@ -25,21 +25,21 @@ var scriptRows = []row{
 		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "2.6.0", Summary: "Execute a Lua script server side",
 		Syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-	}, Run: cmdEvalSHA},
+	}, Parse: parseEvalSHA(false)},
 	{Spec: resp.Spec{
 		Name: "eval_ro", Arity: -3,
 		Flags: resp.ReadOnly | resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys,
 		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "7.0.0", Summary: "Execute a read-only Lua script server side",
 		Syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
-	}, Run: cmdEvalRO},
+	}, Parse: parseEval(true)},
 	{Spec: resp.Spec{
 		Name: "evalsha_ro", Arity: -3,
 		Flags: resp.ReadOnly | resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys,
 		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "7.0.0", Summary: "Execute a read-only Lua script server side",
 		Syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-	}, Run: cmdEvalSHARO},
+	}, Parse: parseEvalSHA(true)},
 	withHelp("5.0.0", row{Spec: resp.Spec{
 		Name: "script", Arity: -2,
 		Group: "scripting", Since: "2.6.0", Summary: "A container for Lua scripts management commands",
@@ -48,21 +48,21 @@ var scriptRows = []row{
 			Name: "script|load", Arity: 3, Flags: resp.NoScript | resp.Stale | resp.MayReplicate,
 			Group: "scripting", Since: "2.6.0", Summary: "Load the specified Lua script into the script cache.",
 			Syntax: "script",
-		}, Run: cmdScriptLoad},
+		}, Parse: ofSub(ofKey(scriptLoad))},
 		{Spec: resp.Spec{
 			Name: "script|exists", Arity: -3, Flags: resp.NoScript,
 			Group: "scripting", Since: "2.6.0", Summary: "Check existence of scripts in the script cache.",
 			Syntax: "sha1 [sha1 ...]",
-		}, Run: cmdScriptExists},
+		}, Parse: ofSub(ofMany(scriptExists))},
 		{Spec: resp.Spec{
 			Name: "script|flush", Arity: -2, Flags: resp.NoScript | resp.MayReplicate,
 			Group: "scripting", Since: "2.6.0", Summary: "Remove all the scripts from the script cache.",
 			Syntax: "[ASYNC | SYNC]",
-		}, Run: cmdScriptFlush},
+		}, Parse: parseScriptFlush},
 		{Spec: resp.Spec{
 			Name: "script|kill", Arity: 2, Flags: resp.NoScript | resp.AllowBusy,
 			Group: "scripting", Since: "2.6.0", Summary: "Kill the script currently in execution.",
-		}, Run: cmdScriptKill},
+		}, Parse: always(resp.Err(errNotBusy))},
 	}}),
 }
 
@@ -74,14 +74,14 @@ var functionRows = []row{
 		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "7.0.0", Summary: "Invoke a function",
 		Syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
-	}, Run: cmdFCall},
+	}, Parse: parseFCall(false)},
 	{Spec: resp.Spec{
 		Name: "fcall_ro", Arity: -3,
 		Flags: resp.ReadOnly | resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys,
 		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "7.0.0", Summary: "Invoke a read-only function",
 		Syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
-	}, Run: cmdFCallRO},
+	}, Parse: parseFCall(true)},
 	withHelp("7.0.0", row{Spec: resp.Spec{
 		Name: "function", Arity: -2,
 		Group: "scripting", Since: "7.0.0", Summary: "A container for function commands",
@@ -91,85 +91,106 @@ var functionRows = []row{
 			Group: "scripting", Since: "7.0.0",
 			Summary: "Create a function with the given arguments (name, code, description)",
 			Syntax:  "[REPLACE] function-code",
-		}, Run: cmdFunctionLoad},
+		}, Parse: parseFunctionLoad},
 		{Spec: resp.Spec{
 			Name: "function|delete", Arity: 3, Flags: resp.Write | resp.NoScript,
 			Group: "scripting", Since: "7.0.0", Summary: "Delete a function by name",
 			Syntax: "library-name",
-		}, Run: cmdFunctionDelete},
+		}, Parse: ofSub(ofKey(functionDelete))},
 		{Spec: resp.Spec{
 			Name: "function|flush", Arity: -2, Flags: resp.Write | resp.NoScript,
 			Group: "scripting", Since: "7.0.0", Summary: "Deleting all functions",
 			Syntax: "[ASYNC | SYNC]",
-		}, Run: cmdFunctionFlush},
+		}, Parse: parseFunctionFlush},
 		{Spec: resp.Spec{
 			Name: "function|list", Arity: -2, Flags: resp.NoScript,
 			Group: "scripting", Since: "7.0.0", Summary: "List information about all the functions",
 			Syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
-		}, Run: cmdFunctionList},
+		}, Parse: parseFunctionList},
 		{Spec: resp.Spec{
 			Name: "function|dump", Arity: 2, Flags: resp.NoScript,
 			Group: "scripting", Since: "7.0.0", Summary: "Dump all functions into a serialized binary payload",
-		}, Run: cmdFunctionDump},
+		}, Parse: ofNothing(functionDump)},
 		{Spec: resp.Spec{
 			Name: "function|restore", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.NoScript,
 			Group: "scripting", Since: "7.0.0", Summary: "Restore all the functions on the given payload",
 			Syntax: "serialized-value [FLUSH | APPEND | REPLACE]",
-		}, Run: cmdFunctionRestore},
+		}, Parse: parseFunctionRestore},
 		{Spec: resp.Spec{
 			Name: "function|stats", Arity: 2, Flags: resp.NoScript | resp.AllowBusy,
 			Group: "scripting", Since: "7.0.0",
 			Summary: "Return information about the function currently running (name, description, duration)",
-		}, Run: cmdFunctionStats},
+		}, Parse: ofNothing(functionStats)},
 		{Spec: resp.Spec{
 			Name: "function|kill", Arity: 2, Flags: resp.NoScript | resp.AllowBusy,
 			Group: "scripting", Since: "7.0.0", Summary: "Kill the function currently in execution.",
-		}, Run: cmdScriptKill},
+		}, Parse: always(resp.Err(errNotBusy))},
 	}}),
 }
 
-func cmdEval(c *ctx, args resp.Args) resp.Reply      { return c.eval(args, false) }
-func cmdEvalRO(c *ctx, args resp.Args) resp.Reply    { return c.eval(args, true) }
-func cmdEvalSHA(c *ctx, args resp.Args) resp.Reply   { return c.evalSHA(args, false) }
-func cmdEvalSHARO(c *ctx, args resp.Args) resp.Reply { return c.evalSHA(args, true) }
+// evalCall is EVAL or EVALSHA: script, number of keys, keys, arguments.
+type evalCall struct {
+	script     string // or its SHA1
+	keys, argv []string
+	readOnly   bool
+}
 
-// eval is EVAL: script, number of keys, keys, arguments.
-func (c *ctx) eval(args resp.Args, readOnly bool) resp.Reply {
-	keys, argv, err := scriptArgs(args, resp.ErrNotInteger)
-	if err != nil {
-		return resp.Fail(err)
+func newEvalCall(args resp.Args, readOnly bool) (r evalCall, err error) {
+	r = evalCall{script: args[1], readOnly: readOnly}
+	r.keys, r.argv, err = scriptArgs(args, resp.ErrNotInteger)
+	return r, err
+}
+
+func parseEval(readOnly bool) parser {
+	return func(args resp.Args) (call, error) {
+		r, err := newEvalCall(args, readOnly)
+		if err != nil {
+			return nil, err
+		}
+		return &r, nil
 	}
-	sha := library.SHA(args[1])
+}
+
+func (r *evalCall) Run(c *ctx) resp.Reply {
+	sha := library.SHA(r.script)
 	known := c.m.library.Find(sha)
 	if known == nil {
-		if known, err = c.m.compile(sha, args[1]); err != nil {
+		var err error
+		if known, err = c.m.compile(sha, r.script); err != nil {
 			return resp.Fail(err)
 		}
 		if c.m.applying { // a read leaves no trace
 			c.m.spend(c.m.library.Remember(sha, known))
 		}
 	}
-	return c.runScript(sha, known, keys, argv, readOnly)
+	return c.runScript(sha, known, r.keys, r.argv, r.readOnly)
 }
 
 // shaChars is the length of a SHA1 in hex digits.
 const shaChars = 40
 
-// evalSHA is EVALSHA.
-func (c *ctx) evalSHA(args resp.Args, readOnly bool) resp.Reply {
-	if len(args[1]) != shaChars {
-		return resp.Err(resp.ErrNoScript)
+type evalSHACall struct{ evalCall }
+
+func parseEvalSHA(readOnly bool) parser {
+	return func(args resp.Args) (call, error) {
+		if len(args[1]) != shaChars {
+			return nil, resp.Error(resp.ErrNoScript)
+		}
+		r, err := newEvalCall(args, readOnly)
+		if err != nil {
+			return nil, err
+		}
+		return &evalSHACall{r}, nil
 	}
-	keys, argv, err := scriptArgs(args, resp.ErrNotInteger)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	sha := strings.ToLower(args[1])
+}
+
+func (r *evalSHACall) Run(c *ctx) resp.Reply {
+	sha := strings.ToLower(r.script)
 	known := c.m.library.Find(sha)
 	if known == nil {
 		return resp.Err(resp.ErrNoScript)
 	}
-	return c.runScript(sha, known, keys, argv, readOnly)
+	return c.runScript(sha, known, r.keys, r.argv, r.readOnly)
 }
 
 // scriptArgs divides what follows the script into keys and arguments; notInt is the
@@ -209,12 +230,12 @@ func (c *ctx) runScript(sha string, s *library.Script, keys, argv []string, read
 	})
 }
 
-func cmdScriptLoad(c *ctx, args resp.Args) resp.Reply {
-	sha := library.SHA(args[2])
+func scriptLoad(c *ctx, source string) resp.Reply {
+	sha := library.SHA(source)
 	known := c.m.library.Find(sha)
 	if known == nil {
 		var err error
-		if known, err = c.m.compile(sha, args[2]); err != nil {
+		if known, err = c.m.compile(sha, source); err != nil {
 			return resp.Fail(err)
 		}
 	}
@@ -225,30 +246,32 @@ func cmdScriptLoad(c *ctx, args resp.Args) resp.Reply {
 	return resp.Bulk(sha)
 }
 
-func cmdScriptExists(c *ctx, args resp.Args) resp.Reply {
-	if !c.m.affords(value.TreeWork(c.m.library.Len()) * int64(len(args)-2)) {
+func scriptExists(c *ctx, shas []string) resp.Reply {
+	if !c.m.affords(value.TreeWork(c.m.library.Len()) * int64(len(shas))) {
 		return resp.Err(errWorkMeter)
 	}
-	known := make([]resp.Reply, len(args)-2)
-	for i, sha := range args[2:] {
+	known := make([]resp.Reply, len(shas))
+	for i, sha := range shas {
 		known[i] = oneIf(c.m.library.Find(strings.ToLower(sha)) != nil)
 	}
 	return resp.Array(known...)
 }
 
-func cmdScriptFlush(c *ctx, args resp.Args) resp.Reply {
+func parseScriptFlush(args resp.Args) (call, error) {
 	if !arg.FlushMode(args[1:]) {
-		return resp.Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+		return nil, resp.Error("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 	}
+	return bareCall(scriptFlush), nil
+}
+
+func scriptFlush(c *ctx) resp.Reply {
 	c.m.library = library.Scripts{}
 	return resp.OK()
 }
 
-// cmdScriptKill finds nothing to kill: a script is a part of one entry of the log
-// and ends, by its budget at the latest, before anything else is run.
-func cmdScriptKill(_ *ctx, _ resp.Args) resp.Reply {
-	return resp.Err("NOTBUSY No scripts in execution right now.")
-}
+// errNotBusy answers SCRIPT KILL, which never finds anything to kill: a script is a part of one entry of the log and
+// ends, by its budget at the latest, before anything else is run.
+const errNotBusy = "NOTBUSY No scripts in execution right now."
 
 // errLibraryFull answers SCRIPT LOAD, whose scripts are kept until SCRIPT FLUSH.
 const errLibraryFull = "ERR the loaded scripts take more than 64 MB: SCRIPT FLUSH frees them"
@@ -268,11 +291,19 @@ func (m *Machine) compile(sha, source string) (*library.Script, error) {
 	return s, err
 }
 
-func cmdFCall(c *ctx, args resp.Args) resp.Reply   { return c.fcall(args, false) }
-func cmdFCallRO(c *ctx, args resp.Args) resp.Reply { return c.fcall(args, true) }
+// fcallCall is FCALL: name, number of keys, keys, arguments. Run judges the number, once it has found the function, as
+// Redis does.
+type fcallCall struct {
+	args     resp.Args
+	readOnly bool
+}
 
-// fcall is FCALL: name, number of keys, keys, arguments.
-func (c *ctx) fcall(args resp.Args, readOnly bool) resp.Reply {
+func parseFCall(readOnly bool) parser {
+	return func(args resp.Args) (call, error) { return &fcallCall{args, readOnly}, nil }
+}
+
+func (r *fcallCall) Run(c *ctx) resp.Reply {
+	args := r.args
 	f, ok := c.m.functions.Find(args[1])
 	if !ok {
 		return resp.Err("ERR Function not found")
@@ -286,7 +317,7 @@ func (c *ctx) fcall(args resp.Args, readOnly bool) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if readOnly && !noWrites {
+	if r.readOnly && !noWrites {
 		return resp.Err(errWriteFlag)
 	}
 	if !c.m.affordsProgram("library "+f.SHA, len(f.Source)) {
@@ -300,15 +331,25 @@ func (c *ctx) fcall(args resp.Args, readOnly bool) resp.Reply {
 	})
 }
 
-func cmdFunctionLoad(c *ctx, args resp.Args) resp.Reply {
+// functionLoadCall is FUNCTION LOAD.
+type functionLoadCall struct {
+	source  string
+	replace bool
+}
+
+func parseFunctionLoad(args resp.Args) (call, error) {
 	last := len(args) - 1
 	for _, word := range args[2:last] {
 		if !resp.Is(word, "REPLACE") {
-			return resp.Err("ERR Unknown option given: " + arg.CText(word))
+			return nil, resp.Error("ERR Unknown option given: " + arg.CText(word))
 		}
 	}
+	return &functionLoadCall{args[last], last > 2}, nil
+}
+
+func (r *functionLoadCall) Run(c *ctx) resp.Reply {
 	next, left := c.m.functions.Copy(), c.m.settings.script
-	name, err := c.m.create(&next, strings.Clone(args[last]), last > 2, &left)
+	name, err := c.m.create(&next, strings.Clone(r.source), r.replace, &left)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -319,8 +360,8 @@ func cmdFunctionLoad(c *ctx, args resp.Args) resp.Reply {
 	return resp.Bulk(name)
 }
 
-func cmdFunctionDelete(c *ctx, args resp.Args) resp.Reply {
-	l := c.m.functions.Library(args[2])
+func functionDelete(c *ctx, name string) resp.Reply {
+	l := c.m.functions.Library(name)
 	if l == nil {
 		return resp.Err("ERR Library not found")
 	}
@@ -328,42 +369,55 @@ func cmdFunctionDelete(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-func cmdFunctionFlush(c *ctx, args resp.Args) resp.Reply {
+func parseFunctionFlush(args resp.Args) (call, error) {
 	if len(args) > 3 {
-		return functionSyntax(args)
+		return nil, functionSyntax(args)
 	}
 	if !arg.FlushMode(args[1:]) {
-		return resp.Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
+		return nil, resp.Error("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
 	}
+	return bareCall(functionFlush), nil
+}
+
+func functionFlush(c *ctx) resp.Reply {
 	c.m.functions = library.Functions{}
 	return resp.OK()
 }
 
 // functionSyntax answers too many arguments of a subcommand that takes some.
-func functionSyntax(args resp.Args) resp.Reply {
-	return resp.Err("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try FUNCTION HELP.")
+func functionSyntax(args resp.Args) error {
+	return resp.Error("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try FUNCTION HELP.")
 }
 
-// cmdFunctionList lists the libraries by name, which Redis does in no order.
-func cmdFunctionList(c *ctx, args resp.Args) resp.Reply {
-	withCode, pattern := false, (*arg.Glob)(nil)
+// functionListCall is FUNCTION LIST. It lists the libraries by name, which Redis does in no order.
+type functionListCall struct {
+	withCode bool
+	pattern  *arg.Glob
+}
+
+func parseFunctionList(args resp.Args) (call, error) {
+	r := &functionListCall{}
 	for i := 2; i < len(args); i++ {
 		switch {
-		case !withCode && resp.Is(args[i], "WITHCODE"):
-			withCode = true
-		case pattern == nil && resp.Is(args[i], "LIBRARYNAME"):
+		case !r.withCode && resp.Is(args[i], "WITHCODE"):
+			r.withCode = true
+		case r.pattern == nil && resp.Is(args[i], "LIBRARYNAME"):
 			if i++; i == len(args) {
-				return resp.Err("ERR library name argument was not given")
+				return nil, resp.Error("ERR library name argument was not given")
 			}
-			pattern = arg.NewGlob(strings.ToLower(args[i]))
+			r.pattern = arg.NewGlob(strings.ToLower(args[i]))
 		default:
-			return resp.Err("ERR Unknown argument " + arg.CText(args[i]))
+			return nil, resp.Error("ERR Unknown argument " + arg.CText(args[i]))
 		}
 	}
-	list := []resp.Reply{}
+	return r, nil
+}
+
+func (r *functionListCall) Run(c *ctx) resp.Reply {
+	list, pattern := []resp.Reply{}, r.pattern
 	c.m.functions.Each(func(l *library.Library) bool {
 		if pattern.Matches(strings.ToLower(l.Name)) {
-			list = append(list, l.Describe(withCode))
+			list = append(list, l.Describe(r.withCode))
 		}
 		return !pattern.Exceeded()
 	})
@@ -374,26 +428,32 @@ func cmdFunctionList(c *ctx, args resp.Args) resp.Reply {
 	return resp.Array(list...)
 }
 
-func cmdFunctionDump(c *ctx, _ resp.Args) resp.Reply {
+func functionDump(c *ctx) resp.Reply {
 	c.m.spend(dumpWork * c.m.functions.Bytes())
 	return resp.Bulk(c.m.functions.Dump())
 }
 
-// cmdFunctionRestore loads the libraries of a dump, all of them within the limits of
-// one script.
-func cmdFunctionRestore(c *ctx, args resp.Args) resp.Reply {
+// functionRestoreCall is FUNCTION RESTORE. It loads the libraries of a dump, all of them within the limits of one
+// script. Run judges the dump: that is work which it counts.
+type functionRestoreCall struct{ dump, policy string }
+
+func parseFunctionRestore(args resp.Args) (call, error) {
 	if len(args) > 4 {
-		return functionSyntax(args)
+		return nil, functionSyntax(args)
 	}
 	policy := "APPEND"
 	if len(args) == 4 {
 		policy = strings.ToUpper(args[3])
 	}
 	if policy != "APPEND" && policy != "REPLACE" && policy != "FLUSH" {
-		return resp.Err("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
+		return nil, resp.Error("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
 	}
-	c.m.spend(dumpWork * int64(len(args[2])))
-	sources, ok := library.ParseDump(args[2])
+	return &functionRestoreCall{args[2], policy}, nil
+}
+
+func (r *functionRestoreCall) Run(c *ctx) resp.Reply {
+	c.m.spend(dumpWork * int64(len(r.dump)))
+	sources, ok := library.ParseDump(r.dump)
 	if !ok {
 		return resp.Err("ERR DUMP payload version or checksum are wrong")
 	}
@@ -407,10 +467,10 @@ func cmdFunctionRestore(c *ctx, args resp.Args) resp.Reply {
 			return resp.Err(errFunctionsFull)
 		}
 	}
-	if policy != "FLUSH" {
+	if r.policy != "FLUSH" {
 		next = c.m.functions.Copy()
 	}
-	if err := next.Join(&restored, policy == "REPLACE"); err != nil {
+	if err := next.Join(&restored, r.policy == "REPLACE"); err != nil {
 		return resp.Fail(err)
 	}
 	if next.Full() {
@@ -420,9 +480,9 @@ func cmdFunctionRestore(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// cmdFunctionStats reports that nothing runs: a function is a part of one entry of the
+// functionStats reports that nothing runs: a function is a part of one entry of the
 // log and ends, by its limits at the latest, before anything else is run.
-func cmdFunctionStats(c *ctx, _ resp.Args) resp.Reply {
+func functionStats(c *ctx) resp.Reply {
 	f := &c.m.functions
 	return resp.Map(
 		resp.Bulk("running_script"), resp.Nil(),

@@ -20,42 +20,42 @@ var serverRows = []row{
 			Name: "config|get", Arity: -3, Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale,
 			Group: "server", Since: "2.0.0", Summary: "Get the values of configuration parameters",
 			Syntax: "parameter [parameter ...]",
-		}, Run: cmdConfigGet},
+		}, Parse: ofSub(ofMany(configGet))},
 		{Spec: resp.Spec{
 			Name: "config|set", Arity: -4,
 			Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale | resp.MayReplicate,
 			Group: "server", Since: "2.0.0", Summary: "Set configuration parameters to the given values",
 			Syntax: "parameter value [parameter value ...]", ArgLevel: laterParameter,
-		}, Run: cmdConfigSet},
+		}, Parse: parseConfigSet},
 		{Spec: resp.Spec{
 			Name: "config|resetstat", Arity: 2,
 			Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale | resp.MayReplicate,
 			Group: "server", Since: "2.0.0", Summary: "Reset the stats returned by INFO",
-		}, Run: cmdConfigResetStat},
+		}, Parse: ofNothing(configResetStat)},
 		{Spec: resp.Spec{
 			Name: "config|rewrite", Arity: 2, Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale,
 			Group: "server", Since: "2.8.0", Summary: "Rewrite the configuration file with the in memory configuration",
-		}, Run: cmdConfigRewrite},
+		}, Parse: always(resp.OK())},
 	}}),
 	{Spec: resp.Spec{
 		Name: "time", Arity: 1, Flags: resp.Loading | resp.Stale | resp.Fast,
 		Group: "server", Since: "2.6.0", Summary: "Return the current server time",
-	}, Run: cmdTime},
+	}, Parse: ofNothing(timeNow)},
 	{Spec: resp.Spec{
 		Name: "select", Arity: 2, Flags: resp.Loading | resp.Stale | resp.Fast,
 		Group: "connection", Since: "1.0.0", Summary: "Change the selected database for the current connection",
 		Syntax: "index",
-	}, Run: cmdSelect},
+	}, Parse: parseSelect},
 	{Spec: resp.Spec{
 		Name: "ping", Arity: -1, Flags: resp.Fast,
 		Group: "connection", Since: "1.0.0", Summary: "Ping the server",
 		Syntax: "[message]",
-	}, Run: cmdPing},
+	}, Parse: parsePing},
 	{Spec: resp.Spec{
 		Name: "echo", Arity: 2, Flags: resp.Loading | resp.Stale | resp.Fast,
 		Group: "connection", Since: "1.0.0", Summary: "Echo the given string",
 		Syntax: "message",
-	}, Run: cmdEcho},
+	}, Parse: parseEcho},
 }
 
 var pubsubRows = []row{
@@ -64,21 +64,21 @@ var pubsubRows = []row{
 		Flags: resp.PubSub | resp.Loading | resp.Stale | resp.Fast | resp.MayReplicate | resp.CountsReceivers,
 		Group: "pubsub", Since: "2.0.0", Summary: "Post a message to a channel",
 		Syntax: "channel message",
-	}, Run: cmdPublish},
+	}, Parse: parsePublish(resp.MessageChannel)},
 	{Spec: resp.Spec{
 		Name: "spublish", Arity: 3,
 		Flags: resp.PubSub | resp.Loading | resp.Stale | resp.Fast | resp.MayReplicate | resp.CountsReceivers,
 		Keys:  resp.FirstKey,
 		Group: "pubsub", Since: "7.0.0", Summary: "Post a message to a shard channel",
 		Syntax: "shardchannel message",
-	}, Run: cmdSpublish},
+	}, Parse: parsePublish(resp.MessageShard)},
 }
 
-// cmdConfigGet answers the parameters that match any of the patterns, each once,
+// configGet answers the parameters that match any of the patterns, each once,
 // also under their older names. One asked for by its name is called as it was asked.
-func cmdConfigGet(c *ctx, args resp.Args) resp.Reply {
-	globs := make([]*arg.Glob, len(args)-2)
-	for i, p := range args[2:] {
+func configGet(c *ctx, patterns []string) resp.Reply {
+	globs := make([]*arg.Glob, len(patterns))
+	for i, p := range patterns {
 		c.m.spend(value.NumeralWork * int64(len(p)))
 		globs[i] = arg.NewGlob(strings.ToLower(p))
 	}
@@ -91,7 +91,7 @@ func cmdConfigGet(c *ctx, args resp.Args) resp.Reply {
 			if !c.m.affords(value.VisitWork * int64(len(globs))) {
 				return resp.Err(errWorkMeter)
 			}
-			if as, ok := askedAs(args[2:], globs, name); ok {
+			if as, ok := askedAs(patterns, globs, name); ok {
 				found = append(found, resp.Bulk(as), resp.Bulk(c.m.settings.shown(i)))
 			}
 		}
@@ -119,12 +119,19 @@ func askedAs(patterns []string, globs []*arg.Glob, name string) (as string, ok b
 	return "", false
 }
 
-func cmdConfigSet(c *ctx, args resp.Args) resp.Reply {
+// configSetCall is CONFIG SET. Run judges the parameters: which ones there are follows from the level in force.
+type configSetCall struct{ args resp.Args }
+
+func parseConfigSet(args resp.Args) (call, error) {
 	if len(args)%2 != 0 {
-		return resp.Err(resp.ErrSyntax)
+		return nil, resp.Error(resp.ErrSyntax)
 	}
-	c.m.spend(configWork + value.NumeralWork*int64(bytesOf(args)))
-	next, err := c.m.settings.with(c.m.level, args[2:])
+	return &configSetCall{args}, nil
+}
+
+func (r *configSetCall) Run(c *ctx) resp.Reply {
+	c.m.spend(configWork + value.NumeralWork*int64(bytesOf(r.args)))
+	next, err := c.m.settings.with(c.m.level, r.args[2:])
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -156,57 +163,56 @@ func (m *Machine) configure(next *settings) {
 	}
 }
 
-func cmdConfigResetStat(c *ctx, _ resp.Args) resp.Reply {
+func configResetStat(c *ctx) resp.Reply {
 	c.m.stats = stats{}
 	c.m.seen.hits, c.m.seen.misses = 0, 0
 	return resp.OK()
 }
 
-// cmdConfigRewrite has nothing to write: settings are in the log.
-func cmdConfigRewrite(_ *ctx, _ resp.Args) resp.Reply { return resp.OK() }
-
-func cmdTime(c *ctx, _ resp.Args) resp.Reply {
+func timeNow(c *ctx) resp.Reply {
 	return resp.Bulks(itoa(c.at.Wall/1_000_000), itoa(c.at.Wall%1_000_000))
 }
 
-// cmdSelect, cmdPing and cmdEcho are for scripts: outside of them the session
-// answers. A script's choice ends with it.
-func cmdSelect(c *ctx, args resp.Args) resp.Reply {
+// selectCall is SELECT. It, PING and ECHO are for scripts: outside of them the session answers. A script's choice ends
+// with it.
+type selectCall int
+
+func parseSelect(args resp.Args) (call, error) {
 	db, err := arg.DatabaseIndex(args[1], databases)
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
+	return selectCall(db), nil
+}
+
+func (db selectCall) Run(c *ctx) resp.Reply {
 	if c.run != nil {
-		c.run.db = db
+		c.run.db = int(db)
 	}
 	return resp.OK()
 }
 
-func cmdPing(_ *ctx, args resp.Args) resp.Reply {
+func parsePing(args resp.Args) (call, error) {
 	switch len(args) {
 	case 1:
-		return resp.Status("PONG")
+		return fixed(resp.Status("PONG")), nil
 	case 2:
-		return resp.Bulk(args[1])
+		return fixed(resp.Bulk(args[1])), nil
 	}
-	return resp.WrongArity("ping")
+	return nil, wrongArity("ping")
 }
 
-func cmdEcho(_ *ctx, args resp.Args) resp.Reply { return resp.Bulk(args[1]) }
+func parseEcho(args resp.Args) (call, error) { return fixed(resp.Bulk(args[1])), nil }
 
-// cmdPublish sends a message to the subscribers of every node. Its receivers are
+// parsePublish is the parser of PUBLISH or SPUBLISH, which sends a message to the subscribers of every node. Its receivers are
 // counted by the session, on the node that serves the client; inside a script the
 // answer is always 0, because it must be the same on every node.
-func cmdPublish(c *ctx, args resp.Args) resp.Reply {
-	c.m.spend(publishWork)
-	c.publish(resp.MessageChannel, args[1], args[2])
-	return resp.Int(0)
-}
-
-func cmdSpublish(c *ctx, args resp.Args) resp.Reply {
-	c.m.spend(publishWork)
-	c.publish(resp.MessageShard, args[1], args[2])
-	return resp.Int(0)
+func parsePublish(kind resp.MessageKind) parser {
+	return ofKeyAnd(func(c *ctx, channel, message string) resp.Reply {
+		c.m.spend(publishWork)
+		c.publish(kind, channel, message)
+		return resp.Int(0)
+	})
 }
 
 var memoryRows = []row{
@@ -219,38 +225,42 @@ var memoryRows = []row{
 			Keys: resp.SubKey, Access: "RO",
 			Group: "server", Since: "4.0.0", Summary: "Estimate the memory usage of a key",
 			Syntax: "key [SAMPLES count]",
-		}, Run: cmdMemoryUsage},
+		}, Parse: parseMemoryUsage},
 		{Spec: resp.Spec{
 			Name: "memory|stats", Arity: 2,
 			Group: "server", Since: "4.0.0", Summary: "Show memory usage details",
-		}, Run: cmdMemoryStats},
+		}, Parse: ofNothing(memoryStats)},
 		{Spec: resp.Spec{
 			Name: "memory|purge", Arity: 2,
 			Group: "server", Since: "4.0.0", Summary: "Ask the allocator to release memory",
-		}, Run: cmdMemoryPurge},
+		}, Parse: always(resp.OK())},
 		{Spec: resp.Spec{
 			Name: "memory|malloc-stats", Arity: 2,
 			Group: "server", Since: "4.0.0", Summary: "Show allocator internal stats",
-		}, Run: cmdMemoryMallocStats},
+		}, Parse: always(resp.Verbatim(aboutMemory))},
 	}}),
 }
 
-// cmdMemoryUsage answers the estimate that maxmemory is compared with. It does not
-// look at elements, so SAMPLES is checked and has no effect.
-func cmdMemoryUsage(c *ctx, args resp.Args) resp.Reply {
+// parseMemoryUsage checks SAMPLES, which has no effect: memoryUsage does not look at elements.
+func parseMemoryUsage(args resp.Args) (call, error) {
 	if rest := args[3:]; len(rest) > 0 {
 		if len(rest) != 2 || !resp.Is(rest[0], "SAMPLES") {
-			return resp.Err(resp.ErrSyntax)
+			return nil, resp.Error(resp.ErrSyntax)
 		}
 		n, ok := resp.ParseInt(rest[1])
 		if !ok {
-			return resp.Err(resp.ErrNotInteger)
+			return nil, resp.Error(resp.ErrNotInteger)
 		}
 		if n < 0 {
-			return resp.Err(resp.ErrSyntax)
+			return nil, resp.Error(resp.ErrSyntax)
 		}
 	}
-	e := c.lookup(args[2])
+	return &keyCall{args[2], memoryUsage}, nil
+}
+
+// memoryUsage answers the estimate that maxmemory is compared with.
+func memoryUsage(c *ctx, key string) resp.Reply {
+	e := c.lookup(key)
 	if e == nil {
 		return resp.Nil()
 	}
@@ -260,14 +270,9 @@ func cmdMemoryUsage(c *ctx, args resp.Args) resp.Reply {
 const aboutMemory = "lockd keeps an estimate of the memory that data take, the same on every node. " +
 	"It does not look into its allocator.\n"
 
-func cmdMemoryMallocStats(_ *ctx, _ resp.Args) resp.Reply { return resp.Verbatim(aboutMemory) }
-
-// cmdMemoryPurge has nothing to do: the runtime gives memory back by itself.
-func cmdMemoryPurge(_ *ctx, _ resp.Args) resp.Reply { return resp.OK() }
-
-// cmdMemoryStats answers what the state knows about itself, the same on every node;
+// memoryStats answers what the state knows about itself, the same on every node;
 // INFO memory shows what the process of a node takes.
-func cmdMemoryStats(c *ctx, _ resp.Args) resp.Reply {
+func memoryStats(c *ctx) resp.Reply {
 	m := c.m
 	var keys, data int64
 	elems := []resp.Reply{}

@@ -14,43 +14,43 @@ var streamRows = []row{
 		Group: "stream", Since: "5.0.0", Summary: "Appends a new entry to a stream",
 		Syntax: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field " +
 			"value ...]",
-	}, Run: cmdXAdd},
+	}, Parse: parseXAdd},
 	{Spec: resp.Spec{
 		Name: "xtrim", Arity: -4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "stream", Since: "5.0.0", Summary: "Trims the stream to (approximately if '~' is passed) a certain size",
 		Syntax: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
-	}, Run: cmdXTrim},
+	}, Parse: parseXTrim},
 	{Spec: resp.Spec{
 		Name: "xlen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "stream", Since: "5.0.0", Summary: "Return the number of entries in a stream",
 		Syntax: "key",
-	}, Run: cmdXLen},
+	}, Parse: ofKey(xlen)},
 	{Spec: resp.Spec{
 		Name: "xrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "stream", Since: "5.0.0",
 		Summary: "Return a range of elements in a stream, with IDs matching the specified IDs interval",
 		Syntax:  "key start end [COUNT count]",
-	}, Run: cmdXRange},
+	}, Parse: parseStreamRange(false)},
 	{Spec: resp.Spec{
 		Name: "xrevrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
 		Group: "stream", Since: "5.0.0",
 		Summary: "Return a range of elements in a stream, with IDs matching the specified IDs interval, in reverse " +
 			"order (from greater to smaller IDs) compared to XRANGE",
 		Syntax: "key end start [COUNT count]",
-	}, Run: cmdXRevRange},
+	}, Parse: parseStreamRange(true)},
 	{Spec: resp.Spec{
 		Name: "xdel", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "stream", Since: "5.0.0",
 		Summary: "Removes the specified entries from the stream. Returns the number of items actually deleted, that " +
 			"may be different from the number of IDs passed in case certain IDs do not exist.",
 		Syntax: "key id [id ...]",
-	}, Run: cmdXDel},
+	}, Parse: ofKeyAndMany(xdel)},
 	{Spec: resp.Spec{
 		Name: "xsetid", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW update",
 		Group: "stream", Since: "5.0.0", Summary: "An internal command for replicating stream values",
 		Syntax: "key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]",
-	}, Run: cmdXSetID},
+	}, Parse: parseXSetID},
 	withHelp("5.0.0", row{Spec: resp.Spec{
 		Name: "xinfo", Arity: -2,
 		Group: "stream", Since: "5.0.0", Summary: "A container for stream introspection commands",
@@ -59,7 +59,7 @@ var streamRows = []row{
 			Name: "xinfo|stream", Arity: -3, Flags: resp.ReadOnly, Keys: resp.SubKey,
 			Group: "stream", Since: "5.0.0", Summary: "Get information about a stream",
 			Syntax: "key [FULL [COUNT count]]",
-		}, Run: cmdXInfoStream},
+		}, Parse: parseXInfo},
 	}}),
 }
 
@@ -267,7 +267,7 @@ func (o *xaddOptions) parseLimit(word string) error {
 }
 
 // check refuses options that do not go together.
-func (o *xaddOptions) check(set *settings, add bool) error {
+func (o *xaddOptions) check(add bool) error {
 	switch {
 	case o.limit != 0 && o.by == trimNothing:
 		return resp.Error(errTrimLimitAlone)
@@ -275,28 +275,47 @@ func (o *xaddOptions) check(set *settings, add bool) error {
 		return resp.Error(errTrimNone)
 	case o.limited && !o.nearly:
 		return resp.Error(errTrimLimitExact)
-	case !o.limited && o.nearly:
-		o.limit = set.streamTrimMax()
 	}
 	return nil
 }
 
-func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
-	var o xaddOptions
-	fields, err := o.parse(args[2:], true)
-	if err != nil {
-		return resp.Fail(err)
+// trim is what is asked for, with the limit of the settings where ~ has none of its own.
+func (o *xaddOptions) trim(set *settings) trimming {
+	t := o.trimming
+	if !o.limited && o.nearly {
+		t.limit = set.streamTrimMax()
 	}
-	if err = o.check(c.m.settings, true); err != nil {
-		return resp.Fail(err)
+	return t
+}
+
+// xaddCall is XADD.
+type xaddCall struct {
+	key string
+	xaddOptions
+	fields resp.Args
+}
+
+func parseXAdd(args resp.Args) (call, error) {
+	r := &xaddCall{key: args[1]}
+	o := &r.xaddOptions
+	var err error
+	if r.fields, err = o.parse(args[2:], true); err != nil {
+		return nil, err
+	}
+	if err = o.check(true); err != nil {
+		return nil, err
 	}
 	switch {
-	case len(fields) < 2 || len(fields)%2 != 0:
-		return resp.WrongArity("xadd")
+	case len(r.fields) < 2 || len(r.fields)%2 != 0:
+		return nil, wrongArity("xadd")
 	case o.given && !o.open && o.id == value.MinStreamID:
-		return resp.Err(errStreamIDZero)
+		return nil, resp.Error(errStreamIDZero)
 	}
-	key := args[1]
+	return r, nil
+}
+
+func (o *xaddCall) Run(c *ctx) resp.Reply {
+	key := o.key
 	s, err := c.lookupStream(key)
 	switch {
 	case err != nil:
@@ -308,15 +327,15 @@ func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
 	if s != nil {
 		last = s.LastID
 	}
-	id, err := c.nextStreamID(last, o)
+	id, err := c.nextStreamID(last, &o.xaddOptions)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	it, old := value.NewItem(id, fields), s
+	it, old := value.NewItem(id, o.fields), s
 	if old == nil {
 		old = value.NewStream(0)
 	}
-	trimmed, ok := c.trimmed(o.trimming, old, &it)
+	trimmed, ok := c.trimmed(o.trim(c.m.settings), old, &it)
 	if !ok || !c.m.hasRoom(trimWork*int64(trimmed)) {
 		return resp.Err(errWorkMeter)
 	}
@@ -326,7 +345,7 @@ func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
 
 // nextStreamID is the id of an entry that is to come after last. XADD * takes its
 // milliseconds from the entry of the log, and ids rise even where that clock falls.
-func (c *ctx) nextStreamID(last value.StreamID, o xaddOptions) (id value.StreamID, err error) {
+func (c *ctx) nextStreamID(last value.StreamID, o *xaddOptions) (id value.StreamID, err error) {
 	id = o.id
 	switch now := uint64(max(0, c.wallMs())); {
 	case last == value.MaxStreamID:
@@ -369,20 +388,30 @@ func (c *ctx) trimStream(s *value.Stream, n int) {
 	s.Trim(n)
 }
 
-func cmdXTrim(c *ctx, args resp.Args) resp.Reply {
-	var o xaddOptions
-	if _, err := o.parse(args[2:], false); err != nil {
-		return resp.Fail(err)
+// xtrimCall is XTRIM.
+type xtrimCall struct {
+	key string
+	xaddOptions
+}
+
+func parseXTrim(args resp.Args) (call, error) {
+	r := &xtrimCall{key: args[1]}
+	if _, err := r.parse(args[2:], false); err != nil {
+		return nil, err
 	}
-	if err := o.check(c.m.settings, false); err != nil {
-		return resp.Fail(err)
+	if err := r.check(false); err != nil {
+		return nil, err
 	}
-	key := args[1]
+	return r, nil
+}
+
+func (o *xtrimCall) Run(c *ctx) resp.Reply {
+	key := o.key
 	s, err := c.lookupStream(key)
 	if err != nil || s == nil {
 		return orZero(err)
 	}
-	n, ok := c.trimmed(o.trimming, s, nil)
+	n, ok := c.trimmed(o.trim(c.m.settings), s, nil)
 	switch {
 	case !ok, n < s.Len() && !c.m.hasRoom(trimWork*int64(n)):
 		return resp.Err(errWorkMeter)
@@ -394,41 +423,51 @@ func cmdXTrim(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(int64(n))
 }
 
-func cmdXLen(c *ctx, args resp.Args) resp.Reply {
-	s, err := c.lookupStream(args[1])
+func xlen(c *ctx, key string) resp.Reply {
+	s, err := c.lookupStream(key)
 	if err != nil || s == nil {
 		return orZero(err)
 	}
 	return resp.Int(int64(s.Len()))
 }
 
-func cmdXRange(c *ctx, args resp.Args) resp.Reply {
-	return c.streamRange(args[1], args[2], args[3], args[4:], false)
+// streamRangeCall is XRANGE or XREVRANGE.
+type streamRangeCall struct {
+	key      string
+	from, to value.StreamID
+	count    int64 // -1: not given
+	reverse  bool
 }
 
-func cmdXRevRange(c *ctx, args resp.Args) resp.Reply {
-	return c.streamRange(args[1], args[3], args[2], args[4:], true)
+func parseStreamRange(reverse bool) parser {
+	return func(args resp.Args) (call, error) {
+		r := &streamRangeCall{key: args[1], reverse: reverse}
+		start, end := args[2], args[3]
+		if reverse {
+			start, end = end, start
+		}
+		var err error
+		if r.from, r.to, err = parseStreamEnds(start, end); err != nil {
+			return nil, err
+		}
+		if r.count, err = parseStreamCount(args[4:]); err != nil {
+			return nil, err
+		}
+		return r, nil
+	}
 }
 
-func (c *ctx) streamRange(key, start, end string, options resp.Args, reverse bool) resp.Reply {
-	from, to, err := parseStreamEnds(start, end)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	count, err := parseStreamCount(options)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	s, err := c.lookupStream(key)
+func (r *streamRangeCall) Run(c *ctx) resp.Reply {
+	s, err := c.lookupStream(r.key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
 	case s == nil:
 		return resp.Array()
-	case count == 0:
+	case r.count == 0:
 		return resp.NilArray()
 	}
-	return c.itemsReply(s, from, to, max(0, count), reverse)
+	return c.itemsReply(s, r.from, r.to, max(0, r.count), r.reverse)
 }
 
 // parseStreamEnds reads the ends of a range, ( before one that is not part of it.
@@ -507,18 +546,18 @@ func itemReply(it value.Item) resp.Reply {
 	return resp.Array(resp.Bulk(it.ID.String()), resp.Bulks(it.Fields...))
 }
 
-func cmdXDel(c *ctx, args resp.Args) resp.Reply {
-	key := args[1]
+// xdel judges the ids after the key, as Redis does.
+func xdel(c *ctx, key string, words []string) resp.Reply {
 	s, err := c.lookupStream(key)
 	if err != nil || s == nil {
 		return orZero(err)
 	}
-	if !c.m.affords(2 * value.TreeWork(s.Len()) * int64(len(args)-2)) {
+	if !c.m.affords(2 * value.TreeWork(s.Len()) * int64(len(words))) {
 		return resp.Err(errWorkMeter)
 	}
-	ids := make([]value.StreamID, len(args)-2)
+	ids := make([]value.StreamID, len(words))
 	found := false
-	for i, word := range args[2:] {
+	for i, word := range words {
 		id, ok := parseExactID(word, 0)
 		if !ok {
 			return resp.Err(errStreamID)
@@ -574,16 +613,28 @@ func parseSetID(id value.StreamID, args resp.Args) (o setIDOptions, err error) {
 	return o, nil
 }
 
-func cmdXSetID(c *ctx, args resp.Args) resp.Reply {
+// xsetIDCall is XSETID.
+type xsetIDCall struct {
+	key string
+	id  value.StreamID
+	setIDOptions
+}
+
+func parseXSetID(args resp.Args) (call, error) {
 	id, ok := parseExactID(args[2], 0)
 	if !ok {
-		return resp.Err(errStreamID)
+		return nil, resp.Error(errStreamID)
 	}
 	o, err := parseSetID(id, args[3:])
 	if err != nil {
-		return resp.Fail(err)
+		return nil, err
 	}
-	s, err := c.lookupStream(args[1])
+	return &xsetIDCall{args[1], id, o}, nil
+}
+
+func (o *xsetIDCall) Run(c *ctx) resp.Reply {
+	key, id := o.key, o.id
+	s, err := c.lookupStream(key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -596,7 +647,7 @@ func cmdXSetID(c *ctx, args resp.Args) resp.Reply {
 	case o.added >= 0 && int64(s.Len()) > o.added:
 		return resp.Err(errSetIDAddedSmall)
 	}
-	c.editStream(args[1], func(s *value.Stream) {
+	c.editStream(key, func(s *value.Stream) {
 		s.LastID = id
 		if o.added >= 0 {
 			s.Added = uint64(o.added)
@@ -605,22 +656,30 @@ func cmdXSetID(c *ctx, args resp.Args) resp.Reply {
 			s.DeletedID = o.deleted
 		}
 	})
-	c.notify(notifyStream, "xsetid", args[1])
+	c.notify(notifyStream, "xsetid", key)
 	return resp.OK()
 }
 
 // fullCount is how many entries XINFO STREAM FULL shows without COUNT.
 const fullCount = 10
 
-func cmdXInfoStream(c *ctx, args resp.Args) resp.Reply {
-	s, err := c.lookupStream(args[2])
+// xinfoCall is XINFO STREAM. Run judges FULL, after the key, as Redis does.
+type xinfoCall struct {
+	word, key string // the subcommand as it was written
+	options   resp.Args
+}
+
+func parseXInfo(args resp.Args) (call, error) { return &xinfoCall{args[1], args[2], args[3:]}, nil }
+
+func (r *xinfoCall) Run(c *ctx) resp.Reply {
+	s, err := c.lookupStream(r.key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
 	case s == nil:
 		return resp.Err(resp.ErrNoSuchKey)
 	}
-	full, count, err := parseFull(args[1], args[3:])
+	full, count, err := parseFull(r.word, r.options)
 	if err != nil {
 		return resp.Fail(err)
 	}

@@ -15,41 +15,41 @@ var zsetOpRows = []row{
 		Name: "zunion", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
 		Group: "sorted-set", Since: "6.2.0", Summary: "Add multiple sorted sets",
 		Syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
-	}, Run: cmdZUnion},
+	}, Parse: parseZsetOp(zsetOpArgs{command: "zunion", weights: true, scores: true}, (*algebra.Zsets).Union)},
 	{Spec: resp.Spec{
 		Name: "zinter", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
 		Group: "sorted-set", Since: "6.2.0", Summary: "Intersect multiple sorted sets",
 		Syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
-	}, Run: cmdZInter},
+	}, Parse: parseZsetOp(zsetOpArgs{command: "zinter", weights: true, scores: true}, (*algebra.Zsets).Inter)},
 	{Spec: resp.Spec{
 		Name: "zdiff", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
 		Group: "sorted-set", Since: "6.2.0", Summary: "Subtract multiple sorted sets",
 		Syntax: "numkeys key [key ...] [WITHSCORES]",
-	}, Run: cmdZDiff},
+	}, Parse: parseZsetOp(zsetOpArgs{command: "zdiff", scores: true}, (*algebra.Zsets).Diff)},
 	{Spec: resp.Spec{
 		Name: "zunionstore", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys, Keys: keysToStore,
 		Group: "sorted-set", Since: "2.0.0",
 		Summary: "Add multiple sorted sets and store the resulting sorted set in a new key",
 		Syntax:  "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
-	}, Run: cmdZUnionStore},
+	}, Parse: parseZsetStore(zsetOpArgs{command: "zunionstore", weights: true}, (*algebra.Zsets).Union)},
 	{Spec: resp.Spec{
 		Name: "zinterstore", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys, Keys: keysToStore,
 		Group: "sorted-set", Since: "2.0.0",
 		Summary: "Intersect multiple sorted sets and store the resulting sorted set in a new key",
 		Syntax:  "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
-	}, Run: cmdZInterStore},
+	}, Parse: parseZsetStore(zsetOpArgs{command: "zinterstore", weights: true}, (*algebra.Zsets).Inter)},
 	{Spec: resp.Spec{
 		Name: "zdiffstore", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys, Keys: keysToStore,
 		Group: "sorted-set", Since: "6.2.0",
 		Summary: "Subtract multiple sorted sets and store the resulting sorted set in a new key",
 		Syntax:  "destination numkeys key [key ...]",
-	}, Run: cmdZDiffStore},
+	}, Parse: parseZsetStore(zsetOpArgs{command: "zdiffstore"}, (*algebra.Zsets).Diff)},
 	{Spec: resp.Spec{
 		Name: "zintercard", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
 		Group: "sorted-set", Since: "7.0.0",
 		Summary: "Intersect multiple sorted sets and return the cardinality of the result",
 		Syntax:  "numkeys key [key ...] [LIMIT limit]",
-	}, Run: cmdZInterCard},
+	}, Parse: parseZInterCard},
 }
 
 const errWeight = "ERR weight value is not a float"
@@ -77,20 +77,46 @@ var (
 	}
 )
 
-func cmdZUnion(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpReply(args, zsetOpArgs{command: "zunion", weights: true, scores: true}, (*algebra.Zsets).Union)
+// zsetOp are the arguments of an operation. Run judges the options, once it has found the sources, as Redis does.
+type zsetOp struct {
+	zsetOpArgs
+	keys    []string
+	options resp.Args
 }
 
-func cmdZInter(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpReply(args, zsetOpArgs{command: "zinter", weights: true, scores: true}, (*algebra.Zsets).Inter)
+// newZsetOp reads numkeys and the sources.
+func newZsetOp(args resp.Args, a zsetOpArgs) (zsetOp, error) {
+	n, isInt := resp.ParseInt(args[0])
+	switch {
+	case !isInt:
+		return zsetOp{}, resp.Error(resp.ErrNotInteger)
+	case n < 1:
+		return zsetOp{}, resp.Error("ERR at least 1 input key is needed for '" + a.command + "' command")
+	case n > int64(len(args)-1):
+		return zsetOp{}, resp.Error(resp.ErrSyntax)
+	}
+	return zsetOp{a, args[1 : 1+n], args[1+n:]}, nil
 }
 
-func cmdZDiff(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpReply(args, zsetOpArgs{command: "zdiff", scores: true}, (*algebra.Zsets).Diff)
+// zsetOpCall is ZUNION or its like.
+type zsetOpCall struct {
+	zsetOp
+	run func(op *algebra.Zsets)
 }
 
-func (c *ctx) zsetOpReply(args resp.Args, a zsetOpArgs, run func(op *algebra.Zsets)) resp.Reply {
-	op, err := c.parseZsetOp(args[1:], &a)
+func parseZsetOp(a zsetOpArgs, run func(op *algebra.Zsets)) parser {
+	return func(args resp.Args) (call, error) {
+		o, err := newZsetOp(args[1:], a)
+		if err != nil {
+			return nil, err
+		}
+		return &zsetOpCall{o, run}, nil
+	}
+}
+
+func (r *zsetOpCall) Run(c *ctx) resp.Reply {
+	a := &r.zsetOp
+	op, err := c.findSources(a)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -98,7 +124,7 @@ func (c *ctx) zsetOpReply(args resp.Args, a zsetOpArgs, run func(op *algebra.Zse
 	if a.withScores {
 		op.Room = roomToAnswerScores
 	}
-	if run(op); op.Err != nil {
+	if r.run(op); op.Err != nil {
 		return resp.Fail(op.Err)
 	}
 	items := memberReplies(op.Result, a.withScores)
@@ -108,34 +134,48 @@ func (c *ctx) zsetOpReply(args resp.Args, a zsetOpArgs, run func(op *algebra.Zse
 	return resp.Array(items...)
 }
 
-func cmdZUnionStore(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpStore(args, zsetOpArgs{command: "zunionstore", weights: true}, (*algebra.Zsets).Union)
+// zsetStoreCall is ZUNIONSTORE or its like: it stores the result, and its event has the name of the command.
+type zsetStoreCall struct {
+	to string
+	zsetOpCall
 }
 
-func cmdZInterStore(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpStore(args, zsetOpArgs{command: "zinterstore", weights: true}, (*algebra.Zsets).Inter)
+func parseZsetStore(a zsetOpArgs, run func(op *algebra.Zsets)) parser {
+	return func(args resp.Args) (call, error) {
+		o, err := newZsetOp(args[2:], a)
+		if err != nil {
+			return nil, err
+		}
+		return &zsetStoreCall{args[1], zsetOpCall{o, run}}, nil
+	}
 }
 
-func cmdZDiffStore(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpStore(args, zsetOpArgs{command: "zdiffstore"}, (*algebra.Zsets).Diff)
-}
-
-// zsetOpStore stores the result; its event has the name of the command.
-func (c *ctx) zsetOpStore(args resp.Args, a zsetOpArgs, run func(op *algebra.Zsets)) resp.Reply {
-	op, err := c.parseZsetOp(args[2:], &a)
+func (r *zsetStoreCall) Run(c *ctx) resp.Reply {
+	op, err := c.findSources(&r.zsetOp)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	op.Room = roomToStore
-	if run(op); op.Err != nil {
+	if r.run(op); op.Err != nil {
 		return resp.Fail(op.Err)
 	}
-	return c.storeScored(args[1], op.Result, a.command)
+	return c.storeScored(r.to, op.Result, r.command)
 }
 
-func cmdZInterCard(c *ctx, args resp.Args) resp.Reply {
-	a := zsetOpArgs{command: "zintercard", card: true}
-	op, err := c.parseZsetOp(args[1:], &a)
+// zsetCardCall is ZINTERCARD.
+type zsetCardCall struct{ zsetOp }
+
+func parseZInterCard(args resp.Args) (call, error) {
+	o, err := newZsetOp(args[1:], zsetOpArgs{command: "zintercard", card: true})
+	if err != nil {
+		return nil, err
+	}
+	return &zsetCardCall{o}, nil
+}
+
+func (r *zsetCardCall) Run(c *ctx) resp.Reply {
+	a := &r.zsetOp
+	op, err := c.findSources(a)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -166,20 +206,10 @@ func (c *ctx) lookupScores(key string) (s algebra.Scores, err error) {
 	return nil, resp.Error(resp.ErrWrongType)
 }
 
-// parseZsetOp reads numkeys, the sources and the options, in the order of Redis's
-// checks.
-func (c *ctx) parseZsetOp(args resp.Args, a *zsetOpArgs) (op *algebra.Zsets, err error) {
-	n, isInt := resp.ParseInt(args[0])
-	switch {
-	case !isInt:
-		return nil, resp.Error(resp.ErrNotInteger)
-	case n < 1:
-		return nil, resp.Error("ERR at least 1 input key is needed for '" + a.command + "' command")
-	case n > int64(len(args)-1):
-		return nil, resp.Error(resp.ErrSyntax)
-	}
-	op = algebra.NewZsets(n, c.m.pay)
-	for i, key := range args[1 : 1+n] {
+// findSources finds the sources, and then reads the options, in the order of Redis's checks.
+func (c *ctx) findSources(a *zsetOp) (op *algebra.Zsets, err error) {
+	op = algebra.NewZsets(int64(len(a.keys)), c.m.pay)
+	for i, key := range a.keys {
 		s, err := c.lookupScores(key)
 		if err != nil {
 			return nil, err
@@ -189,7 +219,7 @@ func (c *ctx) parseZsetOp(args resp.Args, a *zsetOpArgs) (op *algebra.Zsets, err
 			return nil, resp.Error(errWorkMeter)
 		}
 	}
-	for rest := args[1+n:]; len(rest) > 0; {
+	for rest := a.options; len(rest) > 0; {
 		if rest, err = a.option(op, rest); err != nil {
 			return nil, err
 		}
