@@ -8,7 +8,7 @@ import (
 	"lockd/internal/client"
 )
 
-// What clients see that is no reply.
+// Results that a client sees instead of a reply.
 const (
 	NoConnection = "(no connection)" // the node does not run
 	Disconnected = "(disconnected)"  // the connection broke before there was an answer
@@ -16,7 +16,7 @@ const (
 	Waits        = "(waits)"         // there is none yet
 )
 
-// AnswerMax is how long a client waits for an answer, in virtual time.
+// AnswerMax bounds the wait of a client for an answer, in virtual time.
 const AnswerMax = time.Minute
 
 // Do sends a command to the node and returns the reply, in the notation of transcripts, its lines joined by line
@@ -47,7 +47,7 @@ func (n *Node) hangUp() {
 	}
 }
 
-// errNoConnection says that a node cannot be reached.
+// errNoConnection reports a node that cannot be reached.
 var errNoConnection = errors.New(NoConnection)
 
 func (n *Node) dial() (*client.Conn, error) {
@@ -60,7 +60,7 @@ func (n *Node) dial() (*client.Conn, error) {
 	return (&client.Cluster{}).Greet(ctx, raw)
 }
 
-// said is what a transcript says of an error.
+// said returns the text of an error in a transcript.
 func said(err error) string {
 	switch {
 	case errors.Is(err, errNoConnection):
@@ -78,8 +78,8 @@ type Call struct {
 	answer string // once done is closed
 }
 
-// Go sends a command to the node on a connection of its own, and does not wait for the answer. The connection stays
-// until HangUp, or the end of the test.
+// Go sends a command to the node on a separate connection and does not wait for the answer. The connection stays open
+// until HangUp or the end of the test.
 func (n *Node) Go(args ...string) *Call {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Call{cancel: cancel, done: make(chan struct{})}

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// step is the virtual time that passes after each line of a transcript, and after each call that changes the
-	// cluster: enough for all nodes to hear of it.
+	// step is the virtual time that passes after each line of a transcript and each call that changes the cluster:
+	// enough for all nodes to learn of it.
 	step = 50 * time.Millisecond
 	// leaderMax bounds the wait for a leader, in virtual time.
 	leaderMax = 30 * time.Second
 	// stopMax bounds each part of an orderly stop, in virtual time: that of the clients, and that of the node.
 	stopMax = 10 * time.Second
-	// NodesMax is how many nodes a cluster has at most: so many found it.
+	// NodesMax bounds the nodes of a cluster, which is also the limit of founding members.
 	NodesMax = 9
 )
 
@@ -115,7 +115,7 @@ func (c *Cluster) Start(ids ...string) {
 // Kill ends the processes of nodes as kill -9 does. Their machines go on: what the processes wrote is on their disks.
 func (c *Cluster) Kill(ids ...string) { c.end(false, ids) }
 
-// LoseUnsynced ends nodes as a power failure does, all at once: what was written and not synced yet is gone.
+// LoseUnsynced ends nodes as a power failure does, all at once: writes that were not synced are lost.
 func (c *Cluster) LoseUnsynced(ids ...string) { c.end(true, ids) }
 
 func (c *Cluster) end(power bool, ids []string) {
@@ -135,8 +135,8 @@ func (c *Cluster) end(power bool, ids []string) {
 	c.settle()
 }
 
-// Stop ends the processes of nodes in order, one after the other, as SIGTERM does: clients get the answers they wait for,
-// leadership is handed over, and what is in flight ends.
+// Stop ends the processes of nodes in order, one after the other, as SIGTERM does: waiting clients get answers, a leader
+// hands over, and requests in flight end.
 func (c *Cluster) Stop(ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
@@ -151,15 +151,15 @@ func (c *Cluster) Stop(ids ...string) {
 	c.settle()
 }
 
-// Restart kills nodes, all at once, and starts them.
+// Restart kills the nodes, all at once, and starts them again.
 func (c *Cluster) Restart(ids ...string) {
 	c.t.Helper()
 	c.end(false, ids)
 	c.Start(ids...)
 }
 
-// Cut separates a node from others, in both directions; from all others, if none is named. Clients reach all of them.
-// What is sent stays under way until Heal.
+// Cut separates a node from the named nodes in both directions, or from all others if none is named. Clients still
+// reach every node. Messages between separated nodes stay under way until Heal.
 func (c *Cluster) Cut(id string, from ...string) {
 	c.t.Helper()
 	if len(from) == 0 {
@@ -198,8 +198,8 @@ func (c *Cluster) setPaused(paused bool, ids []string) {
 	c.settle()
 }
 
-// Slow has each write to a node's disk take so long from now on. A node whose disk takes 5 s for a vote, which is two
-// writes, or for an entry, ends itself.
+// Slow makes each later write to a node's disk take latency. A node ends itself if its disk takes 5 s for an entry,
+// or for a vote, which is two writes.
 func (c *Cluster) Slow(id string, latency time.Duration) {
 	c.t.Helper()
 	c.Node(id).disk.set(func(d *disk) { d.latency = latency })
@@ -291,7 +291,7 @@ type clock struct {
 	stepped atomic.Int64 // nanoseconds
 }
 
-// processClock is a clock as one process reads it.
+// processClock is the clock of one process.
 type processClock struct {
 	cluster.SystemClock
 	clock *clock
@@ -302,7 +302,7 @@ func (c processClock) Wall() int64 {
 	return c.SystemClock.Wall() + c.clock.stepped.Load()/int64(time.Microsecond)
 }
 
-// logger is where nodes log: nowhere, or to stderr, if LOCKD_TEST_LOG is set.
+// logger returns the logger of a node: it writes to stderr if LOCKD_TEST_LOG is set, and nowhere otherwise.
 func logger(id string) *slog.Logger {
 	if os.Getenv("LOCKD_TEST_LOG") == "" {
 		return slog.New(slog.DiscardHandler)
@@ -310,7 +310,7 @@ func logger(id string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", id)
 }
 
-// leads reports whether a node leads, a majority confirms it, and it has so many other voters at least.
+// leads reports whether the node leads, a majority confirms it, and the cluster has at least others other voters.
 func (n *Node) leads(others int) bool {
 	r := n.ask("ROLE")
 	if len(r.Elems) != 3 || r.Elems[0].Str != "master" || len(r.Elems[2].Elems) < others {
@@ -319,7 +319,7 @@ func (n *Node) leads(others int) bool {
 	return n.ask("EXISTS", "key").Kind == resp.KindInt && n.ask("ROLE").Elems[0].Str == "master"
 }
 
-// askMax bounds what the harness itself asks of a node, in virtual time.
+// askMax bounds, in virtual time, each request that the harness itself sends to a node.
 const askMax = time.Second
 
 // ask has a node run a command for the harness, which is no client.

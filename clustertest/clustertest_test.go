@@ -50,7 +50,7 @@ func TestPackageComment(t *testing.T) {
 	}
 }
 
-// What is wrong with a transcript is said, with its line.
+// Each fault of a transcript is reported with its line.
 func TestWrongLines(t *testing.T) {
 	for text, want := range map[string]string{
 		"kill n1":                                "begins with the line \"nodes N\"",
@@ -82,7 +82,7 @@ func TestWrongLines(t *testing.T) {
 	}
 }
 
-// failureOf plays a transcript, and returns what is wrong with it.
+// failureOf plays a transcript and returns its failure.
 func failureOf(t *testing.T, text string) (failure string) {
 	synctest.Test(t, func(t *testing.T) {
 		if err := newPlayer(t, "x", text).play(); err != nil {

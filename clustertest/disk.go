@@ -17,9 +17,9 @@ import (
 	"lockd/cluster/store"
 )
 
-// disk is the disk of a node, in memory. It outlives the processes that use it. A write changes content at once, as it
-// reaches the page cache of a real machine, and returns once it is synced, which takes the time latency. Until then
-// unsynced has what the content was before: losing power goes back to that.
+// disk is the in-memory disk of a node; it outlives the processes that use it. A write changes content at once, as it
+// reaches the page cache of a real machine, and returns after latency, when it is synced. Until then unsynced keeps
+// the previous content, which a power failure restores.
 type disk struct {
 	name string
 
@@ -32,7 +32,7 @@ type disk struct {
 	full     bool
 }
 
-// content is what a disk holds. Its parts are never changed in place, so that a copy of it stays as it was.
+// content is the data on a disk. Its parts are never changed in place, so a copy keeps its state.
 type content struct {
 	log       []*raft.Log // without gaps
 	votes     map[string][]byte
@@ -51,7 +51,7 @@ type snapshot struct {
 
 func newDisk(name string) *disk { return &disk{name: name} }
 
-// roomFree and roomKept are what a disk that is not full says of its room, in bytes.
+// roomFree and roomKept are the bytes that a disk reports as free and as kept, unless it is full.
 const (
 	roomFree = 1 << 30
 	roomKept = 1 << 20
@@ -101,14 +101,14 @@ func (d *disk) write(change func(*content)) {
 	d.unsynced = slices.DeleteFunc(d.unsynced, func(u unsynced) bool { return u.write <= write })
 }
 
-// mount is a disk as one process uses it: the cluster.Disk of its node. What the process writes after its end reaches
-// nothing.
+// mount is a disk as one process uses it: the cluster.Disk of its node. Writes after the end of the process have no
+// effect.
 type mount struct {
 	*disk
 	ended *atomic.Bool
 }
 
-// tokenLen is how long the token of one start is, in package store.
+// tokenLen is the length of the token of one start, in bytes, as in package store.
 const tokenLen = 10
 
 // Begin implements cluster.Disk.
@@ -142,7 +142,7 @@ func (m mount) write(change func(*content)) error {
 // memoryLog is the raft.LogStore of a mount.
 type memoryLog struct{ mount }
 
-// IsMonotonic says that the log has no gaps, like that of a data folder.
+// IsMonotonic reports that the log has no gaps, like that of a data folder.
 func (memoryLog) IsMonotonic() bool { return true }
 
 func (l memoryLog) FirstIndex() (uint64, error) {
@@ -206,7 +206,7 @@ func (v memoryVotes) Set(key, value []byte) error {
 	})
 }
 
-// errAbsent has the text by which Raft knows that a key is absent.
+// errAbsent has the text by which Raft recognizes an absent key.
 var errAbsent = errors.New("not found")
 
 func (v memoryVotes) Get(key []byte) ([]byte, error) {

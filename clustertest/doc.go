@@ -3,7 +3,7 @@
 // clocks are simulated, so a test can cut, slow, kill and step them. Nothing waits for real time: a minute of a
 // cluster's time takes about a second.
 //
-// A cluster is told in a transcript: what clients send and are answered, and what happens to the nodes meanwhile.
+// A transcript describes a cluster: the commands of clients with their replies, and the faults of nodes between them.
 //
 //	nodes 3
 //	> n1 LOCK order:42 alice PX 30000
@@ -20,59 +20,59 @@
 //
 //	func TestOrder(t *testing.T) { clustertest.Run(t, "testdata/order.txt") }
 //
-// The same in Go, where a transcript does not do, is TestInGo in example_test.go; it uses Start, Node.Do, Node.Go,
-// Cluster.Kill and so on, one method for each word. Transcripts of this package are files below testdata: words has one
-// for each word, promises one for each promise that lockd makes.
+// Where a transcript does not suffice, use Go: TestInGo in example_test.go is the same test with Start, Node.Do,
+// Node.Go, Cluster.Kill and so on, one method for each word. The transcripts of this package are below testdata: one
+// for each word in words, one for each promise of lockd in promises.
 //
 // # Commands and replies
 //
-// A line "> n1 WORD ..." sends a command to node n1, quoted as in redis-cli, and waits for the reply, which stands
-// right below it in redis-cli's notation (package resp/notation). All these commands of a node go over one connection.
+// A line "> n1 WORD ..." sends a command to node n1, quoted as in redis-cli, and waits for the reply. The expected
+// reply follows in redis-cli's notation (package resp/notation). These commands share one connection for each node.
 //
-// A command that ends with & does not wait. It has a connection of its own, and a name: the token of a LOCK, or a word
-// with a colon before the command, as in "> n1 pop: BLPOP jobs 0 &". A line "pop: REPLY" asserts its answer where it
-// stands, and waits for it a minute at most; "pop: (waits)" asserts that there is none yet. Each answer must be
-// asserted, or its client hung up.
+// A command that ends with & runs in the background, on a separate connection. It has a name: the token of a LOCK, or a
+// word with a colon before the command, as in "> n1 pop: BLPOP jobs 0 &". A later line "pop: REPLY" waits for its
+// answer, for a minute at most, and compares it; "pop: (waits)" asserts that the command still waits. Every background
+// command must have its answer asserted, or be hung up.
 //
-// Instead of a reply a client may see (disconnected), its connection broke; (no connection), the node does not run; or
-// (no answer), there was none within a minute.
+// Instead of a reply a client may see (disconnected): the connection broke; (no connection): the node does not run; or
+// (no answer): no answer came within a minute.
 //
-// Fences, moments and whatever else follows from which node leads, or from the number of entries in the log, differ
-// from run to run. In a reply $name stands for a word: for any the first time, later for the same. * stands for any
-// text. "check $a < $b" compares numbers; other signs are > <= >= and =. With them a transcript gives the same bytes
-// each time.
+// Fences, times, and other values that depend on the leader or on the number of log entries differ from run to run. In
+// a reply $name matches any word the first time, and the same word later. * matches any text. "check $a < $b" compares
+// numbers, with < > <= >= or =. So one transcript holds in every run.
 //
 // # Words
 //
 //	nodes N                 starts a cluster of n1 to nN; n1 leads. It is the first line
 //	kill n1 ...             ends processes, all at once, as kill -9 does
 //	stop n1 ...             ends processes in order, as SIGTERM does: a leader hands over first
-//	lose-unsynced n1 ...    ends nodes, all at once, as a power failure does: what was not synced is gone
-//	start n1 ...            starts what was ended, on its disk
+//	lose-unsynced n1 ...    ends nodes, all at once, as a power failure does: unsynced writes are lost
+//	start n1 ...            starts ended nodes again, on their disks
 //	restart n1 ...          kill, and start
 //	cut n1                  separates a node from all others. Clients still reach it
-//	cut n1 n2 | n3          separates these from those
+//	cut n1 n2 | n3          separates the nodes on the left from those on the right
 //	heal                    ends all cuts
-//	pause n1 ...            a node sends nothing, and what it is sent waits. Its timers go on
-//	resume n1 ...           ends that
-//	slow n1 200ms           each write to the disk takes so long; 0s: no time, as at the start
-//	full n1 ...             disks are nearly full, and 3 s pass, in which the nodes hear of it
-//	room n1 ...             there is room again, and 3 s pass
+//	pause n1 ...            a node sends nothing, and messages to it wait. Its timers go on
+//	resume n1 ...           ends the pause
+//	slow n1 200ms           each write to the disk takes this long; 0s: no time, as at the start
+//	full n1 ...             disks are nearly full; 3 s pass, so that all nodes know
+//	room n1 ...             disks have room again; 3 s pass
 //	step-clock n1 -2h       steps a wall clock
-//	leader n1               has a node lead, and waits until it does
-//	transfer                has the leader hand over to some other node, and waits until that leads
+//	leader n1               makes a node the leader, and waits until it leads
+//	transfer                makes the leader hand over to another node, and waits until that node leads
 //	after 2s                lets time pass
 //	hangup NAME             closes the connection of a command in the background
 //	check $a < $b           compares numbers
 //
-// Lines that begin with # are comments. After each line but after and check 50 ms pass, in which all nodes hear of it.
+// Lines that begin with # are comments. 50 ms pass after each line except after and check, so that all nodes know of
+// it.
 //
 // # Writing replies
 //
-// A test that registers a flag "rewrite" has Run write the replies into the file, as that of this package does:
+// If the test registers a flag "rewrite", as the test of this package does, Run writes the replies into the file:
 //
 //	go test ./clustertest -run Transcripts/promises/fences -rewrite
 //
-// Lines with * or $name that match stay. Read the diff, and commit it only if you understand each line of it. With
+// Matching lines with * or $name are kept. Read the diff, and commit it only if you understand each line of it. With
 // LOCKD_TEST_LOG=1 nodes log to stderr.
 package clustertest

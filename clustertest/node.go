@@ -82,8 +82,8 @@ func (n *Node) start() error {
 	return nil
 }
 
-// vanish ends all that others see of the process, at once: nobody hears of what it does from now on, and its disk does
-// not either. Its power fails, or kill -9 ends it.
+// vanish ends the process as seen from outside, at once: nothing that it still does reaches the network or the disk.
+// power selects a power failure instead of kill -9.
 func (n *Node) vanish(power bool) {
 	n.process.ended.Store(true)
 	if power {
@@ -107,7 +107,7 @@ func (n *Node) stop(most time.Duration) {
 	<-p.served
 }
 
-// processNetwork is the network of one process: once that has ended, it dials nobody.
+// processNetwork is the network of one process. Dialling fails once the process has ended.
 type processNetwork struct {
 	peertest.View
 	ended *atomic.Bool

@@ -41,8 +41,8 @@ func RunText(t *testing.T, name, text string) {
 	play(t, name, text, false)
 }
 
-// play returns the transcript with the replies that there were. It stops at the first that is another one than the
-// transcript says, unless it shall rewrite them.
+// play runs the transcript and returns it with the actual replies. It stops at the first reply that differs from the
+// expected one, unless rewrite is set.
 func play(t *testing.T, name, text string, rewrite bool) (got string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,8 +213,8 @@ func (p *player) compare(want []string, prefix string, got []string) error {
 
 var wild = regexp.MustCompile(`\$[a-z][a-z0-9]*|\*`)
 
-// matches compares a line. In what is wanted, $name stands for what it stood for before, or, the first time, for a
-// word, and * for anything.
+// matches compares a line of the answer with the expected line. In the expected line $name matches the word bound to
+// name, or binds it to any word the first time; * matches any text.
 func (p *player) matches(want, got string) bool {
 	if want == got {
 		return true
@@ -350,8 +350,8 @@ func (p *player) full(full bool) func([]string) error {
 	})
 }
 
-// lookEvery is how long it takes until all nodes have heard of a full disk: each looks once a second, and then the
-// leader.
+// lookEvery is longer than all nodes take to hear of a full disk: each node checks its disk once a second, then the
+// leader collects the results.
 const lookEvery = 3 * time.Second
 
 func (p *player) after(args []string) error {
