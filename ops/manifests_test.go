@@ -1,5 +1,5 @@
-// Package ops tests the files of this folder that are read by other programs. It is a module of its own, so that the
-// server does not depend on Kubernetes.
+// Package ops tests the files of this folder that other programs read. It is a separate module, so that the server
+// does not depend on Kubernetes.
 package ops
 
 import (
@@ -22,7 +22,7 @@ import (
 	k8syaml "sigs.k8s.io/yaml"
 )
 
-// manifests are those of Kubernetes.
+// manifests holds the parsed manifests of Kubernetes.
 type manifests struct {
 	namespace corev1.Namespace
 	services  []corev1.Service
@@ -93,7 +93,7 @@ func TestDecodeIsStrict(t *testing.T) {
 	}
 }
 
-// The manifests belong together: names, labels and ports that one has are those that the others ask for.
+// The manifests agree: each name, label and port that one refers to is defined by another.
 func TestKubernetes(t *testing.T) {
 	m := kubernetes(t)
 	pod := m.set.Spec.Template
@@ -143,7 +143,8 @@ func probes(p *corev1.Probe, path string) bool {
 	return p != nil && p.HTTPGet != nil && p.HTTPGet.Path == path && p.HTTPGet.Port.StrVal == "http"
 }
 
-// podEnvironment is what the container of a pod finds. As Kubernetes does it $(NAME) is replaced by a variable before.
+// podEnvironment returns the environment of a pod's container. As in Kubernetes, $(NAME) is replaced by the value of
+// an earlier variable.
 func podEnvironment(set *appsv1.StatefulSet, pod int) (env []string) {
 	values := map[string]string{}
 	for _, v := range set.Spec.Template.Spec.Containers[0].Env {
@@ -163,7 +164,7 @@ func podEnvironment(set *appsv1.StatefulSet, pod int) (env []string) {
 	return env
 }
 
-// The list of founding nodes has each pod under its own name, at its address in the headless service.
+// The list of founding nodes names each pod, at its address in the headless service.
 func TestPodsFoundTheCluster(t *testing.T) {
 	m := kubernetes(t)
 	var want []string
@@ -185,7 +186,7 @@ func TestPodsFoundTheCluster(t *testing.T) {
 	}
 }
 
-// compose is what matters here of the Compose file.
+// compose holds the parts of the Compose file that the tests check.
 type compose struct {
 	Services map[string]struct {
 		Environment map[string]string
@@ -198,7 +199,7 @@ type compose struct {
 	Secrets map[string]struct{ File string }
 }
 
-// Three nodes with volumes of their own and the same secrets, from elsewhere reached by nobody.
+// Three nodes have separate volumes and the same secrets, and no port is open to other machines.
 func TestCompose(t *testing.T) {
 	var c compose
 	readYAML(t, "docker/compose.yaml", &c)
@@ -258,7 +259,8 @@ func TestLockdKnowsTheSettings(t *testing.T) {
 		if where != "image" && len(env) < 8 {
 			t.Errorf("%s sets only %q", where, env)
 		}
-		// Files that are not here are others. A port that is none ends the process, after all that is checked before it.
+		// Files do not exist here, so they are replaced. An invalid port ends the process after everything that is
+		// checked earlier.
 		for i, v := range env {
 			name, value, _ := strings.Cut(v, "=")
 			switch {
