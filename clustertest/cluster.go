@@ -135,8 +135,8 @@ func (c *Cluster) end(power bool, ids []string) {
 	c.settle()
 }
 
-// Stop ends the processes of nodes in order, one after the other, as SIGTERM does: waiting clients get answers, a leader
-// hands over, and requests in flight end.
+// Stop ends the processes of nodes in order, one after the other, as SIGTERM does: waiting clients get answers, a
+// leader hands over, and requests in flight end.
 func (c *Cluster) Stop(ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
