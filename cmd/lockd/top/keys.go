@@ -34,7 +34,7 @@ const (
 	Interrupt // Ctrl-C
 )
 
-// Do is what a key has asked for, beside what the model has done itself.
+// Do is the action that a key asks of the caller; the model has done its own part already.
 type Do struct {
 	Quit    bool
 	Refresh bool   // at once
@@ -81,7 +81,7 @@ func (m *Model) Press(k Key) Do {
 	return Do{}
 }
 
-// steps is how far a key moves; ok is false for one that does not.
+// steps returns how far a key moves the selection; ok is false for other keys.
 func (m *Model) steps(k Key) (n int, ok bool) {
 	const far = 1 << 30
 	switch {
@@ -130,7 +130,7 @@ func (m *Model) listKey(k Key) Do {
 
 func (m *Model) lockKey(k Key) Do {
 	if n, ok := m.steps(k); ok {
-		m.offset = max(0, m.offset+n) // the view knows how far down there is something
+		m.offset = max(0, m.offset+n) // the view knows where the list ends
 		return Do{}
 	}
 	switch {
@@ -179,8 +179,8 @@ func (t *target) String() string {
 		show.CutMiddle(show.Escape(t.Key), 30), show.CutMiddle(t.who, 16), t.Fence)
 }
 
-// aim begins to ask about ending a lock: for the one holder that is seen, so that the next one does not
-// lose it in his place, or for all of several.
+// aim asks for confirmation to end a lock. It targets the one holder that is shown, so that the next holder does not
+// lose the lock instead, or all holders if there are several.
 func (m *Model) aim() {
 	l := m.shown()
 	switch {
@@ -237,8 +237,8 @@ func (m *Model) fenceNow(key string) (fence int64, ok bool) {
 	return show.Fence(&m.rows[at].lock), true
 }
 
-// Forced tells how a force has ended: how many have lost the lock by it, or why nothing was done, or is
-// not known to be.
+// Forced reports the result of a force: n holders lost the lock, or err tells why nothing was done or why the outcome
+// is unknown.
 func (m *Model) Forced(f Force, n int64, err error) {
 	m.forced = false
 	key := show.Escape(f.Key)

@@ -1,7 +1,7 @@
-// Package top is lockd top: the locks of a cluster in a terminal, polled again and again.
+// Package top implements lockd top: the locks of a cluster in a terminal, polled again and again.
 //
-// What is known and what a key does is in Model, what is seen in its View: neither knows of terminals,
-// clocks or servers. Poller asks the servers, and Run joins the three with a terminal.
+// Model holds the state and handles keys; its View draws the screen. Neither depends on terminals, clocks or servers.
+// Poller asks the servers, and Run connects model, poller and terminal.
 package top
 
 import (
@@ -15,7 +15,7 @@ import (
 	"lockd/internal/locks"
 )
 
-// Order is what the locks are sorted by.
+// Order is the sort order of the locks.
 type Order uint8
 
 // The orders. Locks that are alike in it stand by their age, then by their names.
@@ -25,7 +25,7 @@ const (
 	ByChurn
 )
 
-// page is what the screen shows.
+// page is the page that the screen shows.
 type page uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 	pageHelp
 )
 
-// prompt is what is asked in the last line but one.
+// prompt is the question in the last line but one.
 type prompt uint8
 
 const (
@@ -44,7 +44,7 @@ const (
 	promptSure
 )
 
-// Model is all that lockd top knows. Its methods are called by one goroutine.
+// Model is the state of lockd top. One goroutine calls its methods.
 type Model struct {
 	Interval time.Duration // between polls
 	Count    int           // of locks that are asked for
@@ -63,7 +63,7 @@ type Model struct {
 
 	lock   string // of pageLock
 	detail Detail
-	known  bool // detail is of that lock
+	known  bool // detail describes this lock
 
 	target target
 	said   string // what there is to say, until the next key
@@ -80,22 +80,22 @@ type Model struct {
 type row struct {
 	lock  locks.Lock
 	churn float64 // events a second
-	gone  bool    // nobody holds it now; it is listed for its churn
+	gone  bool    // no holder now; the lock is listed for its churn
 }
 
-// churn is how often a lock changes hands.
+// churn measures how often a lock changes hands.
 type churn struct {
 	rate float64 // events a second, the newer ones counting for more
 	seen bool    // it was held in the last snapshot
 	lock locks.Lock
 }
 
-// New returns a model that knows of no lock yet.
+// New returns a model without locks.
 func New(interval time.Duration, count int) *Model {
 	return &Model{Interval: interval, Count: count, churn: map[string]*churn{}}
 }
 
-// Ask is what to ask a server for.
+// Ask describes the next request to a server.
 type Ask struct {
 	Match  string // a pattern; "": all locks
 	Waited bool   // only locks that somebody waits for
@@ -104,8 +104,8 @@ type Ask struct {
 	Open   bool   // there is such a page
 }
 
-// Ask returns what the next poll is to ask for. Where there are more locks than are asked for, those that
-// nobody waits for are left out of an order in which they stand last.
+// Ask returns the next request. If the cluster has more locks than the request covers, orders in which locks without
+// waiters come last omit those locks.
 func (m *Model) Ask() Ask {
 	a := Ask{Match: pattern(m.filter), Count: m.Count, Lock: m.lock, Open: m.lockOpen()}
 	a.Waited = m.order == ByWaiters && m.last.Ask.Match == a.Match && (m.last.cut() || m.last.Ask.Waited)
@@ -125,7 +125,7 @@ func pattern(filter string) string {
 	return "*" + strings.NewReplacer(`\`, `\\`, `[`, `\[`).Replace(filter) + "*"
 }
 
-// Snapshot is what a server has answered.
+// Snapshot is the answer of a server.
 type Snapshot struct {
 	Ask    Ask
 	At     time.Time     // of this machine, when it was asked
@@ -136,13 +136,13 @@ type Snapshot struct {
 	Flags  []Flag // of LOCKS DOCTOR
 }
 
-// Detail is what is known of one lock.
+// Detail is the detailed state of one lock.
 type Detail struct {
 	Info    *locks.Info // nil: it is no lock
 	History locks.History
 }
 
-// Flag is something that LOCKS DOCTOR says of some locks.
+// Flag is a finding of LOCKS DOCTOR about some locks.
 type Flag struct {
 	Pattern string // of their keys
 	Said    string
@@ -151,7 +151,7 @@ type Flag struct {
 // cut reports whether there may be more locks than the snapshot has.
 func (s *Snapshot) cut() bool { return s.Ask.Count > 0 && len(s.Locks) >= s.Ask.Count }
 
-// Missed says that no server has answered, or that one has refused.
+// Missed records that no server answered, or that one refused.
 func (m *Model) Missed(err error) { m.missed = err }
 
 // Update takes in a snapshot.
@@ -167,14 +167,14 @@ func (m *Model) Update(s Snapshot) {
 	m.arrange()
 }
 
-// churnMemory is how far back events count for how often a lock changes hands, and churnLeast the rate
-// from which a lock is listed that nobody holds.
+// churnMemory is the period over which changes of hands are counted; churnLeast is the rate from which a lock without
+// a holder stays listed.
 const (
 	churnMemory = 10 * time.Second
 	churnLeast  = 0.02
 )
 
-// count compares a snapshot with the one before it: who has the lock now and had not, who had and has not.
+// count compares a snapshot with the previous one and counts new holders and former holders.
 func (m *Model) count(s *Snapshot) {
 	passed := s.At.Sub(m.last.At)
 	alike := m.last.Addr != "" && passed > 0 &&
@@ -218,8 +218,8 @@ func (m *Model) count(s *Snapshot) {
 	}
 }
 
-// changes is how many have got the lock and have lost it between two snapshots, as far as can be seen: one
-// who had it in between cannot.
+// changes returns how many holders gained or lost the lock between two snapshots. A holder that came and went in
+// between is not seen.
 func changes(before, now *locks.Lock) (n int) {
 	has := func(holders []locks.Holder, h locks.Holder) bool {
 		return slices.ContainsFunc(holders, func(o locks.Holder) bool {

@@ -11,17 +11,17 @@ import (
 	"lockd/resp"
 )
 
-// historyCount is how many events of a lock its page has.
+// historyCount is the number of events that the page of a lock shows.
 const historyCount = 200
 
-// Reading a million keys keeps a server busy: the pause after a poll is so many times as long as that
-// took, but for no longer than the other.
+// Reading a million keys keeps a server busy: the pause after a poll is a multiple of the poll's duration, up to a
+// bound.
 const (
 	pauseFactor = 9
 	pauseMax    = 30 * time.Second
 )
 
-// Pause is how long to wait until the next poll.
+// Pause returns the time to wait until the next poll.
 func (m *Model) Pause() time.Duration {
 	if m.missed != nil {
 		return m.Interval
@@ -38,8 +38,8 @@ type Poller struct {
 	mute   bool // the server does not answer it
 }
 
-// Poll asks once. The error is one that the server has answered (resp.Error), or that of the last
-// node of all, none of which has answered.
+// Poll asks once. The error is an answer of a server (resp.Error), or the error of the last node when no node
+// answered.
 func (p *Poller) Poll(ctx context.Context, a Ask) (s Snapshot, err error) {
 	s = Snapshot{Ask: a, At: time.Now()}
 	first := p.Cluster.Addr()
@@ -86,11 +86,11 @@ func (p *Poller) detail(ctx context.Context, key string) (d Detail, err error) {
 	return d, err
 }
 
-// doctorEvery is how often LOCKS DOCTOR is asked: what it says changes slowly.
+// doctorEvery is the interval of LOCKS DOCTOR, whose findings change slowly.
 const doctorEvery = 10 * time.Second
 
-// askDoctor asks LOCKS DOCTOR now and then. A server that has none, or does not let this user ask, is
-// asked no more; only where no server answers is that an error.
+// askDoctor asks LOCKS DOCTOR at intervals. A server that lacks it, or refuses it to this user, is not asked again.
+// It fails only if no server answers.
 func (p *Poller) askDoctor(ctx context.Context) ([]Flag, error) {
 	if p.mute || time.Since(p.doctor) < doctorEvery {
 		return p.flags, nil

@@ -15,10 +15,10 @@ import (
 	"lockd/resp"
 )
 
-// redrawEvery is how often the picture is drawn when nothing happens: it tells how old it is.
+// redrawEvery is the interval at which the picture is redrawn without events: it shows its own age.
 const redrawEvery = 500 * time.Millisecond
 
-// forceMax is how long the answer to a force is waited for.
+// forceMax bounds the wait for the answer to a force.
 const forceMax = 10 * time.Second
 
 // Run shows a model at the terminal until q is pressed or ctx ends. The error is the terminal's, or the
@@ -39,8 +39,8 @@ func Run(ctx context.Context, m *Model, poller *Poller, forcer *client.Cluster) 
 	return l.run(ctx)
 }
 
-// send ends a lock for the one holder whom a token names, or for all, if they have it still: many tokens
-// begin alike, and no more than their beginning is known here.
+// send ends the lock for the one holder that a token names, or for all holders, if they still have it. Only the
+// beginning of a token is known here, and many tokens begin alike.
 func send(ctx context.Context, c *client.Cluster, f Force) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, forceMax)
 	defer cancel()
@@ -63,7 +63,7 @@ func send(ctx context.Context, c *client.Cluster, f Force) (int64, error) {
 	return r.Int, err
 }
 
-// loop is what happens between the terminal's beginning and its end.
+// loop is the state of the screen between setup and restoration of the terminal.
 type loop struct {
 	m      *Model
 	screen tcell.Screen
@@ -77,7 +77,7 @@ type loop struct {
 	pasting bool
 }
 
-// What comes from the servers.
+// Messages from the servers.
 type (
 	pollAnswer struct {
 		snapshot Snapshot

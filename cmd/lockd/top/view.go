@@ -13,7 +13,7 @@ import (
 	"lockd/resp"
 )
 
-// Style is how a text looks. A picture can be understood without it.
+// Style is the look of a text. A picture can be understood without it.
 type Style uint8
 
 // The styles.
@@ -47,7 +47,7 @@ func (l Line) String() string {
 // plain is a line in one style.
 func plain(style Style, text string) Line { return Line{{text, style}} }
 
-// cut is as much of a line as fits a width.
+// cut returns the part of a line, from its beginning, that fits a width.
 func (l Line) cut(width int) (fits Line) {
 	for _, s := range l {
 		s.Text = show.Cut(s.Text, width)
@@ -104,7 +104,7 @@ func (m *Model) follow(room int) {
 	m.offset = max(0, min(m.offset, len(m.rows)-room))
 }
 
-// Picture is the list in as many lines as it takes, for what is no terminal.
+// Picture returns the whole list as lines of text, for an output that is not a terminal.
 func (m *Model) Picture(width int, now time.Time) (text []string) {
 	lines := append([]Line{m.title(now), m.subtitle(), m.listTitle(width)}, m.list(width)...)
 	for _, l := range lines {
@@ -113,7 +113,7 @@ func (m *Model) Picture(width int, now time.Time) (text []string) {
 	return text
 }
 
-// title names the node that answers, or says that none does.
+// title names the node that answers, or reports that none does.
 func (m *Model) title(now time.Time) Line {
 	line := Line{{"lockd top", Strong}}
 	switch {
@@ -137,7 +137,7 @@ func (m *Model) title(now time.Time) Line {
 	return line
 }
 
-// oldMin is how much later than expected an answer is missed on the screen.
+// oldMin is the delay after which the screen reports that an answer is overdue.
 const oldMin = 2 * time.Second
 
 // sum counts what was seen.
@@ -153,7 +153,7 @@ func (m *Model) sum() string {
 	return fmt.Sprintf("%d%s held, %d in line", len(m.last.Locks), more, waiters)
 }
 
-// subtitle says what of it is shown, in which order.
+// subtitle describes which part of the list is shown, and in which order.
 func (m *Model) subtitle() Line {
 	if m.page == pageHelp {
 		return plain(Plain, "")
@@ -183,7 +183,7 @@ func (m *Model) subtitle() Line {
 // slowMin is a pause that is told where it is longer than what was asked for.
 const slowMin = time.Second
 
-// message is the line for prompts and for what there is to say.
+// message returns the line of prompts and messages.
 func (m *Model) message() Line {
 	switch m.prompt {
 	case promptFilter:
@@ -226,7 +226,7 @@ const (
 	noMark     = " "
 )
 
-// columns are those that fit a width; the first two share what the others leave.
+// columns returns the columns that fit a width; the first two share the rest of it.
 func (m *Model) columns(width int) []column {
 	bar := 6
 	if width >= 100 {
@@ -294,7 +294,7 @@ func leaseLeft(r *row) string {
 	return unless(r.gone, show.LeaseLeft(left, ok))
 }
 
-// leaseBar is how much is left of a lease.
+// leaseBar draws the remaining part of a lease.
 func leaseBar(l *locks.Lock, width int) Span {
 	left, full, ok := show.Lease(l)
 	if !ok || full <= 0 {
@@ -335,7 +335,7 @@ func noteOf(r *row) string {
 	return show.Escape(r.lock.Holders[0].Note)
 }
 
-// flagged is how many findings of the doctor are about a lock.
+// flagged returns the number of the doctor's findings about a lock.
 func (m *Model) flagged(r *row) string {
 	if n := len(m.flagsOf(r.lock.Key)); n > 0 {
 		return strconv.Itoa(min(n, 9))
