@@ -26,10 +26,10 @@ const (
 	writeMax   = 10 * time.Second       // how long a write may take before it is in doubt
 )
 
-// renewEvery is how often a lock with such a lease is renewed.
+// renewEvery returns the interval at which a lock with this lease is renewed.
 func renewEvery(lease time.Duration) time.Duration { return min(lease/10, time.Second) }
 
-// work is what the clients do.
+// work runs the clients of a drill.
 type work struct {
 	calm   time.Duration // of rest
 	holder *holder
@@ -98,7 +98,7 @@ func (w *work) stop() {
 	w.running.Wait()
 }
 
-// trouble is what went wrong first, if anything did.
+// trouble returns the first error, if any.
 func (w *work) trouble() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +155,7 @@ func (h *holder) take(ctx context.Context) error {
 	return nil
 }
 
-// renew begins the lease anew. That nobody answers is no error: the lease goes on.
+// renew renews the lease. A missing answer is no error: the lease goes on.
 func (h *holder) renew(ctx context.Context) error {
 	until := time.Now().Add(h.lease)
 	r, err := h.cluster.Ask(ctx, "RENEW", lockKey, h.token, "PX", h.px)
@@ -170,7 +170,7 @@ func (h *holder) renew(ctx context.Context) error {
 	return nil
 }
 
-// checkReply says whether a reply is that to the holder of the lock.
+// checkReply checks that a reply is the one that the lock's holder gets.
 func (h *holder) checkReply(r resp.Reply) error {
 	switch {
 	case r.IsNil():
@@ -183,7 +183,8 @@ func (h *holder) checkReply(r resp.Reply) error {
 	return nil
 }
 
-// lost is what to say when the lock is another's: it is no fault of the nodes if it could not be renewed in time.
+// lost returns the error for a lock that another client holds. The nodes are not at fault if the lock could not be
+// renewed in time.
 func (h *holder) lost(format string, args ...any) error {
 	if time.Now().Before(*h.until.Load()) {
 		return broken(format, args...)
@@ -192,7 +193,7 @@ func (h *holder) lost(format string, args ...any) error {
 		"has too much other work; try a longer --lease", h.lease)
 }
 
-// confirm asks each node that runs who holds the lock.
+// confirm asks each running node who holds the lock.
 func (h *holder) confirm(ctx context.Context, c *nodes) error {
 	for _, n := range c.alive() {
 		for _, question := range [][]string{{"FENCE", lockKey}, {"RENEW", lockKey, h.token, "PX", h.px}} {
@@ -221,7 +222,7 @@ func (v *rival) ask(ctx context.Context) error {
 	r, err := v.cluster.Ask(ctx, "LOCK", lockKey, v.token, "PX", v.px)
 	switch {
 	case err != nil:
-		return nil // nobody answers just now
+		return nil // no node answers at present
 	case r.Kind == resp.KindInt:
 		return v.holder.lost("a rival was granted the lock, with the fence %d, while it was held", r.Int)
 	case r.IsErr():
@@ -242,7 +243,7 @@ type writer struct {
 	counts
 }
 
-// counts are what became of writes.
+// counts are the outcomes of writes.
 type counts struct {
 	acked, doubtful int64
 	there           int64         // what the counter says
@@ -255,7 +256,8 @@ func (w *writer) sofar() counts {
 	return w.counts
 }
 
-// mark begins to measure the longest time without an acknowledgement. What has passed since the last one counts.
+// mark starts the measurement of the longest time without an acknowledgement, which includes the time since the last
+// one.
 func (w *writer) mark() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -269,7 +271,7 @@ func (w *writer) close() {
 	}
 }
 
-// write sends one write, to one node, and never twice: what is in doubt is counted as that.
+// write sends one write to one node, and never retries: an unknown outcome is counted as such.
 func (w *writer) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeMax)
 	defer cancel()

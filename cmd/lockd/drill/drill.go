@@ -1,10 +1,10 @@
-// Package drill tries out what lockd promises. It runs three nodes as processes of this machine, kills the one that
-// leads while clients work, and says what these have seen.
+// Package drill tries out the promises of lockd on this machine. It runs three nodes as processes, kills the leader
+// while clients work, and reports what the clients saw.
 //
 // The files, from top to bottom:
 //
-//	drill.go    what is done and said, in order
-//	clients.go  who holds a lock, who wants it too, and who counts
+//	drill.go    the steps of a drill, and its report
+//	clients.go  clients: a holder, a waiter, a writer
 //	nodes.go    the processes
 package drill
 
@@ -22,7 +22,7 @@ import (
 	"lockd/internal/process"
 )
 
-// Drill is what is to be tried, and how.
+// Drill is the configuration of a drill.
 type Drill struct {
 	Program string        // the binary of lockd
 	Environ []string      // that the nodes have
@@ -32,7 +32,7 @@ type Drill struct {
 	Out     io.Writer     // what happens is told here, a sentence a line
 }
 
-// BrokenError says which promise did not hold.
+// BrokenError reports a broken promise.
 type BrokenError struct{ Why string }
 
 func (e BrokenError) Error() string { return "THE PROMISE DID NOT HOLD: " + e.Why }
@@ -40,14 +40,14 @@ func (e BrokenError) Error() string { return "THE PROMISE DID NOT HOLD: " + e.Wh
 func broken(format string, args ...any) error { return BrokenError{fmt.Sprintf(format, args...)} }
 
 const (
-	// stepMax is how long anything may take: far longer than it does.
+	// stepMax bounds each step, far above its usual time.
 	stepMax = 60 * time.Second
-	// writesAfter is how many writes must be acknowledged for a cluster to count as well again.
+	// writesAfter is the number of acknowledged writes after which a cluster counts as recovered.
 	writesAfter = 100
 )
 
-// Run does it all. A BrokenError says that the promise did not hold; any other error, that it could not be tried.
-// Whatever happens, no process is left.
+// Run runs the drill. A BrokenError reports a broken promise; any other error, that the drill could not be carried
+// out. In every case all processes have ended.
 func (d *Drill) Run(ctx context.Context) error {
 	c, err := d.found()
 	if err != nil {
@@ -109,7 +109,7 @@ func (d *Drill) startWork(ctx context.Context, c *nodes) (*work, error) {
 	return w, nil
 }
 
-// killLeader kills the leader, and waits until the others go on without it.
+// killLeader kills the leader and waits until the others go on without it.
 func (d *Drill) killLeader(ctx context.Context, c *nodes, w *work, leader *node) error {
 	d.say("%d writes are acknowledged. Now %s is killed: kill -9 %d.", w.writer.sofar().acked, leader, leader.PID())
 	w.writer.mark()
@@ -180,8 +180,8 @@ func (d *Drill) reckon(ctx context.Context, c *nodes, w *work) error {
 	return nil
 }
 
-// awaitSameState waits until all nodes have applied the same entries, and returns the hash of what these have made.
-// Nobody writes any more but the log clock.
+// awaitSameState waits until all nodes have applied the same entries, and returns the hash of their state. Only the
+// log clock still writes.
 func (c *nodes) awaitSameState(ctx context.Context) (hash string, err error) {
 	err = c.await(ctx, "all nodes have the same state", func(ctx context.Context) error {
 		at := map[int64]string{}
@@ -226,5 +226,5 @@ func (c *nodes) await(ctx context.Context, what string, try func(ctx context.Con
 	}
 }
 
-// awaitPause is how long await waits between two tries.
+// awaitPause is the pause between two tries of await.
 const awaitPause = 20 * time.Millisecond

@@ -12,13 +12,13 @@ import (
 	"lockd/resp"
 )
 
-// nodesOfDrill is how many nodes there are: the fewest of which one can be lost.
+// nodesOfDrill is the number of nodes: the smallest cluster that survives the loss of one.
 const nodesOfDrill = 3
 
-// nodes are those of a drill. Its methods are called by one goroutine.
+// nodes are the nodes of a drill. One goroutine calls its methods.
 type nodes struct{ all []*node }
 
-// node is one process of lockd, or none while it does not run.
+// node is one node; its process is nil while it does not run.
 type node struct {
 	id, addr string
 	command  process.Command
@@ -42,7 +42,7 @@ func newNodes(d *Drill) (*nodes, error) {
 func (c *nodes) add(d *Drill, at process.Node) {
 	c.all = append(c.all, &node{
 		id: at.ID, addr: at.Addr,
-		command: process.Command{ // its input is that of this one, as that of a shell's command would be
+		command: process.Command{ // inherits the input of this process, like a command of a shell
 			Name: at.ID, Path: d.Program, Args: at.Args, Env: d.Environ, Stdin: os.Stdin, Log: at.Dir + ".log",
 		},
 		client: &client.Cluster{Addrs: []string{at.Addr}, Name: "lockd-drill"},
@@ -57,7 +57,7 @@ func (c *nodes) addrs() []string {
 	return addrs
 }
 
-// client is one for any of the nodes.
+// client returns a client of all nodes.
 func (c *nodes) client(name string) *client.Cluster {
 	return &client.Cluster{Addrs: c.addrs(), Name: name}
 }
@@ -79,7 +79,7 @@ func (c *nodes) end() {
 	}
 }
 
-// ended says which node that should run does not.
+// ended returns an error that names a node that should run and does not.
 func (c *nodes) ended() error {
 	for _, n := range c.alive() {
 		if err := n.Err(); err != nil {
@@ -96,7 +96,7 @@ func (n *node) start() (err error) {
 	return err
 }
 
-// kill ends the process with SIGKILL, by its number, and waits until it is gone.
+// kill ends the process with SIGKILL and waits until it has ended.
 func (n *node) kill() {
 	n.Kill()
 	n.client.Close()
@@ -169,7 +169,7 @@ func (c *nodes) awaitCaughtUp(ctx context.Context, n *node) error {
 	})
 }
 
-// infoField is a field of what INFO has answered.
+// infoField returns a field of a reply to INFO.
 func infoField(r resp.Reply, name string) string {
 	for line := range strings.Lines(r.Str) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
