@@ -130,6 +130,9 @@ func (n *Node) Block(
 	if err := n.checkLevel(ctx, resp.Request{Cmds: cmds}); err != nil {
 		return resp.Fail(err)
 	}
+	if fail, wrong := n.commands.check(&cmds[0]); wrong {
+		return fail
+	}
 	for {
 		call := w.begin(ctx)
 		if call == nil {

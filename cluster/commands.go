@@ -63,6 +63,7 @@ type commands struct {
 	*protocol
 	data interface { // the machine's
 		Find(args resp.Args) (*resp.Spec, resp.Reply)
+		Check(cmd resp.Cmd) (fail resp.Reply, wrong bool)
 		Specs() []*resp.Spec
 	}
 	members *members // who says which level is in force
@@ -87,6 +88,34 @@ func (k *commands) identify(cmds []resp.Cmd) {
 
 // own is the row of a command about the node; nil for a command on data.
 func (k *commands) own(c *resp.Cmd) *resp.Row[nodeCommand] { return k.rows.Row(c.Spec) }
+
+// wrong returns what each command of a client's request is answered whose arguments are wrong whatever the state is; nil:
+// there is none. Such a command is neither logged nor sent to another node. Those of a MULTI are left to the machine,
+// which answers each in its place.
+func (k *commands) wrong(req resp.Request) (fails map[int]resp.Reply) {
+	if req.Multi {
+		return nil
+	}
+	for i := range req.Cmds {
+		fail, wrong := k.check(&req.Cmds[i])
+		if !wrong {
+			continue
+		}
+		if fails == nil {
+			fails = map[int]resp.Reply{}
+		}
+		fails[i] = fail
+	}
+	return fails
+}
+
+// check is Machine.Check of a command that the machine has.
+func (k *commands) check(c *resp.Cmd) (fail resp.Reply, wrong bool) {
+	if c.Spec == nil || k.own(c) != nil {
+		return resp.Reply{}, false
+	}
+	return k.data.Check(*c)
+}
 
 // fits returns the error of the first command that the machine does not know, does not take
 // with so many arguments, or has only from a later level on. The log must not hold such a command: a node that

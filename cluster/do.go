@@ -15,18 +15,24 @@ import (
 // replies have no meaning.
 //
 // The data commands of a request run first, together, as nothing may come in between, and all of them, also
-// if Partly; then those about the node (INFO, WAIT ...), in their order.
+// if Partly; then those about the node (INFO, WAIT ...), in their order. A command whose arguments are wrong is
+// answered by this node, whatever the state of the cluster: no other node and no log sees it.
 func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	n.commands.identify(req.Cmds)
 	if err := n.checkLevel(ctx, req); err != nil {
 		return fail(req, err.Error())
 	}
-	isOwn := func(c resp.Cmd) bool { return n.commands.own(&c) != nil }
-	if !slices.ContainsFunc(req.Cmds, isOwn) {
+	isOwn, wrong := func(c resp.Cmd) bool { return n.commands.own(&c) != nil }, n.commands.wrong(req)
+	if wrong == nil && !slices.ContainsFunc(req.Cmds, isOwn) {
 		return n.router.run(ctx, req)
 	}
 	data := req
-	data.Cmds, data.Partly, data.Trace = slices.DeleteFunc(slices.Clone(req.Cmds), isOwn), false, false
+	data.Cmds, data.Partly, data.Trace = nil, false, false
+	for i, c := range req.Cmds {
+		if _, is := wrong[i]; !is && !isOwn(c) {
+			data.Cmds = append(data.Cmds, c)
+		}
+	}
 	var done resp.Result
 	if len(data.Cmds) > 0 {
 		done = n.router.run(ctx, data)
@@ -36,7 +42,9 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	}
 	replies, took := make([]resp.Reply, len(req.Cmds)), done.TookNs
 	for i, c := range req.Cmds {
-		if isOwn(c) {
+		if fail, is := wrong[i]; is {
+			replies[i] = fail
+		} else if isOwn(c) {
 			began := n.clock.Monotonic()
 			replies[i] = n.doOwn(ctx, c)
 			took += int64(n.clock.Monotonic() - began)

@@ -77,6 +77,14 @@ func (m *testMachine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
 	return &row.Spec, fail
 }
 
+// Check finds fault with the words of SET WRONG.
+func (m *testMachine) Check(cmd resp.Cmd) (fail resp.Reply, wrong bool) {
+	if cmd.Spec.Name == "set" && cmd.Args[1] == "WRONG" {
+		return resp.Err(resp.ErrSyntax), true
+	}
+	return resp.Reply{}, false
+}
+
 func (m *testMachine) Specs() []*resp.Spec { return slices.Concat(testTable.Specs(), m.more) }
 
 func (m *testMachine) Formats(level int) map[string]uint64 {

@@ -362,3 +362,30 @@ func TestDesertedForwardIsNotBegun(t *testing.T) {
 		}
 	})
 }
+
+// A run with a command whose arguments are wrong does the rest, in its order, and logs nothing else. In a MULTI the
+// machine answers each command in its place.
+func TestWrongArgumentsAreAnsweredHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		for _, n := range []*testNode{c.leader(), c.others(c.leader())[0]} {
+			before := n.do("LOCKD INDEX")
+			if got := n.do("SET WRONG 1"); got != "-"+resp.ErrSyntax {
+				t.Errorf("%s: %s", n.id, got)
+			}
+			if after := n.do("LOCKD INDEX"); after != before {
+				t.Errorf("%s: the log has gone on from %s to %s", n.id, before, after)
+			}
+			got := n.doCtx(t.Context(), "SET a 1", "SET WRONG 1", "LOCKD INDEX", "INCR a", "GET a")
+			if parts := strings.Split(got, " | "); len(parts) != 5 || parts[0] != "+OK" || parts[1] != "-"+resp.ErrSyntax ||
+				parts[3] != ":2" || parts[4] != "$1 2" {
+				t.Errorf("%s: %s", n.id, got)
+			}
+		}
+		multi := resp.Request{Multi: true, Cmds: []resp.Cmd{{Args: resp.Args{"SET", "WRONG", "1"}}}}
+		if r := c.leader().Do(t.Context(), multi).Replies[0]; r.Str != "OK" {
+			t.Error("the machine was not asked:", r.Str)
+		}
+	})
+}

@@ -14,7 +14,7 @@ const sweepMax = 1000
 
 // Machine is the replicated state and the commands on it. It implements
 // cluster.Machine, whose contract holds: not safe for concurrent use, except for
-// Find, Specs and the function that Snapshot returns.
+// Find, Check, Specs and the function that Snapshot returns.
 type Machine struct {
 	scripts Scripts
 

@@ -32,6 +32,18 @@ func (m *Machine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
 	return &row.Spec, resp.Reply{}
 }
 
+// Check parses a call whose row is known; see cluster.Machine.
+func (m *Machine) Check(cmd resp.Cmd) (fail resp.Reply, wrong bool) {
+	row := table.Row(cmd.Spec)
+	if row == nil {
+		return resp.Reply{}, false
+	}
+	if _, err := row.Run(cmd.Args); err != nil {
+		return resp.Fail(err), true
+	}
+	return resp.Reply{}, false
+}
+
 // Specs lists the rows of all commands.
 func (m *Machine) Specs() []*resp.Spec { return table.Specs() }
 
