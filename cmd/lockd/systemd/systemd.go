@@ -13,7 +13,7 @@ import (
 	"lockd/resp"
 )
 
-// updateEvery is how often the status is brought up to date: whether the node is ready, or whom it waits for.
+// updateEvery is the interval at which the status is updated: ready, or the members that the node waits for.
 const updateEvery = time.Second
 
 // Notifier tells systemd what a node does; its methods may be called concurrently. Without systemd nothing happens: only
@@ -42,8 +42,9 @@ func New(ready func() []resp.Field, moves func(), log *slog.Logger) *Notifier {
 	}
 }
 
-// Watch says READY as soon as /readyz would, and for whom the node waits. Where the unit has WatchdogSec, it says
-// four times within that time that the node moves: if one that was ready does not, systemd ends and starts it.
+// Watch sends READY as soon as /readyz succeeds, and a status that names the members that the node waits for. If the
+// unit has WatchdogSec, Watch sends four keep-alives per period while the node makes progress; without them systemd
+// restarts the node.
 func (n *Notifier) Watch(ctx context.Context, watchdog time.Duration) {
 	updates := time.NewTicker(updateEvery)
 	defer updates.Stop()
@@ -97,7 +98,7 @@ func (n *Notifier) update() {
 	})
 }
 
-// waitsFor is why a node is not ready, in one line; "": it is.
+// waitsFor returns, in one line, why a node is not ready; "" if it is.
 func waitsFor(checks []resp.Field) string {
 	var failed []string
 	for _, c := range checks {
@@ -108,8 +109,8 @@ func waitsFor(checks []resp.Field) string {
 	return strings.Join(failed, "; ")
 }
 
-// Reloading says that files are read again while reload does so. A node that is not ready yet
-// says nothing: the end of it is said by READY too.
+// Reloading announces a reload while reload runs. A node that is not ready yet announces nothing, because READY also
+// ends a reload.
 func (n *Notifier) Reloading(reload func()) {
 	ready := false
 	n.tell(func() error {
@@ -124,7 +125,7 @@ func (n *Notifier) Reloading(reload func()) {
 	}
 }
 
-// Stopping says that the node ends, and nothing more is said.
+// Stopping announces that the node stops, and is the last announcement.
 func (n *Notifier) Stopping() {
 	n.tell(func() error {
 		n.ending = true
