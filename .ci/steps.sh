@@ -3,8 +3,10 @@
 
 logs=${LOCKD_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/lockd-logs-XXXXXX")}
 mkdir -p "$logs"
-running=
-trap '[ -z "$running" ] || kill "$running" 2>/dev/null' EXIT
+running= beside=
+# shellcheck disable=SC2086 # either may be empty
+ends() { kill $running $beside 2>/dev/null; }
+trap ends EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
