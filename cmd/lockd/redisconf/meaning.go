@@ -238,8 +238,8 @@ var noSettings = []struct{ instead, lines string }{
 		watchdog-period 0`},
 }
 
-// refused are lines without which a node would be another thing, or let in whom the file keeps out; and what to do
-// instead. A line with an empty value, and "replicaof no one", ask for nothing.
+// refused maps settings that lockd cannot honour, because the node would behave differently or admit clients that the
+// file keeps out, to advice on what to do instead. Lines with an empty value, and "replicaof no one", have no effect.
 var refused = map[string]string{
 	"aclfile": "users are state of the cluster, no file of them is read at start, and without the line everybody may do " +
 		"more: take it out, start with --aclfile FILE, and have ACL LOAD at any node take the file's users, once",
@@ -261,7 +261,7 @@ func init() {
 const OfCluster = "it is a setting of the whole cluster and no node's: CONFIG SET at any node, once, changes it, and it " +
 	"survives restarts"
 
-// Meaning is what lockd makes of a name of redis.conf that is none of its own settings.
+// Meaning is the treatment of a setting that lockd does not have under this name.
 type Meaning struct {
 	Refused bool   // a node may not start with it
 	Instead string // what lockd does, or what to do
@@ -303,8 +303,8 @@ func Names() []string {
 	return names
 }
 
-// AsksNothing reports whether a line only says what is so anyway: the default of Redis, or a part of it, as of one
-// class of buffers; or it takes away what is not there.
+// AsksNothing reports whether a line has no effect: it states the default of Redis, or a part of the default such as
+// one class of buffers, or removes something that is absent.
 func (m Meaning) AsksNothing(args []string) bool {
 	asked := sizes(args)
 	if asked == "" || m.Refused && asked == "no one" {
@@ -315,7 +315,7 @@ func (m Meaning) AsksNothing(args []string) bool {
 
 var units = map[string]int64{"b": 1, "k": 1e3, "kb": 1 << 10, "m": 1e6, "mb": 1 << 20, "g": 1e9, "gb": 1 << 30}
 
-// sizes joins words, each size in bytes, as a file may say 64mb for what CONFIG GET tells in bytes.
+// sizes joins words, with sizes converted to bytes: a file may say 64mb where CONFIG GET answers in bytes.
 func sizes(words []string) string {
 	var same []string
 	for _, word := range words {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Limits of what is read.
+// Limits of the input.
 const (
 	fileBytesMax    = 1 << 20 // of one file: a larger one is no file of settings
 	includeDepthMax = 16      // files that include each other would have no end
@@ -60,8 +60,8 @@ func ReadFile(path string) (string, error) {
 	return string(text), err
 }
 
-// Read reads the lines of a text, which is that of the file at path, and of the files that it includes, each at its
-// place. The problems are those of lines that cannot be read; the others are there.
+// Read parses the text of the file at path, and of the files that it includes, each at its place. Lines that cannot
+// be parsed are left out and reported as problems.
 func Read(path, text string) (lines []Line, problems []error) {
 	var r reader
 	r.read(path, text, 0)
@@ -138,9 +138,9 @@ func (r *reader) include(args []string, depth int) error {
 
 var errUnbalanced = errors.New("Unbalanced quotes in configuration line") //nolint:staticcheck // Redis's text
 
-// Split cuts a line into words as Redis's sdssplitargs does: "..." with escapes (\n \r \t \b \a \xHH, and any other
-// character for itself), '...' in which only \' is one, and a closing quote only before white space or the end.
-// A # begins no comment inside a line.
+// Split cuts a line into words as Redis's sdssplitargs does. "..." knows the escapes \n \r \t \b \a and \xHH; a
+// backslash before any other character stands for that character. '...' knows only \'. A closing quote must be
+// followed by white space or the end. A # inside a line begins no comment.
 func Split(line string) (words []string, err error) {
 	for at := 0; ; {
 		for at < len(line) && isSpace(line[at]) {
@@ -172,7 +172,7 @@ func Split(line string) (words []string, err error) {
 	}
 }
 
-// doubleQuoted reads up to the closing quote; next is behind it.
+// doubleQuoted reads up to the closing quote; next is the offset after it.
 func doubleQuoted(word []byte, line string, at int) (read []byte, next int, err error) {
 	escapes := map[byte]byte{'n': '\n', 'r': '\r', 't': '\t', 'b': '\b', 'a': '\a'}
 	for ; at < len(line); at++ {

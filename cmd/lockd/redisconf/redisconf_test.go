@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Lines are cut as Redis cuts them.
+// Split cuts lines as Redis does.
 func TestSplit(t *testing.T) {
 	for line, want := range map[string][]string{
 		`port 6379`:                        {"port", "6379"},
@@ -97,7 +97,7 @@ func TestInclude(t *testing.T) {
 	}
 }
 
-// What is read has bounds, also where two files include each other twice.
+// Input is bounded, even if two files include each other.
 func TestReadIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
