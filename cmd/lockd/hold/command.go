@@ -126,8 +126,8 @@ func (c *Command) release() error {
 	return c.Holder.Release(ctx)
 }
 
-// watch runs the command to its end and keeps the lock meanwhile. A LostError says that the lock was
-// lost before the end.
+// watch runs the command to its end and keeps the lock meanwhile. It returns a LostError if the lock was lost before
+// the end.
 func (c *Command) watch(child *exec.Cmd, signals <-chan os.Signal) (lost error) {
 	group := newGroup(child)
 	started, ended := make(chan error), make(chan error, 1)
@@ -170,7 +170,7 @@ func (c *Command) watch(child *exec.Cmd, signals <-chan os.Signal) (lost error) 
 	}
 }
 
-// ofChild is the exit status of a command that has ended, as a shell has it.
+// ofChild returns the exit status of an ended command, by the rules of a shell.
 func ofChild(child *exec.Cmd, err error) error {
 	state := child.ProcessState
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {

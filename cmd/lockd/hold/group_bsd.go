@@ -4,5 +4,5 @@ package hold
 
 import "syscall"
 
-// dieWithParent does nothing: only Linux ends a command with the process that has started it.
+// dieWithParent does nothing: only Linux ends a command together with its parent.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -2,5 +2,5 @@ package hold
 
 import "syscall"
 
-// dieWithParent has the kernel end the command if this process is killed: nobody would renew its lock.
+// dieWithParent makes the kernel end the command if this process is killed, because nothing would renew the lock.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

@@ -11,7 +11,7 @@ import (
 // passedOn are the signals that reach the command by the console; they do not end this process.
 var passedOn = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// ends reports whether a signal ends who waits for a lock.
+// ends reports whether a signal ends the wait for a lock.
 func ends(syscall.Signal) bool { return true }
 
 // group is a command.

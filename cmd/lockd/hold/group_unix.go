@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passedOn are the signals that a command gets as if they had been sent to it.
+// passedOn are the signals that are passed on to the command.
 var passedOn = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 }
 
-// ends reports whether a signal ends who waits for a lock.
+// ends reports whether a signal ends the wait for a lock.
 func ends(s syscall.Signal) bool {
 	return s != syscall.SIGWINCH && s != syscall.SIGUSR1 && s != syscall.SIGUSR2
 }
 
-// group is a command with what it starts. At a terminal that is a part of the shell's job, which the
-// terminal signals itself and which may read from it; then only the command is signalled. Elsewhere it
-// is a process group of its own, so that nothing works on without the lock.
+// group is a command with all processes that it starts. At a terminal the group is a part of the shell's job: the
+// terminal signals the job itself and lets it read, so only the command is signalled. Elsewhere it is a separate
+// process group, so that no process works on without the lock.
 type group struct {
 	child *exec.Cmd
 	own   bool
@@ -46,7 +46,7 @@ func (g group) pass(s os.Signal) {
 	g.signal(n)
 }
 
-// signal sends a signal; to whom has ended it does nothing.
+// signal sends a signal; it does nothing if the group has ended.
 func (g group) signal(n syscall.Signal) {
 	if g.own {
 		_ = syscall.Kill(-g.child.Process.Pid, n)

@@ -1,5 +1,5 @@
-// Package hold keeps a lock of lockd while a program works: it takes the lock, begins its lease anew
-// again and again, says when it is lost, and releases it. A Command is such a program, with all that it starts.
+// Package hold keeps a lock of lockd while a program runs: it acquires the lock, renews its lease, reports its loss,
+// and releases it. A Command is the program with all processes that it starts.
 package hold
 
 import (
@@ -14,9 +14,9 @@ import (
 type Server interface {
 	// Lock waits in line for up to wait, or goes on waiting there, and returns the fence.
 	Lock(ctx context.Context, wait time.Duration) (fence int64, err error)
-	// Renew begins the lease anew.
+	// Renew renews the lease.
 	Renew(ctx context.Context) error
-	// Unlock releases the lock, or leaves the line for it.
+	// Unlock releases the lock, or leaves its line.
 	Unlock(ctx context.Context) error
 }
 
@@ -31,7 +31,7 @@ type RefusedError struct{ Answer string }
 
 func (e RefusedError) Error() string { return e.Answer }
 
-// LostError says that a lock cannot be counted on any more. It may still be there for a moment.
+// LostError reports that the lock can no longer be relied on. The lock may still exist for a moment.
 type LostError struct{ Why error }
 
 func (e LostError) Error() string { return "the lock is lost: " + e.Why.Error() }
@@ -40,25 +40,25 @@ func (e LostError) Error() string { return "the lock is lost: " + e.Why.Error() 
 func (e LostError) Unwrap() error { return e.Why }
 
 const (
-	// askAgainEvery is how often one who waits asks again, at another server: the one that was asked
-	// may hang, and its clients then lose their place after ten seconds. The place in line is kept.
+	// askAgainEvery is the interval at which a waiter asks again, at another server. The first server may hang, and
+	// its clients lose their place after ten seconds; asking again keeps the place.
 	askAgainEvery = 5 * time.Second
-	// retryPause is how long one who has got no answer waits before asking again.
+	// retryPause is the pause before a request without an answer is repeated.
 	retryPause = 200 * time.Millisecond
-	// answerMax is how long after its wait an answer may come.
+	// answerMax bounds the delay of an answer after the end of its wait.
 	answerMax = 5 * time.Second
-	// renewals is how many renewals fall into one lease.
+	// renewals is the number of renewals per lease.
 	renewals = 3
 )
 
-// Holder is one holder of one lock. Its methods are called one after the other.
+// Holder is one holder of one lock. Its methods must not be called concurrently.
 type Holder struct {
 	server Server
 	lease  time.Duration
 	until  time.Time // the lock is held until then at least, by this machine's clock
 }
 
-// New returns a holder that has no lock yet; lease is that of the server's LOCK and RENEW.
+// New returns a holder without a lock; lease is the lease that the server's LOCK and RENEW set.
 func New(server Server, lease time.Duration) *Holder { return &Holder{server: server, lease: lease} }
 
 // attempt is an answer to LOCK.
@@ -104,7 +104,7 @@ func (h *Holder) Acquire(ctx context.Context, wait time.Duration) (fence int64, 
 			case a.err == nil && time.Since(a.sent) < h.lease/renewals:
 				h.until = a.sent.Add(h.lease)
 				return a.fence, nil
-			case a.err == nil: // since when is not known: LOCK by its holder begins the lease anew
+			case a.err == nil: // the start of the lease is unknown: LOCK by the holder renews it
 				ask()
 			case errors.As(a.err, &RefusedError{}):
 				return 0, a.err
@@ -128,9 +128,9 @@ func (h *Holder) ask(ctx context.Context, number int, wait time.Duration, answer
 	}
 }
 
-// Keep begins the lease anew until ctx ends; it then returns nil. It returns a LostError when the lock
-// is lost, and already reserve before its lease ends if it cannot be renewed: so long has the caller
-// to end what the lock protects.
+// Keep renews the lease until ctx ends, and then returns nil. It returns a LostError when the lock is lost, and also
+// if the lease cannot be renewed and only reserve of it is left: the caller has that time to end the work that the
+// lock protects.
 func (h *Holder) Keep(ctx context.Context, reserve time.Duration) error {
 	last := h.until.Add(-reserve)
 	for pause := time.Until(h.until) - h.lease + h.lease/renewals; ; {
@@ -169,9 +169,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// Release gives the lock back, or leaves the line for it; it tries until a server has answered, or ctx
-// ends. ErrNotHeld means that it was not held any more. An answer to a later try does not say so: the
-// first may have come through.
+// Release releases the lock, or leaves its line. It retries until a server answers or ctx ends. ErrNotHeld means that
+// the lock was no longer held; it is not returned for a retry, because the first try may have succeeded.
 func (h *Holder) Release(ctx context.Context) error {
 	for first := true; ; first = false {
 		err := h.server.Unlock(ctx)

@@ -135,7 +135,7 @@ func TestAcquire(t *testing.T) {
 	}
 }
 
-// Who waits for long behind servers that hang has no more than two tries on their way.
+// A long wait behind servers that hang has at most two requests under way.
 func TestAcquireIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{start: time.Now(), plan: slices.Repeat([]answer{{after: never}}, 1000)}
@@ -162,7 +162,7 @@ func TestAcquireIsBounded(t *testing.T) {
 	})
 }
 
-// An answer that comes late says nothing about the lease: it is begun anew.
+// A late answer tells nothing about the lease: the holder renews it.
 func TestAcquireAfterAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		story(t, []answer{{after: 4 * time.Second, fence: 7}}, func(h *Holder) error {

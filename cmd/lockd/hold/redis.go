@@ -12,17 +12,17 @@ import (
 	"lockd/resp"
 )
 
-// Cluster is a Server: some nodes of a lockd cluster, any of which will do. Each command has a
-// connection of its own. Any goroutine may call it.
+// Cluster is a Server: some nodes of a lockd cluster, any of which can answer. Each command uses a separate
+// connection. It is safe for concurrent use.
 type Cluster struct {
 	Addrs    []string    // host:port of the nodes, one at least
 	User     string      // "": the default user
-	Password string      // with no user and no password nobody authenticates
+	Password string      // without user and password no AUTH is sent
 	TLS      *tls.Config // nil: none
 	Name     string      // CLIENT SETNAME
 	Key      string
 	Token    string
-	Lease    time.Duration // milliseconds are what counts
+	Lease    time.Duration // in whole milliseconds
 	Options  []string      // further words of LOCK
 
 	turn atomic.Uint64 // of the node that is asked
