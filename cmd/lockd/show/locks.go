@@ -9,8 +9,8 @@ import (
 	"lockd/internal/locks"
 )
 
-// HolderName names who holds a lock: his owner or else his token, and how many others there are; "-" for
-// nobody.
+// HolderName names the holder of a lock by owner, or else by token, and the number of other holders; "-" if there is
+// no holder.
 func HolderName(l *locks.Lock) string {
 	if len(l.Holders) == 0 {
 		return "-"
@@ -60,7 +60,7 @@ func LeaseLeft(left time.Duration, ok bool) string {
 	return Age(left)
 }
 
-// ModeName says how a lock is held; "" for what is usual.
+// ModeName names the mode of a lock; "" for an exclusive lock.
 func ModeName(m locks.Mode, permits int64) string {
 	switch m {
 	case locks.Exclusive, "":
@@ -73,7 +73,7 @@ func ModeName(m locks.Mode, permits int64) string {
 	return Escape(string(m))
 }
 
-// List are the lines of a table of locks: WAIT is how many wait, LEFT what is left of the lease.
+// List formats a table of locks: WAIT is the number of waiters, LEFT the remaining lease.
 func List(list []locks.Lock, width int) []string {
 	t := Table{Columns: []Column{
 		{Title: "KEY", Min: 12, Middle: true}, {Title: "HOLDER", Min: 8, Middle: true}, {Title: "MODE"},
@@ -109,7 +109,7 @@ func ClientName(c locks.Client) string {
 	return Escape(name)
 }
 
-// clientInFull says all that is known of a client.
+// clientInFull formats all known fields of a client.
 func clientInFull(c locks.Client) string {
 	var parts []string
 	if c.ID != 0 {
@@ -130,7 +130,7 @@ func clientInFull(c locks.Client) string {
 // wallTime is a wall time as it is shown in full.
 func wallTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// Info are the lines that say who holds a lock, and who waits for it. now is the wall clock.
+// Info formats the holders and waiters of a lock. now is the wall clock.
 func Info(i *locks.Info, now time.Time, width int) []string {
 	lines := Wrap(infoTitle(i), "", "", width)
 	if len(i.Holders) > 0 {
@@ -205,7 +205,7 @@ func holderLines(h *locks.Holder, now time.Time, width int) []string {
 	return lines
 }
 
-// leaseOf says how a holder's lease stands.
+// leaseOf describes the state of a holder's lease.
 func leaseOf(h *locks.Holder, now time.Time) string {
 	said := "no lease: it is held for ever"
 	switch {
@@ -231,7 +231,7 @@ func renewalsOf(n int64, last, now time.Time) string {
 	return said
 }
 
-// commandOf joins a command and who sent it.
+// commandOf joins a command and the client that sent it.
 func commandOf(by, client string) string {
 	by = Escape(by)
 	if by != "" && client != "" {
@@ -280,7 +280,7 @@ func eventAfter(e *locks.Event) string {
 	return ""
 }
 
-// eventHow says what a row of a history has no column for.
+// eventHow formats the details of an event that have no column.
 func eventHow(e *locks.Event) string {
 	var parts []string
 	if e.Reason != "" {

@@ -10,7 +10,7 @@ import (
 type Column struct {
 	Title string
 	Right bool // numbers and times stand at the right
-	// Min is how narrow it may become where the table is too wide; 0: as wide as its cells.
+	// Min is the least width of the column if the table is too wide; 0: as wide as its cells.
 	Min    int
 	Middle bool // a cell that is too long is cut in its middle, not at its end
 }
@@ -84,7 +84,7 @@ func (t *Table) line(row []string, columns, widths []int, width int) string {
 	return strings.TrimRight(Cut(b.String(), width), " ")
 }
 
-// wrapMin is how much of a line Wrap uses at least, however narrow the width.
+// wrapMin is the least part of a line that Wrap uses, however narrow the width.
 const wrapMin = 10
 
 // Wrap is an escaped text in lines of a width, broken at spaces, and within a word that is longer than a

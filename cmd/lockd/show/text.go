@@ -1,6 +1,5 @@
-// Package show writes for people, and for their programs, what a server answers about locks: as tables
-// that fit a width, and as JSON. Nothing that a client has chosen reaches a terminal as anything but
-// printable characters.
+// Package show formats a server's answers about locks, for people as tables that fit a width, and for programs as
+// JSON. Text that clients have chosen reaches a terminal only as printable characters.
 package show
 
 import (
@@ -42,13 +41,13 @@ func Escape(s string) string {
 // escaped reports whether a rune must be looked at: one that stands for a wrong byte, too.
 func escaped(r rune) bool { return r == '\\' || r == utf8.RuneError || !unicode.IsPrint(r) }
 
-// Width is how many columns of a terminal a text takes that is escaped.
+// Width returns the number of terminal columns of an escaped text.
 func Width(s string) int { return displaywidth.String(s) }
 
-// cutMark stands for what was left out.
+// cutMark replaces omitted text.
 const cutMark = ".."
 
-// Cut is as much of an escaped text as fits a width, from its beginning.
+// Cut returns the beginning of an escaped text that fits a width.
 func Cut(s string, width int) string {
 	if width <= len(cutMark) {
 		return displaywidth.TruncateString(s, max(0, width), "")
@@ -56,8 +55,8 @@ func Cut(s string, width int) string {
 	return displaywidth.TruncateString(s, width, cutMark)
 }
 
-// CutMiddle is as much of an escaped text as fits a width, from its beginning and its end: names that
-// are alike at one end often differ at the other.
+// CutMiddle returns the beginning and the end of an escaped text, as much as fits a width: names that are alike at
+// one end often differ at the other.
 func CutMiddle(s string, width int) string {
 	if Width(s) <= width || width <= len(cutMark)+1 {
 		return Cut(s, width)
@@ -66,7 +65,7 @@ func CutMiddle(s string, width int) string {
 	return first + cutMark + tail(s, width-len(cutMark)-Width(first))
 }
 
-// tail is the longest end that fits, in whole characters as people see them.
+// tail returns the longest end that fits, in whole grapheme clusters.
 func tail(s string, width int) string {
 	for g, left := displaywidth.StringGraphemes(s), Width(s); left > width && g.Next(); {
 		left -= g.Width()

@@ -11,7 +11,7 @@ import (
 	"lockd/resp"
 )
 
-// Nothing of a name does anything to a terminal, and two names never look alike by it.
+// No name affects a terminal, and different names never look alike by their escapes.
 func TestEscape(t *testing.T) {
 	for in, want := range map[string]string{
 		"order:42":           "order:42",

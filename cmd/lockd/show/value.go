@@ -27,7 +27,7 @@ func value(r resp.Reply, indent string, width int) (lines []string) {
 	return lines
 }
 
-// isNested reports whether a reply has others in it.
+// isNested reports whether a reply contains replies.
 func isNested(r resp.Reply) bool { return len(r.Elems) > 0 }
 
 func items(elems []resp.Reply, indent string, width int) (lines []string) {
@@ -127,7 +127,7 @@ func text(name string, r resp.Reply) string {
 // U+FFFD, and what is not printable is escaped.
 func JSON(r resp.Reply) string { return string(append(appendJSON(nil, r, "\n"), '\n')) }
 
-// appendJSON appends a reply; newline begins each line of it.
+// appendJSON appends a reply as JSON; newline begins each line.
 func appendJSON(dst []byte, r resp.Reply, newline string) []byte {
 	switch r.Kind {
 	case resp.KindNil, resp.KindNilArray, resp.KindNone:
