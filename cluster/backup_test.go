@@ -18,6 +18,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/cluster/store"
 	"lockd/resp"
@@ -304,7 +305,7 @@ func TestFencesOfNewCluster(t *testing.T) {
 	if got := begins("the highest", made, sureOf(made.ms+day, 10), new(uint64(FenceAboveMax))); got >= fenceMax {
 		t.Errorf("%d", got)
 	}
-	far := readWall(NewSystemClock(), func() (time.Duration, error) { return wallErrorMax + 1, nil })
+	far := readWall(clock.NewSystem(), func() (time.Duration, error) { return wallErrorMax + 1, nil })
 	if far.unsure == nil {
 		t.Error("a clock that may be off by more is taken for sure")
 	}

@@ -86,7 +86,7 @@ func benchCluster(b *testing.B, kind string, nodes int, secret string) (leader, 
 	}
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		for i, n := range all {
-			if n.lead.held() {
+			if n.lead.Held() {
 				return n, all[(i+1)%len(all)]
 			}
 		}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"sync"
 
+	"lockd/cluster/clock"
 	"lockd/resp"
 )
 
@@ -31,10 +32,10 @@ func (c *claims) begin(term uint64) {
 }
 
 // judge answers a claim, after a confirmed round.
-func (c *claims) judge(lead *leadership, step *resp.BlockStep) resp.Reply {
+func (c *claims) judge(lead *clock.Leadership, step *resp.BlockStep) resp.Reply {
 	verdicts := make([]resp.Reply, 0, len(step.Returns)+len(step.Locks))
 	c.mu.Lock()
-	c.begin(lead.term)
+	c.begin(lead.Term)
 	for _, id := range step.Returns {
 		_, refused := c.refused[id]
 		if refused || !c.state.given(id) {
@@ -46,7 +47,7 @@ func (c *claims) judge(lead *leadership, step *resp.BlockStep) resp.Reply {
 	}
 	c.forget()
 	c.mu.Unlock()
-	for _, age := range c.state.leaseAges(step.Locks, lead.tick()) {
+	for _, age := range c.state.leaseAges(step.Locks, lead.Tick()) {
 		verdicts = append(verdicts, resp.Int(age))
 	}
 	return resp.Array(verdicts...)
@@ -54,11 +55,11 @@ func (c *claims) judge(lead *leadership, step *resp.BlockStep) resp.Reply {
 
 // refuse returns what this leader has given in its term to clients of a session that nobody was told of. From now on
 // no claim to it is granted.
-func (c *claims) refuse(lead *leadership, session uint64) (unclaimed []resp.BlockID) {
+func (c *claims) refuse(lead *clock.Leadership, session uint64) (unclaimed []resp.BlockID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.begin(lead.term)
-	for _, id := range c.state.gifts(session, lead.from) {
+	c.begin(lead.Term)
+	for _, id := range c.state.gifts(session, lead.From) {
 		if _, granted := c.granted[id]; !granted {
 			c.refused[id] = struct{}{}
 			unclaimed = append(unclaimed, id)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/peer/peertest"
 	"lockd/cluster/store"
 	"lockd/resp"
@@ -160,7 +161,7 @@ func (d *testDisk) take(entries []*raft.Log) {
 
 // testClock is a clock whose wall time can be stepped.
 type testClock struct {
-	SystemClock
+	clock.System
 	mu   sync.Mutex
 	step time.Duration
 }
@@ -168,12 +169,12 @@ type testClock struct {
 func (c *testClock) Wall() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.SystemClock.Wall() + c.step.Microseconds()
+	return c.System.Wall() + c.step.Microseconds()
 }
 
 // restarted is the clock for the next process: it has been set as this one, which may be nil.
 func (c *testClock) restarted() *testClock {
-	next := &testClock{SystemClock: NewSystemClock()}
+	next := &testClock{System: clock.NewSystem()}
 	if c != nil {
 		next.step = c.step
 	}
@@ -298,7 +299,7 @@ func (c *testCluster) leader(among ...string) *testNode {
 	}
 	for range 1000 {
 		for _, id := range among {
-			if n := c.nodes[id]; n.Node != nil && n.lead.held() && n.reader.confirm(n.lead.Load()) {
+			if n := c.nodes[id]; n.Node != nil && n.lead.Held() && n.reader.confirm(n.lead.Load()) {
 				return n
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/founding"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
@@ -94,7 +95,7 @@ type Config struct {
 	Clients   Clients               // what answers other members about this node's clients; nil: it has none
 	Info      func() []resp.Section // sections of INFO that others know; may be nil
 	Network   peer.Network          // default peer.TCPNetwork
-	Clock     Clock                 // default SystemClock
+	Clock     clock.Clock           // default SystemClock
 	Log       *slog.Logger          // default slog.Default
 
 	// Fatal ends the process: going on would put the replicas' agreement at risk. It
@@ -151,7 +152,7 @@ func (c *Config) complete() error {
 		c.Network = peer.TCPNetwork{LoopbackOnly: len(c.PeerSecrets) == 0 && c.PeerCerts == nil && !c.PeerInsecure}
 	}
 	if c.Clock == nil {
-		c.Clock = NewSystemClock()
+		c.Clock = clock.NewSystem()
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

@@ -6,12 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/clock"
+
 	"github.com/hashicorp/raft"
 )
 
 // contactsOf are those of a leader of two others that answer heartbeats.
 func contactsOf(heartbeat time.Duration) (c *contacts, voters []raft.Server) {
-	core := newCore(Config{ID: "n1", Heartbeat: heartbeat, Clock: NewSystemClock()})
+	core := newCore(Config{ID: "n1", Heartbeat: heartbeat, Clock: clock.NewSystem()})
 	for _, id := range []raft.ServerID{"n1", "n2", "n3"} {
 		voters = append(voters, raft.Server{ID: id})
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/group"
 	"lockd/cluster/wake"
 )
@@ -13,9 +14,9 @@ import (
 type core struct {
 	cfg   Config
 	log   *slog.Logger
-	clock Clock
+	clock clock.Clock
 	raft  *group.Group
-	lead  currentTerm
+	lead  clock.CurrentTerm
 
 	changed      wake.Broadcast // who leads, or who the members are, has changed
 	wakeProposer chan struct{}  // capacity 1

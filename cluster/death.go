@@ -125,7 +125,7 @@ func (d *deaths) run() {
 		case <-d.stop:
 			return
 		}
-		if d.lead.held() {
+		if d.lead.Held() {
 			d.members.survey(ctx)
 		}
 	}
@@ -404,7 +404,7 @@ func (d *deaths) heardSinceFound(l *life, q *inquiry) bool {
 // settled asks the other voters, if it matters here that the process has ended, and does what follows. It returns false
 // if they do not all agree, and may yet.
 func (d *deaths) settled(l *life, q *inquiry) bool {
-	leads := d.lead.held()
+	leads := d.lead.Held()
 	switch {
 	case leads && d.knows(l, q), !leads && q.term != 0 && !d.mayStand(q):
 		return true

@@ -123,7 +123,7 @@ func TestKilledLeaderAndMembersCutOff(t *testing.T) {
 				if away == 2 {
 					time.Sleep(5 * time.Second)
 					for _, n := range others {
-						if n.lead.held() {
+						if n.lead.Held() {
 							t.Errorf("%s leads, and has no majority", n.id)
 						}
 					}

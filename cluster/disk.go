@@ -42,7 +42,7 @@ func (d *diskWatch) run() {
 	defer tick.Stop()
 	for {
 		d.measure()
-		if d.lead.held() {
+		if d.lead.Held() {
 			d.report()
 		}
 		select {

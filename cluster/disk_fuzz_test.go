@@ -274,7 +274,7 @@ func (f *diskFuzz) pause(most int) { time.Sleep(time.Duration(f.r.IntN(most)) * 
 func (f *diskFuzz) victim() *testNode {
 	n := f.nodes[f.ids[f.r.IntN(len(f.ids))]]
 	for _, id := range f.ids {
-		if l := f.nodes[id]; l.Node != nil && l.lead.held() && f.r.IntN(3) > 0 {
+		if l := f.nodes[id]; l.Node != nil && l.lead.Held() && f.r.IntN(3) > 0 {
 			return l
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -146,7 +147,7 @@ func TestSnapshotIsDue(t *testing.T) {
 		{name: "no spare", exposed: true, cost: 1 << 40, want: true},
 		{name: "asked for", asked: true, last: 1 << 40, cost: 1 << 40, want: true},
 	} {
-		s := newSnapshots(newCore(Config{SnapshotEntries: 10, SnapshotBytes: mib, Clock: NewSystemClock()}), nil)
+		s := newSnapshots(newCore(Config{SnapshotEntries: 10, SnapshotBytes: mib, Clock: clock.NewSystem()}), nil)
 		s.grownEntries.Store(tt.entries)
 		s.grownBytes.Store(tt.bytes)
 		s.grownWork.Store(tt.work)

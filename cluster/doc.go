@@ -5,7 +5,7 @@
 //
 //   - A reply means: committed on a majority's disk, applied here.
 //   - There is one door to the log (propose.go), one place that reads a clock
-//     (clock.go), one lock around the machine (state.mu).
+//     (package clock), one lock around the machine (state.mu).
 //   - A lease is measured in the log clock, which only entries of the log advance.
 //     A new leader goes on from the last tick applied and adds monotonic time of its
 //     own: a lease never ends early, whatever clocks, pauses and elections do.
@@ -54,13 +54,10 @@
 //	state.go          the machine, and the one lock around it
 //	snapshot.go       images, and when they are taken
 //	members.go        what this node says of itself, whom it lets in, and whom it misses
-//	wall.go           the members' wall clocks, and the cluster's time
 //	entry.go          an entry of the log, as stored
 //	core.go           what all parts share
 //	figures.go        what is counted for them
 //	config.go         what a node is given: Config, Disk, Machine, Publisher
-//	clock.go          the clocks
-//	clock_linux.go    by how much the wall clock may be off; clock_other.go, where the system does not say it
 //
 // Each calls those below it. DESIGN.md says which parts use which.
 //

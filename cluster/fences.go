@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"lockd/cluster/clock"
 )
 
 // The fences of a new cluster begin above all that another one with the same past can have given.
@@ -51,7 +53,7 @@ type reading struct {
 }
 
 // readWall reads a clock, whose error the system knows or not.
-func readWall(clock Clock, wallError func() (time.Duration, error)) reading {
+func readWall(clock clock.Clock, wallError func() (time.Duration, error)) reading {
 	r := reading{ms: clock.Wall() / 1000}
 	off, err := wallError()
 	switch {

@@ -78,7 +78,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	served := f.deliver(l.Index, msgs)
 	f.attempts.applied(l.Term, &e, a)
 	f.endReplay(l.Index)
-	if f.lead.held() {
+	if f.lead.Held() {
 		f.announcer.entryApplied(l.Index, l.Term, served)
 	}
 	f.snapshots.grown(len(l.Data), work)

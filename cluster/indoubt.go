@@ -162,7 +162,7 @@ func (r *attempts) leave(a *attempt) bool {
 func (r *router) attemptWrite(ctx context.Context, req resp.Request) (out answer, doubted bool) {
 	var a *attempt
 	if lead := r.lead.Load(); lead != nil {
-		if a = r.attempts.begin(lead.term, func() {}); a == nil {
+		if a = r.attempts.begin(lead.Term, func() {}); a == nil {
 			return answer{outcome: outcomeNotDone}, false
 		}
 		defer r.attempts.end(a)

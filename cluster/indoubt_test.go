@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
 	"lockd/resp"
@@ -267,7 +268,7 @@ func TestQueueOutlivesAReign(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
 		lead := c.settle()
-		term := lead.lead.Load().term
+		term := lead.lead.Load().Term
 		answers := make(chan outcome, 3)
 		queue := func(term uint64) {
 			o := &op{req: command("INCR", "count"), term: term, done: func(o outcome, _ resp.Result) { answers <- o }}
@@ -277,7 +278,7 @@ func TestQueueOutlivesAReign(t *testing.T) {
 		if o := <-answers; o != outcomeNotDone {
 			t.Errorf("bound to an earlier term: %v", o)
 		}
-		late := peer.Forwarded{Req: command("INCR", "count"), Binding: peer.Binding{Term: term - 1}, Until: after(time.Second)}
+		late := peer.Forwarded{Req: command("INCR", "count"), Binding: peer.Binding{Term: term - 1}, Until: clock.After(time.Second)}
 		lead.router.serveForward(late, func(a peer.Answer) { answers <- a.Outcome })
 		if o := <-answers; o != outcomeNotDone {
 			t.Errorf("a forward that is bound to an earlier term: %v", o)
@@ -301,7 +302,7 @@ func TestNewTermIsSeen(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		for _, n := range c.others(nil) {
 			n.attempts.mu.Lock()
-			if seen, want := n.attempts.term, next.lead.Load().term; seen != want {
+			if seen, want := n.attempts.term, next.lead.Load().Term; seen != want {
 				t.Errorf("%s has seen term %d, the leader's is %d", n.id, seen, want)
 			}
 			n.attempts.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -24,7 +25,7 @@ type elections struct {
 	reader    *reader
 	announcer *announcer
 	deaths    *deaths
-	clocks    *clocks
+	clocks    *clock.Members
 	watch     *leaderWatch
 	suspender *suspender
 
@@ -84,15 +85,15 @@ func (e *elections) barrier() error {
 // startClock starts the clocks of a term, unless leadership has moved since the barrier. A majority is asked in this
 // term first: it tells its clocks, and which time of the cluster an earlier leader may have shown.
 func (e *elections) startClock(term uint64) bool {
-	if !e.reader.confirm(&leadership{term: term}) {
+	if !e.reader.confirm(&clock.Leadership{Term: term}) {
 		return false
 	}
 	base := e.state.goOn(e.raft.LastContact())
-	lead := &leadership{
-		term: term, base: base, origin: e.clock.Monotonic(), clock: e.clock, from: e.state.appliedNow.Load(),
-		alone: e.raft.Alone(),
+	lead := &clock.Leadership{
+		Term: term, Base: base, Origin: e.clock.Monotonic(), Clock: e.clock, From: e.state.appliedNow.Load(),
+		Alone: e.raft.Alone(),
 	}
-	lead.wall = startWall(e.clock, max(e.state.wall(), e.clocks.show(0)), e.clocks.now)
+	lead.Wall = clock.StartWall(e.clock, max(e.state.wall(), e.clocks.Show(0)), e.clocks.Now)
 	if e.broken.Load() || e.raft.State() != raft.Leader || e.raft.CurrentTerm() != term {
 		return false
 	}
@@ -325,7 +326,7 @@ func (w *leaderWatch) run() {
 func (w *leaderWatch) event(data any) {
 	switch e := data.(type) {
 	case raft.FailedHeartbeatObservation:
-		id, silent := string(e.PeerID), since(e.LastContact)
+		id, silent := string(e.PeerID), clock.Since(e.LastContact)
 		if w.away[id] || silent < w.cfg.Heartbeat/2 || w.raft.State() != raft.Leader || w.contacts.rests() {
 			return // a connection broke, or this node does not ask any more
 		}
@@ -344,7 +345,7 @@ func (w *leaderWatch) event(data any) {
 func (w *leaderWatch) refresh() {
 	_, id := w.raft.LeaderWithID()
 	now := leaderTerm{leader: string(id), term: w.raft.CurrentTerm()}
-	if now.leader == w.cfg.ID && !w.lead.held() {
+	if now.leader == w.cfg.ID && !w.lead.Held() {
 		now.leader = "" // elected, but not ready to lead
 	}
 	w.mu.Lock()
@@ -483,7 +484,7 @@ func (w *leaderWatch) lossText(loss change) string {
 func (w *leaderWatch) silence() time.Duration {
 	silent := w.clock.Monotonic() - max(w.began, time.Duration(w.led.Load()))
 	if last := w.raft.LastContact(); !last.IsZero() {
-		silent = min(silent, since(last))
+		silent = min(silent, clock.Since(last))
 	}
 	return silent.Round(time.Millisecond)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockd/cluster/clock"
 )
 
 // ms reads an integer reply.
@@ -48,7 +50,7 @@ func TestLeaseEndsWhenIdle(t *testing.T) {
 		if held := end.Sub(start); held < 30*time.Second || held > 30*time.Second+20*time.Millisecond {
 			t.Errorf("the lease of 30s lasted %s", held)
 		}
-		if used, want := leader.raft.LastIndex()-index, uint64(30*time.Second/clockLagMax); used != want {
+		if used, want := leader.raft.LastIndex()-index, uint64(30*time.Second/clock.LagMax); used != want {
 			t.Errorf("30s of lease and its end took %d entries, want %d", used, want)
 		}
 		c.agree()
@@ -105,7 +107,7 @@ func TestLeaseSurvivesRestartOfAll(t *testing.T) {
 		c.leader()
 		without := time.Since(down)
 		held := goneAt(t, c, "lock").Sub(start)
-		if held < 30*time.Second+without-time.Second || held > 30*time.Second+without+clockLagMax+100*time.Millisecond {
+		if held < 30*time.Second+without-time.Second || held > 30*time.Second+without+clock.LagMax+100*time.Millisecond {
 			t.Errorf("the lease of 30s lasted %s, with %s without a leader", held, without)
 		}
 	})
@@ -231,7 +233,7 @@ func TestUnreadableEntryStops(t *testing.T) {
 			if !strings.Contains(n.stopped(), "unreadable log entry: its checksum does not match: this node stops before it differs from the others") {
 				t.Errorf("%s said %q", n.id, n.stopped())
 			}
-			if n.lead.held() {
+			if n.lead.Held() {
 				t.Errorf("%s still leads", n.id)
 			}
 		}

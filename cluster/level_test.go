@@ -249,7 +249,7 @@ func TestOldBuildAfterTheRise(t *testing.T) {
 			} else { // it said that it could, and was gone when the level rose
 				c.kill("n3")
 				leader := c.leader()
-				e := &entry{kind: entryRoster, term: leader.lead.Load().term, change: membership.Change{Level: 2}}
+				e := &entry{kind: entryRoster, term: leader.lead.Load().Term, change: membership.Change{Level: 2}}
 				if f := leader.raft.ApplyLog(raft.Log{Data: appendEntry(nil, e)}, time.Second); f.Error() != nil {
 					t.Fatal(f.Error())
 				}
@@ -372,7 +372,7 @@ func TestLevelBeyond(t *testing.T) {
 		defer c.close()
 		leader := c.settle()
 		c.expect(leader, "INCR n", ":1")
-		e := &entry{kind: entryRoster, term: leader.lead.Load().term, change: membership.Change{Level: 2}}
+		e := &entry{kind: entryRoster, term: leader.lead.Load().Term, change: membership.Change{Level: 2}}
 		leader.raft.ApplyLog(raft.Log{Data: appendEntry(nil, e)}, time.Second)
 		c.stopsOver(leader, "level 2 is in force in this cluster, and this lockd can do level 1: start a newer one on node "+leader.id)
 		if got := leader.members.level(); got != 1 {

@@ -58,11 +58,11 @@ func (k *keeper) run() {
 		case <-k.stop:
 			return
 		}
-		if k.lead.held() || k.watch.silence() <= k.cfg.LeaderWait {
+		if k.lead.Held() || k.watch.silence() <= k.cfg.LeaderWait {
 			k.missed.forget()
 		}
 		switch {
-		case k.lead.held():
+		case k.lead.Held():
 			k.keepRoster()
 			k.follow()
 			k.promote()
@@ -321,7 +321,7 @@ func (k *keeper) awaitVote(ctx context.Context, id string) resp.Reply {
 		if slices.ContainsFunc(k.raft.Voters(), func(s raft.Server) bool { return string(s.ID) == id }) {
 			return resp.OK()
 		}
-		if !k.lead.held() {
+		if !k.lead.Held() {
 			return resp.Err(resp.ErrNotDone)
 		}
 		if ctx.Err() != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/internal/freeport"
@@ -204,7 +205,7 @@ func TestWipedMemberMeetsRestartingCluster(t *testing.T) {
 		c.start(others[0].id)
 		c.start(others[1].id)
 		time.Sleep(10 * time.Second)
-		if others[1].lead.held() || others[0].lead.held() {
+		if others[1].lead.Held() || others[0].lead.Held() {
 			t.Error("a wiped and a restarted member elected a leader")
 		}
 		if others[0].stopped() != "" {
@@ -368,7 +369,7 @@ func TestListIsNotFoundedTwice(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for _, n := range wiped {
-			if n.lead.held() || n.members.identity().Cluster != "" {
+			if n.lead.Held() || n.members.identity().Cluster != "" {
 				t.Errorf("%s is in cluster %q", n.id, n.members.identity().Cluster)
 			}
 			if why := n.Ready()[1].Value; !strings.Contains(why, "it waits for "+left.id+": a list founds a cluster once all of its nodes are there") {
@@ -647,7 +648,7 @@ func TestTransferThatNeverEnds(t *testing.T) {
 func TestTransferWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stopped := false
-		c := newCore(Config{Clock: NewSystemClock(), Fatal: func(error) { stopped = true }})
+		c := newCore(Config{Clock: clock.NewSystem(), Fatal: func(error) { stopped = true }})
 		p := newProposer(c, nil, nil)
 		w := &p.transfer
 		refuse := func(times int, pause time.Duration) {
@@ -677,16 +678,16 @@ func TestTransferWatch(t *testing.T) {
 
 // Two hand-overs at a time hold the proposer until both are over.
 func TestHoldsAddUp(t *testing.T) {
-	p := newProposer(newCore(Config{Clock: NewSystemClock()}), nil, nil)
+	p := newProposer(newCore(Config{Clock: clock.NewSystem()}), nil, nil)
 	p.pause(t.Context())
 	p.pause(t.Context())
 	p.release()
 	p.submit(&op{size: 1})
-	if ops, _ := p.take(&leadership{}); len(ops) > 0 {
+	if ops, _ := p.take(&clock.Leadership{}); len(ops) > 0 {
 		t.Error("an entry leaves while leadership is being handed over")
 	}
 	p.release()
-	if ops, _ := p.take(&leadership{}); len(ops) != 1 {
+	if ops, _ := p.take(&clock.Leadership{}); len(ops) != 1 {
 		t.Error("no entry leaves after the last hand-over")
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/founding"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
@@ -31,7 +32,7 @@ type members struct {
 	dir    *store.Folder                 // nil in memory
 	status func(shown int64) peer.Status // of this node
 	gone   func(id string) bool          // the process of a member has ended
-	clocks *clocks
+	clocks *clock.Members
 
 	roster atomic.Pointer[membership.Roster] // replaced under state.mu
 	hints  atomic.Pointer[membership.Roster] // roster as of the whole log at the start, committed or not
@@ -62,7 +63,7 @@ type members struct {
 }
 
 func newMembers(
-	c *core, d data, peers *peer.Port, k *clocks, status func(shown int64) peer.Status, gone func(id string) bool,
+	c *core, d data, peers *peer.Port, k *clock.Members, status func(shown int64) peer.Status, gone func(id string) bool,
 ) *members {
 	m := &members{
 		core: c, dir: d.dir, peers: peers, clocks: k, status: status, gone: gone,
@@ -483,10 +484,10 @@ func (m *members) survey(ctx context.Context) []surveyed {
 			switch {
 			case string(s.ID) == m.cfg.ID:
 				members[i].Status = m.status(0)
-			case m.lead.held() && m.gone(string(s.ID)): // which goes on to call it, and hears when it is back
+			case m.lead.Held() && m.gone(string(s.ID)): // which goes on to call it, and hears when it is back
 				members[i].err = errGone
 			default:
-				members[i].Status, members[i].err = m.clocks.ask(ctx, s)
+				members[i].Status, members[i].err = m.clocks.Ask(ctx, s)
 			}
 			answers <- i
 		}()

@@ -58,15 +58,15 @@ func (n *Node) clockMetrics(tick int64) []resp.Metric {
 	if lead := n.lead.Load(); lead != nil {
 		behind := 0.0
 		if n.state.deadline.Load() != noDeadline {
-			behind = float64(lead.tickAt(now)-tick) / 1e3
+			behind = float64(lead.TickAt(now)-tick) / 1e3
 		}
 		list = append(list, resp.GaugeOf("lockd_log_clock_behind_seconds", "How far the log clock is behind the time of "+
 			"this leader while a lease runs: leases end late by so much.", behind))
 		list = append(list, resp.GaugeOf("lockd_wall_clock_ahead_seconds", "How far the cluster's time, which this leader "+
 			"tells, is ahead of the median of the voters' clocks: it goes slower until they have caught up.",
-			lead.wall.ahead().Seconds()))
+			lead.Wall.Ahead().Seconds()))
 	}
-	if ahead, _, known := n.members.clocks.offset(); known {
+	if ahead, _, known := n.members.clocks.Offset(); known {
 		list = append(list, resp.GaugeOf("lockd_clock_offset_seconds", "How far this node's wall clock is ahead of the "+
 			"median of the voters' clocks.", ahead.Seconds()))
 	}
@@ -99,11 +99,11 @@ func (n *Node) queueMetrics() []resp.Metric {
 func (n *Node) leadMetrics() []resp.Metric {
 	_, leader := n.raft.LeaderWithID()
 	silence := time.Duration(0)
-	if !n.lead.held() {
+	if !n.lead.Held() {
 		silence = n.leaderWatch.silence()
 	}
 	return []resp.Metric{
-		resp.GaugeOf("lockd_leader", "1 if this node leads, and serves as the leader.", resp.One(n.lead.held())),
+		resp.GaugeOf("lockd_leader", "1 if this node leads, and serves as the leader.", resp.One(n.lead.Held())),
 		resp.GaugeOf("lockd_leader_known", "1 if this node knows who leads.", resp.One(leader != "")),
 		resp.GaugeOf("lockd_leader_silence_seconds", "How long this node has not heard from a leader; 0 if it leads.",
 			silence.Seconds()),

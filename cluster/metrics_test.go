@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/clock"
 	"lockd/resp"
 )
 
@@ -139,7 +140,7 @@ func TestExecutionIsCounted(t *testing.T) {
 		}
 		for range 100 {
 			time.Sleep(time.Second)
-			if behind := lead.figure("lockd_log_clock_behind_seconds"); behind < 0 || behind > clockLagMax.Seconds()+1 {
+			if behind := lead.figure("lockd_log_clock_behind_seconds"); behind < 0 || behind > clock.LagMax.Seconds()+1 {
 				t.Fatalf("the log clock is %v s behind", behind)
 			}
 		}

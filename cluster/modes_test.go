@@ -317,7 +317,7 @@ func TestTheLeaderToldOfServes(t *testing.T) {
 					if st.master == nil {
 						t.Fatalf("round %d: %s tells of no leader", round, n.id)
 					}
-					if told := c.nodes[st.master.id]; !st.vacant && told != old && !told.lead.held() && n != old {
+					if told := c.nodes[st.master.id]; !st.vacant && told != old && !told.lead.Held() && n != old {
 						t.Fatalf("round %d: %s tells of %s, which does not serve", round, n.id, told.id)
 					}
 				}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/group"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
@@ -137,7 +138,7 @@ func assemble(c *core, d data) *Node {
 	n := &Node{core: c, data: d, peers: peer.New(), attempts: newAttempts(), ready: make(chan struct{}), room: &diskRoom{}}
 	lost := make(chan struct{}, 1) // a member's process has ended, or this node leads: for the suspender
 	n.contacts = newContacts(c)
-	n.members = newMembers(c, d, n.peers, newClocks(c.clock, c.raft, &c.lead, c.log, n.peers), n.serveStatus, n.contacts.gone)
+	n.members = newMembers(c, d, n.peers, clock.NewMembers(c.clock, c.raft, &c.lead, c.log, n.peers), n.serveStatus, n.contacts.gone)
 	n.commands = &commands{protocol: protocolOf(&c.cfg), data: c.cfg.Machine, members: n.members}
 	n.state = newState(c, c.cfg.Machine, n.members)
 	n.acked = &acknowledged{core: c, members: n.members, state: n.state}
@@ -446,15 +447,15 @@ func (n *Node) serveStatus(shown int64) peer.Status {
 		return peer.Status{} // term 0 is nobody's
 	}
 	clocks := n.members.clocks
-	clocks.show(shown)
+	clocks.Show(shown)
 	st := peer.Status{
 		Term:      n.raft.CurrentTerm(),
-		Leader:    n.lead.held(),
+		Leader:    n.lead.Held(),
 		Applied:   n.state.appliedNow.Load(),
 		LastIndex: n.raft.LastIndex(),
 		Short:     n.room.now().Short,
 	}
-	st.Shown, st.Wall = clocks.show(0), clocks.wall()
+	st.Shown, st.Wall = clocks.Show(0), clocks.Wall()
 	return st
 }
 
@@ -465,7 +466,7 @@ func (n *Node) Close(ctx context.Context) error {
 	var err error
 	n.stopOnce.Do(func() {
 		n.blocker.leave(ctx)
-		if n.lead.held() && len(n.raft.Voters()) > 1 {
+		if n.lead.Held() && len(n.raft.Voters()) > 1 {
 			if err := n.elections.handOver(ctx, ""); err != nil {
 				n.log.Info("leadership could not be handed over before stopping: the others elect", "why", err)
 			}
@@ -513,7 +514,7 @@ func (n *Node) Leases(locks []resp.HeldLock) []resp.Lease {
 	leases := s.machine.Leases(locks)
 	s.mu.Unlock()
 	if lead != nil {
-		tick = max(tick, lead.tick())
+		tick = max(tick, lead.Tick())
 	}
 	for i := range leases {
 		if l := &leases[i]; l.Held && l.LeaseMs >= 0 {

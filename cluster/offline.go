@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/cluster/store"
 )
@@ -45,7 +46,7 @@ type Fork struct {
 	// begins higher. nil: it follows from the clock, which the system must know to be right.
 	FenceAbove *uint64
 	Machine    ForkableMachine               // empty
-	Clock      Clock                         // default SystemClock
+	Clock      clock.Clock                   // default SystemClock
 	WallError  func() (time.Duration, error) // by how much Clock's wall time may be off; default SystemWallError
 }
 
@@ -61,10 +62,10 @@ type Refounded struct {
 
 func (r *Fork) complete() error {
 	if r.Clock == nil {
-		r.Clock = NewSystemClock()
+		r.Clock = clock.NewSystem()
 	}
 	if r.WallError == nil {
-		r.WallError = SystemWallError
+		r.WallError = clock.WallError
 	}
 	switch {
 	case r.ID == "":
@@ -85,7 +86,7 @@ type offline struct {
 }
 
 func newOffline(id string, heir ForkableMachine) *offline {
-	cfg := Config{ID: id, Machine: heir, Clock: NewSystemClock()}
+	cfg := Config{ID: id, Machine: heir, Clock: clock.NewSystem()}
 	c := newCore(cfg)
 	return &offline{state: newState(c, heir, newMembers(c, data{}, nil, nil, nil, nil)), heir: heir, kinds: map[string]int{}}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/peer"
 	"lockd/resp"
 )
@@ -346,7 +347,7 @@ func TestDesertedForwardIsNotBegun(t *testing.T) {
 		answers := make(chan outcome, 2)
 		forward := func(line string) {
 			req := command(strings.Fields(line)...)
-			leader.router.serveForward(peer.Forwarded{Req: req, Until: after(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
+			leader.router.serveForward(peer.Forwarded{Req: req, Until: clock.After(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
 		}
 		leader.proposer.pause(t.Context())
 		forward("SET late 1")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/wake"
@@ -38,7 +39,7 @@ type op struct {
 // abandoned reports whether nobody waits for the answer any more. Such an op is not proposed: it
 // could take a lock for a client that is gone.
 func (o *op) abandoned() bool {
-	return o.ctx != nil && o.ctx.Err() != nil || !o.until.IsZero() && since(o.until) >= 0
+	return o.ctx != nil && o.ctx.Err() != nil || !o.until.IsZero() && clock.Since(o.until) >= 0
 }
 
 // proposer is the one door to the log. Writes of sessions and of other nodes wait in a queue. One
@@ -210,7 +211,7 @@ func (p *proposer) step() time.Duration {
 	lead := p.lead.Load()
 	if lead == nil { // this node does not lead
 		p.refuse()
-		return idleMax
+		return clock.IdleMax
 	}
 	ops, wait := p.take(lead)
 	if wait == 0 {
@@ -223,7 +224,7 @@ func (p *proposer) step() time.Duration {
 // an entry without requests: a lease has expired and no other entry ends it, or it is the first
 // entry of a term, which tells every node what is certainly not done. take reads the clock once, so
 // that all its decisions agree.
-func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
+func (p *proposer) take(lead *clock.Leadership) (ops []*op, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Monotonic()
@@ -231,7 +232,7 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 		return nil, p.pausedTill - now
 	}
 	if p.inFlight > 0 && !p.mayFollow() {
-		return nil, idleMax
+		return nil, clock.IdleMax
 	}
 	if p.inFlight == 0 {
 		if wait := p.delay.left(len(p.waiting), now); wait > 0 {
@@ -253,11 +254,11 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 		count++
 	}
 	if count == 0 && p.inFlight > 0 {
-		return nil, idleMax
+		return nil, clock.IdleMax
 	}
 	if count == 0 {
-		due := lead.until(p.state.deadline.Load())
-		if p.opened < lead.term {
+		due := lead.Until(p.state.deadline.Load())
+		if p.opened < lead.Term {
 			due = 0
 		}
 		if wait := max(due, p.refused+tickPause-now); wait > 0 {
@@ -291,16 +292,16 @@ func (p *proposer) stored() {
 }
 
 // propose stamps ops and hands them to Raft.
-func (p *proposer) propose(lead *leadership, ops []*op) {
+func (p *proposer) propose(lead *clock.Leadership, ops []*op) {
 	e := entry{
-		kind: entryBatch, term: lead.term,
+		kind: entryBatch, term: lead.Term,
 		reqs: make([]resp.Request, 0, len(ops)), origins: make([]origin, 0, len(ops)),
 	}
-	fl := &flight{p: p, term: lead.term, took: len(ops), ops: ops[:0]}
+	fl := &flight{p: p, term: lead.Term, took: len(ops), ops: ops[:0]}
 	size := entryHeaderMax
 	for _, o := range ops {
 		switch {
-		case o.abandoned(), !lead.takes(o.term), p.recalls.refuses(lead.term, o):
+		case o.abandoned(), !lead.Takes(o.term), p.recalls.refuses(lead.Term, o):
 			// It may have been queued in an earlier term, or its node's connection may have ended since.
 			o.done(outcomeNotDone, resp.Result{})
 			continue
@@ -318,8 +319,8 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		fl.complete(outcomeNotDone, nil)
 		return
 	}
-	e.tick = lead.tick() // as late as possible, so that time in the queue does not shorten a lease
-	e.wall = lead.wall.now()
+	e.tick = lead.Tick() // as late as possible, so that time in the queue does not shorten a lease
+	e.wall = lead.Wall.Now()
 	if d := p.state.digest.Load(); d != nil {
 		e.checked, e.digest = d.index, d.digest
 	}
@@ -337,7 +338,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 // refuseUnfit answers an op that must not be logged. A session has checked its commands already;
 // this check is for requests from other nodes. One of those may know of a level that a leader hears of only with
 // the first entry of its term.
-func (p *proposer) refuseUnfit(lead *leadership, o *op) bool {
+func (p *proposer) refuseUnfit(lead *clock.Leadership, o *op) bool {
 	err := p.commands.fits(o.req)
 	switch {
 	case err == nil:
@@ -351,10 +352,10 @@ func (p *proposer) refuseUnfit(lead *leadership, o *op) bool {
 }
 
 // hasOpened reports whether an entry of a term has been applied here, and all before it with it.
-func (p *proposer) hasOpened(lead *leadership) bool {
+func (p *proposer) hasOpened(lead *clock.Leadership) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.opened >= lead.term
+	return p.opened >= lead.Term
 }
 
 // flight is an entry that Raft has not finished.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"lockd/cluster/clock"
 	"lockd/keyspace"
 	"lockd/resp"
 )
@@ -12,8 +13,8 @@ import (
 // A second entry follows the first once that is on the leader's disk, if it carries
 // about as much; a third one waits.
 func TestSecondEntryFollows(t *testing.T) {
-	p := newProposer(newCore(Config{Clock: NewSystemClock()}), nil, nil)
-	lead := &leadership{}
+	p := newProposer(newCore(Config{Clock: clock.NewSystem()}), nil, nil)
+	lead := &clock.Leadership{}
 	answered := 0
 	submit := func(ops int) {
 		for range ops {
@@ -52,10 +53,10 @@ func TestSecondEntryFollows(t *testing.T) {
 
 // Ops that only join others wait for one, or until their time is over; they make no entry follow another.
 func TestOpsThatJoin(t *testing.T) {
-	clock := &steppingClock{now: time.Hour}
-	c := newCore(Config{Clock: clock})
+	stepping := &steppingClock{now: time.Hour}
+	c := newCore(Config{Clock: stepping})
 	p := newProposer(c, newState(c, nil, nil), nil)
-	lead := &leadership{clock: clock}
+	lead := &clock.Leadership{Clock: stepping}
 	submit := func(joins time.Duration) {
 		p.submit(&op{size: 1, joins: joins, done: func(outcome, resp.Result) {}})
 	}
@@ -67,32 +68,32 @@ func TestOpsThatJoin(t *testing.T) {
 		}
 		return ops
 	}
-	submit(clock.now + joinMax)
-	clock.now += joinMax / 4
-	submit(clock.now + joinMax)
+	submit(stepping.now + joinMax)
+	stepping.now += joinMax / 4
+	submit(stepping.now + joinMax)
 	expect(0, 3*joinMax/4, "nobody to join")
 	submit(0)
 	first := expect(3, 0, "one to join")
 	p.stored()
-	submit(clock.now + joinMax)
-	submit(clock.now + joinMax)
-	expect(0, idleMax, "an entry is on its way")
+	submit(stepping.now + joinMax)
+	submit(stepping.now + joinMax)
+	expect(0, clock.IdleMax, "an entry is on its way")
 	submit(0)
-	expect(0, idleMax, "fewer than half of what is on its way wait for an entry")
+	expect(0, clock.IdleMax, "fewer than half of what is on its way wait for an entry")
 	submit(0)
 	second := expect(4, 0, "half of it waits")
 	completeFlight(p, first)
 	completeFlight(p, second)
-	submit(clock.now + joinMax)
-	clock.now += joinMax
+	submit(stepping.now + joinMax)
+	stepping.now += joinMax
 	expect(1, 0, "its time is over")
 }
 
 // A LOCK that came while the entry was on its way that frees its lock joins nobody when that has come.
 func TestLockThatIsFreeByNow(t *testing.T) {
-	clock := &steppingClock{now: time.Hour}
-	c := newCore(Config{Clock: clock})
-	lead := &leadership{clock: clock}
+	stepping := &steppingClock{now: time.Hour}
+	c := newCore(Config{Clock: stepping})
+	lead := &clock.Leadership{Clock: stepping}
 	c.lead.Store(lead)
 	machine := keyspace.New(nil)
 	p := newProposer(c, newState(c, machine, nil), nil)
@@ -101,7 +102,7 @@ func TestLockThatIsFreeByNow(t *testing.T) {
 	}
 	apply("LOCK door alice PX 86400000")
 	lock := resp.Request{Cmds: []resp.Cmd{{Args: strings.Fields("LOCK door bob PX 60000 WAIT 30000")}}}
-	p.submit(&op{size: 1, req: lock, joins: clock.now + joinMax, done: func(outcome, resp.Result) {}})
+	p.submit(&op{size: 1, req: lock, joins: stepping.now + joinMax, done: func(outcome, resp.Result) {}})
 	p.inFlight = 2
 	for _, free := range []bool{false, true} {
 		if free {
@@ -123,14 +124,14 @@ func completeFlight(p *proposer, ops []*op) {
 // is taken, or the proposer wakes up when its wait for others is over.
 func TestLoneOpIsNotForgotten(t *testing.T) {
 	for ahead := range 8 {
-		clock := &steppingClock{now: time.Hour}
-		c := newCore(Config{Clock: clock})
-		c.lead.Store(&leadership{clock: clock})
+		stepping := &steppingClock{now: time.Hour}
+		c := newCore(Config{Clock: stepping})
+		c.lead.Store(&clock.Leadership{Clock: stepping})
 		p := newProposer(c, newState(c, nil, nil), nil)
-		p.delay.batchDone(50, 0, time.Second, clock.now)
+		p.delay.batchDone(50, 0, time.Second, stepping.now)
 		p.submit(&op{size: 1})
-		clock.step = p.delay.most / 4
-		clock.now += time.Duration(ahead) * clock.step / 2
+		stepping.step = p.delay.most / 4
+		stepping.now += time.Duration(ahead) * stepping.step / 2
 		if ops, wait := p.take(c.lead.Load()); len(ops) == 0 && (wait <= 0 || wait > p.delay.most) {
 			t.Errorf("the op waits, and the proposer sleeps for %s", wait)
 		}
@@ -151,9 +152,9 @@ func (c *steppingClock) Monotonic() time.Duration {
 // A lease that is over is ended by an entry of its own; if Raft refuses that, as it does
 // while leadership moves, the next try comes after a pause.
 func TestTickIsNotTriedWithoutPause(t *testing.T) {
-	clock := &steppingClock{now: time.Hour}
-	p := newProposer(newCore(Config{Clock: clock}), &state{}, nil)
-	lead := &leadership{clock: clock, base: 10}
+	stepping := &steppingClock{now: time.Hour}
+	p := newProposer(newCore(Config{Clock: stepping}), &state{}, nil)
+	lead := &clock.Leadership{Clock: stepping, Base: 10}
 	for range 2 {
 		if ops, wait := p.take(lead); len(ops) > 0 || wait != 0 {
 			t.Fatalf("a lease is over: %d ops, it waits %s", len(ops), wait)
@@ -162,6 +163,6 @@ func TestTickIsNotTriedWithoutPause(t *testing.T) {
 		if _, wait := p.take(lead); wait != tickPause {
 			t.Errorf("refused: it waits %s, want %s", wait, tickPause)
 		}
-		clock.now += tickPause
+		stepping.now += tickPause
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/resp"
 )
 
@@ -18,7 +19,7 @@ import (
 type reader struct {
 	*core
 	state      *state
-	clocks     *clocks
+	clocks     *clock.Members
 	proposer   *proposer
 	claims     claims
 	gate       keyGate
@@ -28,7 +29,7 @@ type reader struct {
 	delay batchDelay // under the queue's lock
 }
 
-func newReader(c *core, s *state, k *clocks, p *proposer, gone func(id string) bool) *reader {
+func newReader(c *core, s *state, k *clock.Members, p *proposer, gone func(id string) bool) *reader {
 	return &reader{
 		core: c, state: s, clocks: k, proposer: p, claims: claims{state: s}, responders: responders{gone: gone},
 		opQueue: opQueue{wake: make(chan struct{}, 1)}, delay: roundDelay,
@@ -89,18 +90,18 @@ func (r *reader) serve(ops []*op) {
 
 // show is the cluster's time for the reads of a round that begins now. The round's questions tell it to a majority, so
 // that the next leader, which asks one in its own term, goes on from there: no client sees the time go back.
-func (r *reader) show(lead *leadership) int64 {
+func (r *reader) show(lead *clock.Leadership) int64 {
 	if lead == nil {
 		return 0
 	}
-	wall := lead.wall.now()
-	r.clocks.show(wall)
+	wall := lead.Wall.Now()
+	r.clocks.Show(wall)
 	return wall
 }
 
 // answer answers a request of a confirmed round. A write that would change something by now is
 // logged after all.
-func (r *reader) answer(lead *leadership, wall int64, o *op) {
+func (r *reader) answer(lead *clock.Leadership, wall int64, o *op) {
 	if o.abandoned() {
 		o.done(outcomeNotDone, resp.Result{})
 	} else if !o.try {
@@ -113,7 +114,7 @@ func (r *reader) answer(lead *leadership, wall int64, o *op) {
 }
 
 // view answers a read, or a claim, in the state that is applied here.
-func (r *reader) view(lead *leadership, wall int64, req resp.Request) resp.Result {
+func (r *reader) view(lead *clock.Leadership, wall int64, req resp.Request) resp.Result {
 	if req.Block != nil {
 		return resp.Result{Replies: []resp.Reply{r.claims.judge(lead, req.Block)}}
 	}
@@ -127,7 +128,7 @@ func (r *reader) view(lead *leadership, wall int64, req resp.Request) resp.Resul
 // acknowledged is missing in what is applied here (the leader has applied an entry
 // of its own term, see startLeading). Raft's VerifyLeader counts answers that were
 // on their way before the question: it is not enough.
-func (r *reader) confirm(lead *leadership) bool {
+func (r *reader) confirm(lead *clock.Leadership) bool {
 	voters := r.raft.Voters()
 	need, have := len(voters)/2+1, 0
 	others := make([]raft.Server, 0, len(voters))
@@ -138,10 +139,10 @@ func (r *reader) confirm(lead *leadership) bool {
 			others = append(others, v)
 		}
 	}
-	if have < need && !r.ask(lead.term, others, need-have) {
+	if have < need && !r.ask(lead.Term, others, need-have) {
 		return false
 	}
-	return r.raft.State() == raft.Leader && r.raft.CurrentTerm() == lead.term
+	return r.raft.State() == raft.Leader && r.raft.CurrentTerm() == lead.Term
 }
 
 // hedgeAfter is how long those that are asked first may take before the rest is asked
@@ -162,7 +163,7 @@ func (r *reader) ask(term uint64, others []raft.Server, enough int) bool {
 	question := func(servers []raft.Server) {
 		for _, o := range servers {
 			go func() {
-				st, err := r.clocks.ask(ctx, o)
+				st, err := r.clocks.Ask(ctx, o)
 				votes <- vote{o.ID, err == nil && st.Term == term}
 			}()
 		}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/peer"
 	"lockd/resp"
 )
@@ -49,7 +50,7 @@ func startLossy(t *testing.T) (c *testCluster, lose *atomic.Int32) {
 // sameTerm checks that nobody has been elected since a leader had a term.
 func (n *testNode) sameTerm(t *testing.T, term uint64) {
 	t.Helper()
-	if lead := n.lead.Load(); lead == nil || lead.term != term {
+	if lead := n.lead.Load(); lead == nil || lead.Term != term {
 		t.Errorf("%s does not lead in term %d any more", n.id, term)
 	}
 }
@@ -63,7 +64,7 @@ func TestConnectionBreaksWithTheRequest(t *testing.T) {
 			c, lose := startLossy(t)
 			defer c.close()
 			lead := c.settle()
-			term := lead.lead.Load().term
+			term := lead.lead.Load().Term
 			n := c.others(lead)[0]
 			c.expect(n, "SET count 0", "+OK")
 			lose.Store(lost)
@@ -94,7 +95,7 @@ func TestConnectionBreaksBehindTheRequest(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
 		lead := c.settle()
-		term := lead.lead.Load().term
+		term := lead.lead.Load().Term
 		n := c.others(lead)[0]
 		c.expect(n, "SET count 0", "+OK")
 		if !lead.proposer.pause(t.Context()) {
@@ -129,7 +130,7 @@ func TestRequestArrivesBehindTheQuestion(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
 		lead := c.settle()
-		term := lead.lead.Load().term
+		term := lead.lead.Load().Term
 		n := c.others(lead)[0]
 		c.expect(n, "SET count 0", "+OK")
 		resume := c.net.Stall(n.addr, lead.addr)
@@ -344,11 +345,11 @@ func TestForwardedRecall(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
 		lead := c.settle()
-		term := lead.lead.Load().term
+		term := lead.lead.Load().Term
 		forward := func(req resp.Request, from origin, term uint64) outcome {
 			answers := make(chan outcome, 1)
 			bound := peer.Binding{Session: from.session, Number: from.number, Term: term}
-			f := peer.Forwarded{Req: req, Binding: bound, Until: after(time.Second)}
+			f := peer.Forwarded{Req: req, Binding: bound, Until: clock.After(time.Second)}
 			lead.router.serveForward(f, func(a peer.Answer) { answers <- a.Outcome })
 			return <-answers
 		}

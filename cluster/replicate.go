@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
 	"lockd/resp"
@@ -98,12 +99,12 @@ func patience(size int) time.Duration {
 // call sends a request and waits for its answer. broken says that the connection is of no
 // more use; otherwise an error is what the other side's Raft says.
 func (c *logConn) call(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (broken bool, err error) {
-	if err := c.SetDeadline(after(peerTimeout)); err != nil {
+	if err := c.SetDeadline(clock.After(peerTimeout)); err != nil {
 		return true, err
 	}
 	size, err := c.send(func(b []byte) []byte { return appendReplicate(b, req) })
 	if err == nil {
-		err = c.SetReadDeadline(after(patience(size)))
+		err = c.SetReadDeadline(clock.After(patience(size)))
 	}
 	if err != nil {
 		return true, err
@@ -286,7 +287,7 @@ func (r *replicas) prune(target raft.ServerAddress) {
 		delete(r.idle, of)
 		r.mu.Unlock()
 		for _, c := range idle {
-			_ = c.SetReadDeadline(after(prunePause))
+			_ = c.SetReadDeadline(clock.After(prunePause))
 		}
 		for _, c := range idle {
 			if _, err := c.r.Peek(1); errors.Is(err, os.ErrDeadlineExceeded) {

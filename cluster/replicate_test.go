@@ -220,7 +220,7 @@ func TestSwallowedEntryIsSentAgain(t *testing.T) {
 			c := startCluster(t, 3, func(cfg *Config) { cfg.Network = deafNetwork{cfg.Network, left} })
 			defer c.close()
 			lead := c.settle()
-			term := lead.lead.Load().term
+			term := lead.lead.Load().Term
 			c.cut(c.others(lead)[1])
 			time.Sleep(time.Second)
 			left.Store(swallows)
@@ -273,8 +273,8 @@ func TestSlowDisksElectNobody(t *testing.T) {
 			t.Errorf("the write was answered %q", got)
 		}
 		time.Sleep(2 * peer.HeartbeatDefault)
-		if now := lead.raft.CurrentTerm(); !lead.lead.held() || now != term {
-			t.Errorf("the term was %d and is %d, and %s leads: %v", term, now, lead.id, lead.lead.held())
+		if now := lead.raft.CurrentTerm(); !lead.lead.Held() || now != term {
+			t.Errorf("the term was %d and is %d, and %s leads: %v", term, now, lead.id, lead.lead.Held())
 		}
 		c.agree()
 	})
@@ -309,7 +309,7 @@ func TestManyLargeWritesKeepTheLeader(t *testing.T) {
 		for range writes {
 			got[<-replies]++
 		}
-		if got["+OK"] != writes || lead.raft.CurrentTerm() != term || !lead.lead.held() {
+		if got["+OK"] != writes || lead.raft.CurrentTerm() != term || !lead.lead.Held() {
 			t.Errorf("the writes were answered %v; the term was %d and is %d", got, term, lead.raft.CurrentTerm())
 		}
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/peer"
 	"lockd/resp"
 )
@@ -73,7 +74,7 @@ func (r *router) local(ctx context.Context, req resp.Request, write bool, a *att
 	if !write {
 		// One that became the only voter in its term asks nobody either, by way of the queue: to look at Raft's
 		// configuration for each read costs more than to look at the term.
-		if lead := r.lead.Load(); lead != nil && lead.alone && r.raft.Alone() {
+		if lead := r.lead.Load(); lead != nil && lead.Alone && r.raft.Alone() {
 			return r.readAlone(lead, req)
 		}
 	}
@@ -158,7 +159,7 @@ func (r *router) isRefused(req resp.Request) bool {
 	return ok
 }
 
-func (r *router) readAlone(lead *leadership, req resp.Request) answer {
+func (r *router) readAlone(lead *clock.Leadership, req resp.Request) answer {
 	wall := r.reader.show(lead)
 	if !r.reader.confirm(lead) {
 		return answer{outcome: outcomeNotDone}
@@ -186,7 +187,7 @@ func (r *router) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 	o := &op{until: f.Until, req: f.Req, origin: origin{f.Session, f.Number}, term: f.Term, size: f.Req.Size()}
 	r.commands.identify(o.req.Cmds)
 	recall, lead := isRecall(o.req), r.lead.Load()
-	if lead == nil || !lead.takes(f.Term) || recall && f.Number == 0 {
+	if lead == nil || !lead.Takes(f.Term) || recall && f.Number == 0 {
 		respond(peer.Answer{Outcome: outcomeNotDone})
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/keyspace"
@@ -145,7 +146,7 @@ func TestUnknownCommands(t *testing.T) {
 						t.Errorf("%v at %s: %+v", cmds, n.id, res)
 					}
 					ch := make(chan outcome, 1)
-					leader.router.serveForward(peer.Forwarded{Req: resp.Request{Cmds: cmds, Multi: multi}, Until: after(time.Second)}, func(a peer.Answer) { ch <- a.Outcome })
+					leader.router.serveForward(peer.Forwarded{Req: resp.Request{Cmds: cmds, Multi: multi}, Until: clock.After(time.Second)}, func(a peer.Answer) { ch <- a.Outcome })
 					if o := <-ch; o != outcomeDone {
 						t.Errorf("%v forwarded: %v", cmds, o)
 					}
@@ -162,7 +163,7 @@ func TestUnknownCommands(t *testing.T) {
 		}
 		c.expect(leader, "SET k v", "+OK")
 
-		e := &entry{kind: entryBatch, term: leader.lead.Load().term, reqs: []resp.Request{{Cmds: []resp.Cmd{unknown}}}}
+		e := &entry{kind: entryBatch, term: leader.lead.Load().Term, reqs: []resp.Request{{Cmds: []resp.Cmd{unknown}}}}
 		data := appendEntry(nil, e)
 		leader.raft.ApplyLog(raft.Log{Data: data}, time.Second)
 		c.stopsOver(leader, "a command that this version of lockd does not know: ERR unknown command 'NOSUCH'")

@@ -24,7 +24,7 @@ func (n *testNode) stand(leader *testNode) {
 func (c *testCluster) becomesLeader(n *testNode) {
 	c.t.Helper()
 	for range 1000 {
-		if n.lead.held() {
+		if n.lead.Held() {
 			return
 		}
 		time.Sleep(time.Millisecond)
@@ -66,7 +66,7 @@ func TestHungLeaderAnswersNoRead(t *testing.T) {
 		next.stand(old)
 		c.becomesLeader(next)
 		c.expect(next, "SET a 2", "+OK")
-		if !old.lead.held() {
+		if !old.lead.Held() {
 			t.Fatal("the old leader knows already")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -94,8 +94,8 @@ func TestVoterConfirmsNoEarlierTerm(t *testing.T) {
 		next.stand(old)
 		c.becomesLeader(next)
 		c.expect(next, "SET a 2", "+OK")
-		if third.raft.CurrentTerm() != lead.term || old.raft.CurrentTerm() == lead.term {
-			t.Fatalf("terms: old %d, third %d, before %d", old.raft.CurrentTerm(), third.raft.CurrentTerm(), lead.term)
+		if third.raft.CurrentTerm() != lead.Term || old.raft.CurrentTerm() == lead.Term {
+			t.Fatalf("terms: old %d, third %d, before %d", old.raft.CurrentTerm(), third.raft.CurrentTerm(), lead.Term)
 		}
 		if old.reader.confirm(lead) {
 			t.Error("a round of the term before is confirmed")
@@ -195,15 +195,15 @@ func TestClockStartsInItsTerm(t *testing.T) {
 			n.lead.Store(nil)
 			return n.elections.startClock(term)
 		}
-		for _, term := range []uint64{lead.term - 1, lead.term + 1} {
-			if start(leader, term) || leader.lead.held() {
-				t.Errorf("the clock of term %d starts in term %d", term, lead.term)
+		for _, term := range []uint64{lead.Term - 1, lead.Term + 1} {
+			if start(leader, term) || leader.lead.Held() {
+				t.Errorf("the clock of term %d starts in term %d", term, lead.Term)
 			}
 		}
-		if follower := c.others(leader)[0]; start(follower, lead.term) || follower.lead.held() {
+		if follower := c.others(leader)[0]; start(follower, lead.Term) || follower.lead.Held() {
 			t.Error("the clock starts at a node that does not lead")
 		}
-		if !start(leader, lead.term) || leader.lead.Load().term != lead.term {
+		if !start(leader, lead.Term) || leader.lead.Load().Term != lead.Term {
 			t.Error("the clock of the present term does not start")
 		}
 		c.expect(leader, "SET a 1", "+OK")

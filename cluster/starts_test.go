@@ -64,7 +64,7 @@ func TestFolderFromBefore(t *testing.T) {
 		defer c.close()
 		old := c.nodes["n1"]
 		c.stopsOver(old, "node n1 "+membership.SaysCopied)
-		if c.nodes["n3"].lead.held() || old.lead.held() {
+		if c.nodes["n3"].lead.Held() || old.lead.Held() {
 			t.Error("there is a leader")
 		}
 		for range 3 { // each start has a higher number

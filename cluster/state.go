@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/cluster/wake"
 	"lockd/resp"
@@ -113,7 +114,7 @@ func (s *state) setRoster(next *membership.Roster) {
 func (s *state) refreshDeadline() {
 	deadline, ok := s.machine.NextDeadline()
 	if ok {
-		deadline = min(deadline, s.machine.Tick()+clockLagMax.Milliseconds())
+		deadline = min(deadline, s.machine.Tick()+clock.LagMax.Milliseconds())
 	} else {
 		deadline = noDeadline
 	}
@@ -139,7 +140,7 @@ func (s *state) ledSinceApplied(heard time.Time) time.Duration {
 	if heard.IsZero() {
 		return 0
 	}
-	return max(s.clock.Monotonic()-s.appliedAt-since(heard), 0)
+	return max(s.clock.Monotonic()-s.appliedAt-clock.Since(heard), 0)
 }
 
 // goOn is the log clock from which a leader goes on that heard from the one before at heard, the
@@ -165,7 +166,7 @@ func (s *state) wall() int64 {
 }
 
 // view runs a request against the applied state, at a time of the cluster that clients may be shown (reader.show).
-func (s *state) view(lead *leadership, wall int64, req resp.Request) resp.Result {
+func (s *state) view(lead *clock.Leadership, wall int64, req resp.Request) resp.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	began := s.clock.Monotonic()
@@ -193,15 +194,15 @@ func shareOf(r *resp.Result) float64 { return float64(max(r.Work, 1)) }
 
 // dryRun asks the machine whether a request that may write would change nothing, and what
 // it is answered then. wall is as for view; 0: that of the last entry will do, as the answer is not for a client yet.
-func (s *state) dryRun(lead *leadership, wall int64, req resp.Request) (resp.Result, bool) {
+func (s *state) dryRun(lead *clock.Leadership, wall int64, req resp.Request) (resp.Result, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine.Try(readStamp(lead, s.clock.Monotonic(), wall), req)
 }
 
 // readStamp is the stamp of a read at a monotonic time.
-func readStamp(lead *leadership, now time.Duration, wall int64) resp.Stamp {
-	return resp.Stamp{Tick: lead.tickAt(now), Wall: wall, Seed: rand.Uint64()}
+func readStamp(lead *clock.Leadership, now time.Duration, wall int64) resp.Stamp {
+	return resp.Stamp{Tick: lead.TickAt(now), Wall: wall, Seed: rand.Uint64()}
 }
 
 func (s *state) blocked(id resp.BlockID) resp.BlockState {

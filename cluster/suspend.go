@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/resp"
 )
 
@@ -61,7 +62,7 @@ func (s *suspender) run() {
 }
 
 // look suspends the sessions of the nodes that this leader does not hear from.
-func (s *suspender) look(ctx context.Context, lead *leadership) {
+func (s *suspender) look(ctx context.Context, lead *clock.Leadership) {
 	var sessions []uint64
 	var returns []resp.BlockID
 	for _, session := range s.state.sessions() {
@@ -79,14 +80,14 @@ func (s *suspender) look(ctx context.Context, lead *leadership) {
 	}
 	// What is not done is seen again at the next look, by this leader or by another.
 	req := resp.BlockSuspending(sessions, returns)
-	if out := s.router.local(ctx, req, true, &attempt{term: lead.term}); out.outcome == outcomeDone {
+	if out := s.router.local(ctx, req, true, &attempt{term: lead.Term}); out.outcome == outcomeDone {
 		s.log.Info("the clients that wait at nodes which are not heard from are passed over",
 			"sessions", len(sessions), "returned", len(returns))
 	}
 }
 
 // isLost reports whether a session's node is not heard from, or its process has ended.
-func (s *suspender) isLost(lead *leadership, session *resp.BlockSession) bool {
+func (s *suspender) isLost(lead *clock.Leadership, session *resp.BlockSession) bool {
 	if session.Node == s.cfg.ID {
 		return session.Process != s.members.starts
 	}
@@ -101,10 +102,10 @@ func (s *suspender) isLost(lead *leadership, session *resp.BlockSession) bool {
 
 // silent is how long a node has not been heard from. This leader asks the others from the beginning of its term on; the
 // leader before it was last heard from when it led.
-func (s *suspender) silent(lead *leadership, id string) time.Duration {
-	asked := s.clock.Monotonic() - lead.origin
+func (s *suspender) silent(lead *clock.Leadership, id string) time.Duration {
+	asked := s.clock.Monotonic() - lead.Origin
 	if heard := s.raft.LastContact(); id == s.former && !heard.IsZero() {
-		asked = since(heard)
+		asked = clock.Since(heard)
 	}
 	return min(s.contacts.silent(raft.ServerID(id)), asked)
 }

@@ -406,7 +406,7 @@ func TestClaimAndReturnExcludeEachOther(t *testing.T) {
 		stall()
 		c.expect(leader, "RPUSH second 2", ":1")
 		lead, claims := leader.lead.Load(), &leader.reader.claims
-		gifts := leader.state.gifts(1, lead.from)
+		gifts := leader.state.gifts(1, lead.From)
 		if len(gifts) != 2 {
 			t.Fatalf("gifts: %v", gifts)
 		}

@@ -81,7 +81,7 @@ type shard struct {
 func (n *Node) Redirect(tls bool) string {
 	s := n.topology.current.Load()
 	switch {
-	case s.vacant || s.ledBy(n.cfg.ID) || n.lead.held():
+	case s.vacant || s.ledBy(n.cfg.ID) || n.lead.Held():
 		return ""
 	case tls:
 		return s.master.overTLS().addr()

@@ -115,7 +115,7 @@ func cmdBGSave(_ context.Context, n *Node, args resp.Args) resp.Reply {
 
 func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	applied := int64(n.state.appliedNow.Load())
-	if n.lead.held() {
+	if n.lead.Held() {
 		var replicas []resp.Reply
 		for _, v := range n.raft.Voters() {
 			if string(v.ID) != n.cfg.ID {
@@ -237,7 +237,7 @@ func (n *Node) infoReplication() resp.Section {
 	applied := u64(n.state.appliedNow.Load())
 	s := section("Replication")
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
-	if n.lead.held() {
+	if n.lead.Held() {
 		add("role", "master")
 		add("connected_slaves", i64(n.raft.Others()))
 		i := 0
@@ -305,11 +305,11 @@ func (n *Node) infoRaft() resp.Section {
 	}
 	slices.Sort(ids)
 	add("members", strings.Join(ids, ","))
-	if ahead, _, known := n.members.clocks.offset(); known {
+	if ahead, _, known := n.members.clocks.Offset(); known {
 		add("clock_offset_ms", i64(ahead.Milliseconds()))
 	}
 	if lead := n.lead.Load(); lead != nil {
-		add("clock_ahead_ms", i64(lead.wall.ahead().Milliseconds()))
+		add("clock_ahead_ms", i64(lead.Wall.Ahead().Milliseconds()))
 	}
 	s.Fields = append(s.Fields, n.readyFields()...)
 	return s

@@ -139,14 +139,14 @@ func (t *topology) refresh() time.Duration {
 // asked again.
 func (t *topology) serves(was *view, id string, addr raft.ServerAddress, term uint64) bool {
 	if id == t.cfg.ID {
-		return t.lead.held()
+		return t.lead.Held()
 	}
 	if was.ledBy(id) && was.term == term && !was.vacant {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.Heartbeat)
 	defer cancel()
-	st, err := t.members.clocks.ask(ctx, raft.Server{ID: raft.ServerID(id), Address: addr})
+	st, err := t.members.clocks.Ask(ctx, raft.Server{ID: raft.ServerID(id), Address: addr})
 	return err == nil && st.Leader
 }
 
@@ -165,7 +165,7 @@ func (t *topology) listen() {
 				t.record(string(m.ID), m.Applied)
 			}
 		}
-		t.members.clocks.check()
+		t.members.clocks.Check()
 	}
 }
 

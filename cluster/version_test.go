@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/resp"
 )
@@ -45,7 +46,7 @@ func TestVersion1Opens(t *testing.T) {
 			t.Errorf("entry%d.bin: got %+v, %v\nwant %+v", i, got, err, want)
 		}
 	}
-	machine, clock := newTestMachine(), NewSystemClock()
+	machine, clock := newTestMachine(), clock.NewSystem()
 	c := newCore(Config{Machine: machine, Clock: clock})
 	n := newState(c, machine, newMembers(c, data{}, nil, nil, nil, nil))
 	if err := n.restore(bytes.NewReader(golden(t, "image.bin", sampleImage()))); err != nil {

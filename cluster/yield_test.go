@@ -47,7 +47,7 @@ func hang(t *testing.T, lost bool) {
 		t.Errorf("writes went on after %v", took)
 	}
 	time.Sleep(3500*time.Millisecond - time.Since(began))
-	if lead.lead.held() {
+	if lead.lead.Held() {
 		t.Error("it still leads")
 	}
 	if n := lead.figure("lockd_leader_changes_total", "lost", "disk"); n != 1 {
@@ -129,8 +129,8 @@ func TestLeaderWithSlowDiskStays(t *testing.T) {
 				if got := <-reply; got != "+OK" {
 					t.Errorf("answered %q", got)
 				}
-				if now := lead.raft.CurrentTerm(); now != term || !lead.lead.held() {
-					t.Errorf("term %d, and %d when the disk hung; it leads: %v", now, term, lead.lead.held())
+				if now := lead.raft.CurrentTerm(); now != term || !lead.lead.Held() {
+					t.Errorf("term %d, and %d when the disk hung; it leads: %v", now, term, lead.lead.Held())
 				}
 			})
 		})
@@ -149,13 +149,13 @@ func TestYieldingLeaderIsSilent(t *testing.T) {
 		reply := make(chan string, 1)
 		go func() { reply <- lead.do("SET a 1") }()
 		time.Sleep(1500 * time.Millisecond)
-		if !lead.stores.Slow() || !lead.lead.held() {
-			t.Fatalf("its disk is slow: %v, it leads: %v", lead.stores.Slow(), lead.lead.held())
+		if !lead.stores.Slow() || !lead.lead.Held() {
+			t.Fatalf("its disk is slow: %v, it leads: %v", lead.stores.Slow(), lead.lead.Held())
 		}
 		lead.trans.yielding.Store(true)
 		other.disk.gate.open(nil)
 		time.Sleep(3 * time.Second)
-		if lead.lead.held() || lead.raft.State() == raft.Leader {
+		if lead.lead.Held() || lead.raft.State() == raft.Leader {
 			t.Error("it still leads")
 		}
 		if c.leader() == lead {
@@ -238,7 +238,7 @@ func TestLeaderBehindNarrowLinkResigns(t *testing.T) {
 					t.Errorf("it was written after %v", took)
 				}
 				time.Sleep(time.Second)
-				if lead.lead.held() {
+				if lead.lead.Held() {
 					t.Error("it still leads")
 				}
 				if n := lead.figure("lockd_leader_changes_total", "lost", "resigned"); n != 1 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockd/cluster"
+	"lockd/cluster/clock"
 	"lockd/cluster/peer/peertest"
 	"lockd/resp"
 	"lockd/resp/notation"
@@ -52,7 +53,7 @@ func Start(t testing.TB, n int, tune ...func(*cluster.Config)) *Cluster {
 	}
 	for i := range n {
 		id := fmt.Sprintf("n%d", i+1)
-		c.nodes = append(c.nodes, &Node{cluster: c, id: id, disk: newDisk(id), clock: &clock{}})
+		c.nodes = append(c.nodes, &Node{cluster: c, id: id, disk: newDisk(id), clock: &machineClock{}})
 	}
 	t.Cleanup(c.close)
 	c.Start(c.ids()...)
@@ -286,20 +287,20 @@ func (c *Cluster) settle() {
 	synctest.Wait()
 }
 
-// clock is the clock of a node's machine. It goes on when a process ends.
-type clock struct {
+// machineClock is the clock of a node's machine. It goes on when a process ends.
+type machineClock struct {
 	stepped atomic.Int64 // nanoseconds
 }
 
 // processClock is the clock of one process.
 type processClock struct {
-	cluster.SystemClock
-	clock *clock
+	clock.System
+	clock *machineClock
 }
 
-// Wall implements cluster.Clock.
+// Wall implements clock.Clock.
 func (c processClock) Wall() int64 {
-	return c.SystemClock.Wall() + c.clock.stepped.Load()/int64(time.Microsecond)
+	return c.System.Wall() + c.clock.stepped.Load()/int64(time.Microsecond)
 }
 
 // logger returns the logger of a node: it writes to stderr if LOCKD_TEST_LOG is set, and nowhere otherwise.

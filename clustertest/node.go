@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockd/cluster"
+	"lockd/cluster/clock"
 	"lockd/cluster/peer/peertest"
 	"lockd/internal/client"
 	"lockd/internal/node"
@@ -21,7 +22,7 @@ type Node struct {
 	cluster *Cluster
 	id      string
 	disk    *disk
-	clock   *clock
+	clock   *machineClock
 	process *process     // nil: none
 	conn    *client.Conn // of the client that calls Do; nil: none
 	died    error        // why a process has ended itself
@@ -51,7 +52,7 @@ func (n *Node) start() error {
 	back := cluster.Config{
 		ID: n.id, Members: members, PeerListen: n.peerAddr(), ClientAddrs: []string{n.clientAddr()}, KeepRoom: true,
 		Disk:    mount{n.disk, &p.ended},
-		Clock:   processClock{cluster.NewSystemClock(), n.clock},
+		Clock:   processClock{clock.NewSystem(), n.clock},
 		Network: processNetwork{c.peers.From(n.peerAddr()), &p.ended},
 		Log:     log, Version: "test",
 		Fatal: func(err error) {

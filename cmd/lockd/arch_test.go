@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/lock":     {},                                                           // who gets a lock next
 	"lockd/keyspace/value":    {"lockd/resp", "lockd/keyspace/lock"},                        // data structures, nothing of the machine
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
-	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/group", "lockd/cluster/wake"},
+	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/wake"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/openfiles", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/systemd", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
@@ -61,13 +61,14 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/doctor":     {"lockd/resp", "lockd/resp/sight"},
 
 	// The rooms of cluster, which know nothing of nodes.
-	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"},                            // the disk
-	"lockd/cluster/peer":          {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault"}, // the network
-	"lockd/cluster/founding":      {"lockd/cluster/peer", "lockd/cluster/store"},                 // founding without a list
-	"lockd/cluster/membership":    {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"},   // who may take part
-	"lockd/cluster/group":         {"lockd/internal/loglimit"},                                   // Raft, and who the members are
-	"lockd/cluster/wake":          {},                                                            // goroutines that wait for each other
-	"lockd/cluster/peer/peertest": {},                                                            // a network in memory; only tests import it
+	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"},                                                           // the disk
+	"lockd/cluster/peer":          {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault"},                                // the network
+	"lockd/cluster/founding":      {"lockd/cluster/peer", "lockd/cluster/store"},                                                // founding without a list
+	"lockd/cluster/membership":    {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"},                                  // who may take part
+	"lockd/cluster/clock":         {"lockd/internal/loglimit", "lockd/resp/fault", "lockd/cluster/group", "lockd/cluster/peer"}, // the log clock, the wall clocks
+	"lockd/cluster/group":         {"lockd/internal/loglimit"},                                                                  // Raft, and who the members are
+	"lockd/cluster/wake":          {},                                                                                           // goroutines that wait for each other
+	"lockd/cluster/peer/peertest": {},                                                                                           // a network in memory; only tests import it
 
 	// The rooms of luavm: only lauxlib knows the limits of resp, and nobody else imports them.
 	"lockd/luavm/state":    {"lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
@@ -127,7 +128,7 @@ var mayImport = map[string][]string{
 	"lockd/internal/crash":     {"lockd/internal/freeport"}, // for tests
 
 	// Whole clusters in virtual time, for tests of any package.
-	"lockd/clustertest": {"lockd/cluster", "lockd/cluster/peer/peertest", "lockd/cluster/store", "lockd/internal/client", "lockd/internal/node", "lockd/resp", "lockd/resp/notation", "lockd/resp/server"},
+	"lockd/clustertest": {"lockd/cluster", "lockd/cluster/clock", "lockd/cluster/peer/peertest", "lockd/cluster/store", "lockd/internal/client", "lockd/internal/node", "lockd/resp", "lockd/resp/notation", "lockd/resp/server"},
 
 	// The fault injection suite starts the built binary and speaks TCP to it.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},
@@ -159,7 +160,8 @@ var doors = []struct {
 	{"lockd/cluster", "raft.Apply", "propose.go", "one door to the log: everything is stamped, joined and bounded there"},
 	{"lockd/cluster", "Raft.Apply", "propose.go", "the same door"},
 	{"lockd/cluster", "g.Apply", "propose.go", "the same door"},
-	{"lockd/cluster", "time.Now", "clock.go", "one place reads the clocks"},
+	{"lockd/cluster", "time.Now", "nowhere", "package clock reads the clocks"},
+	{"lockd/cluster/clock", "time.Now", "clock.go", "one place reads the clocks"},
 	{"lockd/cluster/store", "time.Now", "fault.go", "a store reads no clock; only the faults of a test build do"},
 	{"lockd/cluster/peer", "time.Now", "clock.go", "one place reads the clocks"},
 }

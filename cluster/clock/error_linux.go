@@ -1,4 +1,4 @@
-package cluster
+package clock
 
 import (
 	"errors"
@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// unsynchronized is the bit in the kernel's status of its clock that says so (STA_UNSYNC).
+// unsynchronized is the bit STA_UNSYNC in the kernel's status of its clock.
 const unsynchronized = 0x40
 
-// SystemWallError is by how much the wall clock of this machine may be off, as the kernel has heard from whoever
-// synchronizes it. Its error says why that is not known.
-func SystemWallError() (time.Duration, error) {
+// WallError returns by how much the wall clock of this machine may be off, as the kernel has heard from the
+// program that synchronizes it. Its error says why that is not known.
+func WallError() (time.Duration, error) {
 	var t syscall.Timex
 	if _, err := syscall.Adjtimex(&t); err != nil || t.Status&unsynchronized != 0 {
 		return 0, errors.New("the clock of this machine is not synchronized, as far as its system knows")

@@ -1,4 +1,4 @@
-package cluster
+package clock
 
 import (
 	"context"
@@ -14,12 +14,13 @@ import (
 	"lockd/internal/loglimit"
 )
 
-// clocks is what this node knows of the members' wall clocks. Each answer to a status question tells one; the cluster's
-// time is the median of those of the voters, see DESIGN.md, "The wall clock". All methods may be called concurrently.
-type clocks struct {
+// Members keeps the wall clocks of the members as this node has heard them. Each answer to a status question tells one;
+// the time of the cluster is the median of the voters' clocks, see DESIGN.md of cluster, "The wall clock". All methods
+// may be called concurrently.
+type Members struct {
 	clock Clock
 	raft  *group.Group
-	lead  *currentTerm
+	lead  *CurrentTerm
 	log   *slog.Logger
 	peers *peer.Port
 
@@ -31,8 +32,9 @@ type clocks struct {
 	off   bool  // this node's clock was off at the last check
 }
 
-func newClocks(clock Clock, raft *group.Group, lead *currentTerm, log *slog.Logger, peers *peer.Port) *clocks {
-	return &clocks{clock: clock, raft: raft, lead: lead, log: log, peers: peers}
+// NewMembers returns clocks of which none has been heard yet. lead is this node's leadership, peers asks the others.
+func NewMembers(clock Clock, raft *group.Group, lead *CurrentTerm, log *slog.Logger, peers *peer.Port) *Members {
+	return &Members{clock: clock, raft: raft, lead: lead, log: log, peers: peers}
 }
 
 // observation says how far a member's wall clock is ahead of this node's monotonic time: between low and high
@@ -43,40 +45,40 @@ type observation struct {
 }
 
 const (
-	// sightingKept is how long the clock of a voter counts after its last answer: it goes on, also where its node is
-	// dead, and outvotes a wrong one. In that time the error stays below offsetMax.
-	sightingKept = time.Hour
-	// driftPart bounds by how much two clocks drift apart: a second in so many seconds, 200 ppm.
+	// VoterKept bounds how long the clock of a voter counts after its last answer: it goes on also if its node is dead,
+	// and outvotes a wrong one. In that time the error stays below offsetMax.
+	VoterKept = time.Hour
+	// driftPart bounds the drift between two clocks: a second in so many seconds, 200 ppm.
 	driftPart = 5000
-	// offsetMax is how far a node's clock may be from the median of all before it is called off.
+	// offsetMax bounds the distance of a node's clock from the median of all; beyond it the clock is off.
 	offsetMax = time.Second
 )
 
-// later is what an observation is good for at a later monotonic time.
+// later returns the observation as of a later monotonic time: less certain, by what the two clocks may have drifted.
 func (s observation) later(now time.Duration) observation {
 	drift := max(0, (now-s.at)/driftPart).Microseconds()
 	return observation{low: s.low - drift, high: s.high + drift, at: now}
 }
 
-// observe is the observation of a clock that was read between two monotonic times.
+// observe returns the observation of a clock that was read between two monotonic times.
 func observe(wall int64, before, after time.Duration) observation {
 	return observation{low: wall - after.Microseconds(), high: wall - before.Microseconds(), at: after}
 }
 
-// ask asks a member for its status, notes its clock, and tells it which time clients may have been shown.
-func (c *clocks) ask(ctx context.Context, m raft.Server) (peer.Status, error) {
+// Ask asks a member for its status, notes its clock, and tells it which time clients may have been shown.
+func (c *Members) Ask(ctx context.Context, m raft.Server) (peer.Status, error) {
 	before := c.clock.Monotonic()
-	st, err := c.peers.Status(ctx, string(m.Address), c.show(0))
+	st, err := c.peers.Status(ctx, string(m.Address), c.Show(0))
 	if err == nil && st.Wall > 0 {
 		c.saw(m.ID, observe(st.Wall, before, c.clock.Monotonic()))
 	}
-	c.show(st.Shown)
+	c.Show(st.Shown)
 	return st, err
 }
 
 // saw notes an observation. It is joined with the one before, which may have been of an answer that took less time, unless
 // the two exclude each other: then the clock was set.
-func (c *clocks) saw(id raft.ServerID, s observation) {
+func (c *Members) saw(id raft.ServerID, s observation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
@@ -91,26 +93,26 @@ func (c *clocks) saw(id raft.ServerID, s observation) {
 	c.of[id] = s
 }
 
-// show notes that clients may be shown a time of the cluster from now on, and returns the latest such time.
-func (c *clocks) show(us int64) int64 {
+// Show notes that clients may be shown a time of the cluster from now on, and returns the latest such time.
+func (c *Members) Show(us int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shown = max(c.shown, min(us, peer.WallMax))
 	return c.shown
 }
 
-// wall is this node's own clock, within what nodes can tell each other.
-func (c *clocks) wall() int64 { return min(max(c.clock.Wall(), 1), peer.WallMax) }
+// Wall returns this node's own clock, within the range that nodes can tell each other.
+func (c *Members) Wall() int64 { return min(max(c.clock.Wall(), 1), peer.WallMax) }
 
-// own is the observation of this node's clock.
-func (c *clocks) own() observation {
+// own observes this node's clock.
+func (c *Members) own() observation {
 	before := c.clock.Monotonic()
-	return observe(c.wall(), before, c.clock.Monotonic())
+	return observe(c.Wall(), before, c.clock.Monotonic())
 }
 
-// median is the median of the voters' clocks that were heard lately, the lower one of an even number; known: they are a
-// majority. The true median is within the observation, as each clock is within its own.
-func (c *clocks) median() (m observation, known bool) {
+// median returns the median of the voters' clocks that were heard lately, the lower one of an even number; known reports
+// that they are a majority. The true median is within the observation, as each clock is within its own.
+func (c *Members) median() (m observation, known bool) {
 	voters, own := c.raft.Voters(), c.own()
 	lows, highs := make([]int64, 0, len(voters)), make([]int64, 0, len(voters))
 	c.mu.Lock()
@@ -119,7 +121,7 @@ func (c *clocks) median() (m observation, known bool) {
 		if v.ID == c.raft.Self {
 			s, ok = own, true
 		}
-		if ok && own.at-s.at < sightingKept {
+		if ok && own.at-s.at < VoterKept {
 			s = s.later(own.at)
 			lows, highs = append(lows, s.low), append(highs, s.high)
 		}
@@ -134,27 +136,27 @@ func (c *clocks) median() (m observation, known bool) {
 	return observation{lows[middle], highs[middle], own.at}, true
 }
 
-// now is the least that the median of the clocks can be, in microseconds since 1970: a time at which a lease ends is
-// rather reached late than early.
-func (c *clocks) now() (us int64, known bool) {
+// Now returns the lowest value that the median of the clocks can have, in microseconds since 1970: a lease that ends at
+// a time of day rather ends late than early.
+func (c *Members) Now() (us int64, known bool) {
 	m, known := c.median()
 	return max(m.low+m.at.Microseconds(), 0), known
 }
 
-// offset is how far this node's clock is ahead of the median, and how far that may be wrong. It is not known before a
-// majority of the voters was heard.
-func (c *clocks) offset() (ahead, wrong time.Duration, known bool) {
+// Offset returns how far this node's clock is ahead of the median, and how far that may be wrong. It is not known before
+// a majority of the voters was heard.
+func (c *Members) Offset() (ahead, wrong time.Duration, known bool) {
 	own := c.own()
 	m, known := c.median()
 	ahead = time.Duration(own.low-(m.low+m.high)/2) * time.Microsecond
 	return ahead, time.Duration(m.high-m.low) * time.Microsecond / 2, known
 }
 
-// check logs a clock that is off: this node's, and that of the cluster while it waits for the median. It forgets the
-// clocks of those that are no members any more.
-func (c *clocks) check() {
+// Check logs a clock that is off: this node's, and the cluster's while it waits for the median. It forgets the clocks of
+// nodes that are no longer members.
+func (c *Members) Check() {
 	c.forget()
-	ahead, wrong, known := c.offset()
+	ahead, wrong, known := c.Offset()
 	off := known && ahead.Abs()-wrong > offsetMax
 	c.mu.Lock()
 	was := c.off
@@ -166,19 +168,19 @@ func (c *clocks) check() {
 		c.log.Info("this node's wall clock is right again", "ahead", ahead.Round(time.Millisecond).String())
 	}
 	if lead := c.lead.Load(); lead != nil {
-		if ahead := lead.wall.ahead(); ahead > offsetMax {
+		if ahead := lead.Wall.Ahead(); ahead > offsetMax {
 			c.warn("the time of the cluster is ahead of its clocks, and goes slower until they have caught up", "ahead", ahead)
 		}
 	}
 }
 
-func (c *clocks) warn(what, name string, d time.Duration) {
+func (c *Members) warn(what, name string, d time.Duration) {
 	if suppressed, ok := c.logged.Allow(what); ok {
 		c.log.Warn(what, name, d.Round(time.Millisecond).String(), "suppressed", suppressed)
 	}
 }
 
-func (c *clocks) forget() {
+func (c *Members) forget() {
 	servers := c.raft.Servers()
 	c.mu.Lock()
 	defer c.mu.Unlock()

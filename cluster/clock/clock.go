@@ -1,0 +1,46 @@
+// Package clock tells a node's time. It is the one place in cluster that reads a clock.
+//
+//	clock.go    the clocks of the machine, behind an interface
+//	term.go     the log clock of a leader, by which leases end, and the leadership that it belongs to
+//	wall.go     the wall clock of the cluster, as a leader tells it
+//	members.go  the wall clocks of the members, of which it is the median
+//	error_*.go  how far the wall clock of this machine may be off
+//
+// A lease is measured in the log clock, which only entries of the log advance: a leader goes on from the last tick that
+// was applied, and adds its own monotonic time. Wall clocks only say what time clients are shown, and when a lease that
+// ends at a time of day does.
+package clock
+
+import (
+	"time"
+
+	"lockd/resp/fault"
+)
+
+// Clock tells the time of one node. It is an interface so that a test can step the wall clock, or hold back the monotonic
+// one.
+type Clock interface {
+	// Wall returns the wall clock in microseconds since 1970. It may step in any direction at any time: leases do not
+	// depend on it, and the time of the cluster depends on the median of all members' clocks only.
+	Wall() int64
+	// Monotonic returns the time since an arbitrary moment. It never goes back.
+	Monotonic() time.Duration
+}
+
+// System is the Clock of the operating system.
+type System struct{ start time.Time }
+
+// NewSystem returns a Clock whose monotonic time starts now.
+func NewSystem() System { return System{start: time.Now()} }
+
+// Wall implements Clock.
+func (System) Wall() int64 { return fault.Wall(time.Now().UnixMicro()) }
+
+// Monotonic implements Clock.
+func (c System) Monotonic() time.Duration { return time.Since(c.start) }
+
+// Since returns the time since a moment that Raft has told of.
+func Since(t time.Time) time.Duration { return time.Since(t) }
+
+// After returns the moment d ahead, for the deadline of a connection.
+func After(d time.Duration) time.Time { return time.Now().Add(d) }
