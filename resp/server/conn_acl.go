@@ -31,7 +31,7 @@ var aclActions = map[string]action{
 	"save":    {run: aclSave, asksBackend: true},
 	"setuser": {run: aclChange, asksBackend: true, secret: func(_ resp.Args, i int) bool { return i >= 2 }},
 	"users":   {run: aclAsk, asksBackend: true},
-	"whoami":  {run: func(s *session, _ resp.Args) resp.Reply { return resp.Bulk(s.as.Name) }},
+	"whoami":  {run: func(s *session, _ resp.Args) resp.Reply { return resp.Bulk(s.rights.Name()) }},
 }
 
 // aclAsk returns the cluster's answer.
@@ -179,7 +179,7 @@ func aclGenPass(_ *session, args resp.Args) resp.Reply {
 
 // aclDryRun returns the answer that a user would get. Its errors are strings, as in Redis.
 func aclDryRun(s *session, args resp.Args) resp.Reply {
-	user := s.all.Get(args[2])
+	user := s.rights.All().Get(args[2])
 	if user == nil {
 		return resp.Err("ERR User '" + args[2] + "' not found")
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"lockd/resp"
 	"lockd/resp/server/pubsub"
@@ -231,52 +230,6 @@ func clientList(s *session, args resp.Args) resp.Reply {
 	return resp.Verbatim(string(text))
 }
 
-// describe appends the line of CLIENT LIST about s. Any goroutine may call it.
-func (s *session) describe(b []byte, now time.Time) []byte {
-	name, libName, libVer := s.names.get()
-	cmd := "NULL"
-	if spec := s.last.Load(); spec != nil {
-		cmd = spec.Name
-	}
-	field := func(key, value string) {
-		b = append(append(append(append(b, key...), '='), value...), ' ')
-	}
-	number := func(key string, n int64) { field(key, strconv.FormatInt(n, 10)) }
-	waiting := int64(s.out.Waiting())
-	number("id", s.id)
-	field("addr", s.addr)
-	field("laddr", s.laddr)
-	number("fd", s.fd)
-	field("name", name)
-	number("age", int64(now.Sub(s.since)/time.Second))
-	number("idle", (s.srv.ticks.Load()-s.activeAt.Load())/int64(time.Second/janitorEvery))
-	field("flags", s.flags())
-	number("db", int64(s.db.Load()))
-	number("sub", int64(s.sub.Count(pubsub.Channel)))
-	number("psub", int64(s.sub.Count(pubsub.Pattern)))
-	number("ssub", int64(s.sub.Count(pubsub.Shard)))
-	number("multi", int64(s.queued.Load()))
-	number("qbuf", s.inputBytes.Load())
-	number("qbuf-free", 0)
-	number("argv-mem", 0)
-	number("multi-mem", 0)
-	number("rbs", 0)
-	number("rbp", 0)
-	number("obl", 0)
-	number("oll", 0)
-	number("omem", waiting)
-	number("tot-mem", s.inputBytes.Load()+waiting+s.memory.bytes.Load())
-	field("events", "r")
-	field("cmd", cmd)
-	field("user", *s.user.Load())
-	number("redir", s.redirect.Load())
-	number("resp", int64(s.proto.Load()))
-	field("lib-name", libName)
-	field("lib-ver", libVer)
-	b[len(b)-1] = '\n'
-	return b
-}
-
 // killFilter holds the conditions of CLIENT KILL in its new form.
 type killFilter struct {
 	id          int64 // 0: any
@@ -289,7 +242,7 @@ type killFilter struct {
 func (f *killFilter) matches(c *session) bool {
 	return (f.id == 0 || f.id == c.id) && (f.addr == "" || f.addr == c.addr) && (f.laddr == "" || f.laddr == c.laddr) &&
 		(f.class == "" || f.class == c.class()) &&
-		(f.user == "" || f.user == *c.user.Load())
+		(f.user == "" || f.user == c.rights.Name())
 }
 
 func clientKill(s *session, args resp.Args) resp.Reply {
@@ -359,7 +312,7 @@ func (f *killFilter) option(s *session, word, value string) error {
 	case "laddr":
 		f.laddr = value
 	case "user":
-		if f.user = value; s.all.Get(value) == nil {
+		if f.user = value; s.rights.All().Get(value) == nil {
 			return resp.Error("ERR No such user '" + value + "'")
 		}
 	case "skipme":

@@ -53,7 +53,7 @@ func (s *Server) localConfig(patterns []string) []resp.Reply {
 		if slices.ContainsFunc(patterns, func(p string) bool { return globOne(lower(p), name) }) {
 			value, _ := s.localValue(name)
 			if name == requirePass && s.replicatesPassword() {
-				value = s.users.now.Load().Default().PasswordRule()
+				value = s.hub.users.Now().Default().PasswordRule()
 			}
 			elems = append(elems, resp.Bulk(name), resp.Bulk(value))
 		}

@@ -75,7 +75,7 @@ func hello(s *session, args resp.Args) resp.Reply {
 			return resp.Err("ERR Syntax error in HELLO option '" + rest[0] + "'")
 		}
 	}
-	if s.mustAuth() {
+	if s.rights.MustAuth() {
 		return resp.Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO " +
 			"AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version " +
 			"at the same time")
@@ -107,7 +107,7 @@ func auth(s *session, args resp.Args) resp.Reply {
 		return resp.Err(resp.ErrSyntax)
 	case len(args) == 3:
 		user, password = args[1], args[2]
-	case s.all.Default().NoPass:
+	case s.rights.All().Default().NoPass:
 		return resp.Err("ERR AUTH <password> called without any password configured for the default user. Are you " +
 			"sure your configuration is correct?")
 	}
@@ -140,13 +140,11 @@ func (s *session) login(command, user, password string) error {
 // authenticate gives the session the rights of a user if the password is right. command is HELLO or AUTH, for ACL
 // LOG.
 func (s *session) authenticate(command, name, password string) bool {
-	user := s.all.Get(name)
-	if user == nil || !user.Lets(password) {
+	ok := s.rights.Login(name, password)
+	if !ok {
 		s.noteDenied("auth", s.denialContext(), name, command)
-		return false
 	}
-	s.be(user, true)
-	return true
+	return ok
 }
 
 // ping of a RESP2 subscriber answers in the form of a message, so that a client
@@ -196,7 +194,7 @@ func reset(s *session, _ resp.Args) resp.Reply {
 	s.noEvict.Store(false)
 	s.noTouch.Store(false)
 	s.readOnly.Store(false)
-	s.beDefault()
+	s.rights.Reset()
 	return resp.Status("RESET")
 }
 

@@ -36,7 +36,7 @@
 //	conn_monitor.go   MONITOR
 //	sightings.go      observations of locks, for LOCKS DOCTOR
 //	conn_stats.go     SLOWLOG, LATENCY, and the statistics of commands
-//	rights.go         rights and denials of the session's user; changes of users
+//	rights.go         the gate of rights, denials, and the end of what a user may no longer do
 //	settings.go       settings, the cluster's and the node's own
 //	reply.go          replies on their way to the outbox
 //	session.go        the state of a session, and which goroutine may use it; all sessions
@@ -45,9 +45,7 @@
 //	limits.go         the limits, and counts against them
 //
 // Each calls those below it. Upward calls go through values only: run.go lends followed.go the function
-// that appends replies, and packages track, pubsub and holders reach a session through their Conn; and this:
-//
-//	rights.go -> conn_client.go  the client that was denied something
+// that appends replies, and packages track, pubsub and holders reach a session through their Conn.
 //
 // Below are packages that know no session:
 //
@@ -56,7 +54,7 @@
 //	stats/     statistics
 //	holders/   locks that clients hold, and pushes about them
 //	track/     keys that clients cache, and invalidations
-//	access/    wrong passwords, ACL LOG, and the file of users
+//	access/    users and their rights, wrong passwords, ACL LOG, the file of users
 //	witness/   observes the use of locks
 //	wire/      input and output of sockets
 //

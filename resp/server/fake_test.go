@@ -469,6 +469,9 @@ func (f *fakeBackend) tellUser(name, rules string) {
 	f.hub.Publish([]resp.Message{{Kind: resp.MessageUser, Channel: name, Payload: rules, Index: f.rev}})
 }
 
+// justStarted is the name of a node that has not asked for the users of its cluster.
+const justStarted = "just started"
+
 // startServer serves a fake backend on a loopback port until the test ends.
 func startServer(t testing.TB, change func(*Config), before ...func(*Server)) (*Server, *fakeBackend, string) {
 	t.Helper()
@@ -480,7 +483,9 @@ func startServer(t testing.TB, change func(*Config), before ...func(*Server)) (*
 	}
 	srv := New(cfg)
 	fake.hub, fake.known, fake.users = srv.Hub(), srv.index.known, acl.NewUsers(srv.index.known)
-	srv.users.learned.Store(true) // it has no other nodes
+	if cfg.Node != justStarted {
+		srv.hub.users.Learn(context.Background(), fake)
+	}
 	for _, f := range before {
 		f(srv)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"lockd/resp"
+	"lockd/resp/server/access"
 	"lockd/resp/server/holders"
 	"lockd/resp/server/pubsub"
 	"lockd/resp/server/track"
@@ -18,7 +19,7 @@ type Hub struct {
 	broker   *pubsub.Broker
 	tracking *track.Table // guarded by the broker's lock, except InUse
 	holders  *holders.Table
-	users    userNews // guarded by the broker's lock
+	users    *access.Users
 	monitors map[*session]struct{}
 	watched  atomic.Bool // there are monitors
 	server   atomic.Pointer[Server]
@@ -26,9 +27,10 @@ type Hub struct {
 
 // NewHub returns a hub. It accepts settings and messages before it has a server.
 func NewHub() *Hub {
-	h := &Hub{monitors: map[*session]struct{}{}, users: userNews{rules: map[string]string{}}}
+	h := &Hub{monitors: map[*session]struct{}{}}
 	h.settings.setDefaults()
 	h.broker = pubsub.NewBroker(h.settings.pushLimit)
+	h.users = access.NewUsers(h.broker)
 	h.holders = holders.NewTable(h.broker)
 	h.tracking = track.NewTable(h.settings.trackedKeysMax.Load)
 	return h
@@ -69,7 +71,7 @@ func (h *Hub) Publish(msgs []resp.Message) {
 		case m.Kind == resp.MessageConfig:
 			h.settings.apply(m.Channel, m.Payload)
 		case m.Kind == resp.MessageUser || m.Kind == resp.MessageUsers:
-			h.publishUsers(m)
+			h.users.Publish(m)
 		case m.Kind == resp.MessageChanges && h.tracking.InUse():
 			h.publishChanges(m)
 		}

@@ -46,7 +46,7 @@ func (s *session) process() {
 	for !s.closing {
 		set := &s.srv.hub.settings
 		cmds, more, err := s.in.Take(wire.Limits{
-			BulkMax: int(set.bulkBytesMax.Load()), QueryMax: int(set.queryBytesMax.Load()), Trusted: s.authed})
+			BulkMax: int(set.bulkBytesMax.Load()), QueryMax: int(set.queryBytesMax.Load()), Trusted: s.rights.Authenticated()})
 		for i, args := range cmds {
 			if s.run == nil {
 				s.run = make([]resp.Cmd, 0, len(cmds)-i)
@@ -116,12 +116,12 @@ func (s *session) forbids(c *command, args resp.Args) (why string) {
 		return why
 	}
 	switch {
-	case s.mustAuth() && c.spec.Flags&resp.NoAuth == 0:
+	case s.rights.MustAuth() && c.spec.Flags&resp.NoAuth == 0:
 		return resp.ErrNoAuth
 	case s.tx != nil && c.spec.Flags&resp.NoMulti != 0:
 		return "ERR Command not allowed inside a transaction"
 	}
-	if s.limited {
+	if s.rights.Limited() {
 		if why = s.denies(c, args); why != "" {
 			return why
 		}

@@ -12,8 +12,7 @@ import (
 // A node that has just started does not serve what the cluster does before it knows the users that the
 // cluster has by now: its clients would be those of a fresh server.
 func TestUsersAreLearntFirst(t *testing.T) {
-	srv, fake, addr := startServer(t, nil)
-	srv.users.learned.Store(false)
+	srv, fake, addr := startServer(t, func(c *Config) { c.Node = justStarted })
 	c := dial(t, addr)
 	fake.mu.Lock()
 	fake.failing = resp.ErrNotDone

@@ -51,7 +51,7 @@ func (s *session) endRun() {
 // request returns the request for commands.
 func (s *session) request(cmds []resp.Cmd) resp.Request {
 	return resp.Request{
-		Cmds: cmds, Sender: s.sender(cmds), User: s.scriptUser(cmds), Sightings: s.srv.sightings(cmds),
+		Cmds: cmds, Sender: s.sender(cmds), User: s.rights.ScriptUser(cmds), Sightings: s.srv.sightings(cmds),
 	}
 }
 

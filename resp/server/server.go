@@ -26,8 +26,6 @@ type Server struct {
 	redirect func(tls bool) string
 	hub      *Hub
 	index    *index
-	password string
-	users    users
 	local    map[string]string // settings that cannot be changed
 	own      map[string]*ownSetting
 	version  string
@@ -70,7 +68,7 @@ var ErrServerClosed = errors.New("server: closed")
 func New(cfg Config) *Server {
 	s := &Server{
 		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub,
-		password: cfg.Password, version: cfg.Version, runID: cfg.RunID, node: cfg.Node,
+		version: cfg.Version, runID: cfg.RunID, node: cfg.Node,
 		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, aclFile: access.NewFile(cfg.ACLFile), logLevel: cfg.LogLevel,
 		local:    map[string]string{},
 		sessions: map[int64]*session{}, idle: make(chan struct{}), stop: make(chan struct{}),
@@ -92,8 +90,9 @@ func New(cfg Config) *Server {
 	s.own = ownSettings(&cfg)
 	s.counter = pubsub.NewCounter(s.hub.broker, cfg.Backend, s.countsAll, s.clock)
 	s.index = newIndex(s.profile.table(), cfg.Backend)
-	s.users.of = s
-	s.hub.serve(&s.users)
+	s.hub.users.Serve(&access.Serving{
+		Known: s.index.known, Password: cfg.Password, Log: s.log, Changed: s.endDenied,
+	})
 	s.hub.server.Store(s)
 	s.started = s.clock()
 	s.guesses = access.NewGuesses()
@@ -175,7 +174,7 @@ const errProtected = "DENIED Redis is running in protected mode because protecte
 
 // protects reports whether protected mode refuses a client: it is on another machine, and no password is set.
 func (s *Server) protects(conn net.Conn) bool {
-	if !s.users.now.Load().Default().NoPass || *s.own[protectedMode].value.Load() != "yes" {
+	if !s.hub.users.Now().Default().NoPass || *s.own[protectedMode].value.Load() != "yes" {
 		return false
 	}
 	addr, ok := conn.RemoteAddr().(*net.TCPAddr)
@@ -207,7 +206,7 @@ func (s *Server) newSession(conn net.Conn) *session {
 	c.locks.Init(c.id, c, s.clock)
 	c.track.Conn = c
 	c.status.begin(s.ticks.Load())
-	c.beDefault()
+	c.rights.Init(s.hub.users)
 	ctx := context.Background()
 	if c.tls {
 		ctx = resp.WithTLS(ctx)

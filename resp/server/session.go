@@ -5,12 +5,14 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/server/access"
 	"lockd/resp/server/holders"
 	"lockd/resp/server/pubsub"
 	"lockd/resp/server/stats"
@@ -32,7 +34,7 @@ type session struct {
 	gathered
 	multiState
 	replies
-	rights
+	rights  access.Rights   // others read the name of the user
 	witness witness.Session // observes its use of locks
 
 	// The session's goroutine changes these with the hub's lock, and reads them without it; the hub reads them with
@@ -159,7 +161,6 @@ type status struct {
 	trackFlags atomic.Uint32          // flagTracks ...
 	redirect   atomic.Int64           // of tracking; -1: does not track
 	waiter     atomic.Pointer[waiter] // nil: no blocking command waits
-	user       atomic.Pointer[string] // its name; see rights
 	changing   atomic.Bool            // it is changing users: if the change ends the session, it is answered first
 	leaving    atomic.Bool            // the change ended the session
 	names      clientNames
@@ -170,7 +171,6 @@ func (st *status) begin(ticks int64) {
 	st.proto.Store(2)
 	st.queued.Store(-1)
 	st.redirect.Store(-1)
-	st.user.Store(&defaultUser)
 	st.activeAt.Store(ticks)
 }
 
@@ -222,6 +222,52 @@ func (s *session) flags() string {
 		return "N"
 	}
 	return letters
+}
+
+// describe appends the line of CLIENT LIST about s. Any goroutine may call it.
+func (s *session) describe(b []byte, now time.Time) []byte {
+	name, libName, libVer := s.names.get()
+	cmd := "NULL"
+	if spec := s.last.Load(); spec != nil {
+		cmd = spec.Name
+	}
+	field := func(key, value string) {
+		b = append(append(append(append(b, key...), '='), value...), ' ')
+	}
+	number := func(key string, n int64) { field(key, strconv.FormatInt(n, 10)) }
+	waiting := int64(s.out.Waiting())
+	number("id", s.id)
+	field("addr", s.addr)
+	field("laddr", s.laddr)
+	number("fd", s.fd)
+	field("name", name)
+	number("age", int64(now.Sub(s.since)/time.Second))
+	number("idle", (s.srv.ticks.Load()-s.activeAt.Load())/int64(time.Second/janitorEvery))
+	field("flags", s.flags())
+	number("db", int64(s.db.Load()))
+	number("sub", int64(s.sub.Count(pubsub.Channel)))
+	number("psub", int64(s.sub.Count(pubsub.Pattern)))
+	number("ssub", int64(s.sub.Count(pubsub.Shard)))
+	number("multi", int64(s.queued.Load()))
+	number("qbuf", s.inputBytes.Load())
+	number("qbuf-free", 0)
+	number("argv-mem", 0)
+	number("multi-mem", 0)
+	number("rbs", 0)
+	number("rbp", 0)
+	number("obl", 0)
+	number("oll", 0)
+	number("omem", waiting)
+	number("tot-mem", s.inputBytes.Load()+waiting+s.memory.bytes.Load())
+	field("events", "r")
+	field("cmd", cmd)
+	field("user", s.rights.Name())
+	number("redir", s.redirect.Load())
+	number("resp", int64(s.proto.Load()))
+	field("lib-name", libName)
+	field("lib-ver", libVer)
+	b[len(b)-1] = '\n'
+	return b
 }
 
 // clientNames are the names that a client gives itself.

@@ -1,4 +1,5 @@
-// Package access holds what each node itself records about users: wrong passwords by address, denials (ACL LOG), and
+// Package access holds what a node knows of the users of its cluster (Users), what the user of a connection may do
+// (Rights), and what the node itself records about users: wrong passwords by address, denials (ACL LOG), and
 // the file of users (ACL LOAD, ACL SAVE).
 package access
 
