@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/server/track"
 )
 
 const transactional = resp.NoScript | resp.Loading | resp.Stale | resp.Fast | resp.AllowBusy
@@ -33,12 +34,12 @@ func multiRows() []row {
 type multiState struct {
 	tx        *transaction // nil: no transaction is open
 	watch     []resp.Watch
-	watchLen  int       // bytes of the watched keys
-	followed  *followed // of EXEC, until its reply is appended
-	executing bool      // EXEC composes its array
-	work      int       // of the connection's commands in EXEC so far: see transactionWorkMax
-	underHub  bool      // EXEC composes its array under the hub's lock
-	executed  func()    // shows the commands of EXEC to monitors
+	watchLen  int            // bytes of the watched keys
+	followed  *track.Request // of EXEC, until its reply is appended
+	executing bool           // EXEC composes its array
+	work      int            // of the connection's commands in EXEC so far: see transactionWorkMax
+	underHub  bool           // EXEC composes its array under the hub's lock
+	executed  func()         // shows the commands of EXEC to monitors
 }
 
 // transaction holds the commands queued since MULTI.
@@ -195,7 +196,7 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	counted := s.srv.counter.Begin(req.Cmds)
 	res := s.runData(req)
 	if s.followed != nil {
-		s.followed.answered(res)
+		s.followed.Answered(res)
 	}
 	if res.Aborted() {
 		return resp.NilArray()
@@ -316,7 +317,7 @@ func (s *session) inPlace(q queued, r resp.Reply) resp.Reply {
 	case q.here(s.underHub):
 		return s.timed(q)
 	case q.of.act == nil && s.followed != nil:
-		s.followed.tracked = append(s.followed.tracked, s.track.Wants(s.track.Caching))
+		s.followed.Tracked = append(s.followed.Tracked, s.track.Wants(s.track.Caching))
 	}
 	return r
 }

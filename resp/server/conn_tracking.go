@@ -221,3 +221,62 @@ func (s *session) showTracking() {
 	s.trackFlags.Store(flags)
 	s.redirect.Store(redirect)
 }
+
+// followRun follows the gathered run; nil if the session does not track.
+func (s *session) followRun(req *resp.Request) *track.Request {
+	if !s.track.On {
+		return nil
+	}
+	f := s.follow(req)
+	if f != nil {
+		for i := range s.runOf {
+			f.Tracked = append(f.Tracked, s.track.Wants(s.runFirst && i == 0))
+		}
+	}
+	return f
+}
+
+// followTransaction follows the data commands of a transaction; nil if tracking is off and stays off. EXEC decides
+// which of their reads to remember while it composes its array.
+func (s *session) followTransaction(tx *transaction, req *resp.Request) *track.Request {
+	follow := s.track.On
+	for _, q := range tx.cmds {
+		follow = follow || q.of.act != nil && q.of.act.tracks
+	}
+	if !follow {
+		return nil
+	}
+	return s.follow(req)
+}
+
+// follow begins to follow a request; nil if none of its commands accesses data.
+func (s *session) follow(req *resp.Request) *track.Request {
+	if !track.Accesses(req.Cmds) {
+		return nil
+	}
+	h := s.srv.hub
+	h.broker.Lock()
+	defer h.broker.Unlock()
+	return h.tracking.Follow(&s.track, req)
+}
+
+// answerFollowed answers a followed request: reply appends the reply of a command. It holds the broker's lock throughout,
+// so that no change is published in between.
+func (s *session) answerFollowed(f *track.Request, reply func(i int)) {
+	h := s.srv.hub
+	h.broker.Lock()
+	h.broker.BeginAnswer(&s.sub, &s.pending)
+	f.Answer(h.tracking, &s.track, reply)
+	s.handOver()
+	h.broker.EndAnswer()
+	h.broker.Unlock()
+	s.waitForRoom()
+}
+
+// endCaching ends the effect of CLIENT CACHING, which lasts for one command. As in Redis a transaction counts as one
+// command, and commands of CLIENT do not count.
+func (s *session) endCaching(c *command) {
+	if s.track.Caching && s.tx == nil && (c == nil || !strings.HasPrefix(c.spec.Name, "client|")) {
+		s.track.Caching = false
+	}
+}

@@ -711,6 +711,7 @@ func TestRequestThatReadsTooMuch(t *testing.T) {
 		}
 		return text.String()
 	}
+	const followedReadsMax = 1 << 16 // keys that one request reads and that are remembered
 	const half = followedReadsMax / 2
 	for name, tt := range map[string]struct {
 		options, send string

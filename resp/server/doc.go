@@ -31,8 +31,7 @@
 //	conn_pubsub.go    SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE; PUBSUB
 //	block.go          blocking commands
 //	run.go            a run: commands of a pipeline that the backend takes at once
-//	followed.go       requests of sessions that track keys
-//	conn_tracking.go  CLIENT TRACKING, and how invalidations reach a client
+//	conn_tracking.go  CLIENT TRACKING, requests of sessions that track keys, invalidations
 //	conn_monitor.go   MONITOR
 //	sightings.go      observations of locks, for LOCKS DOCTOR
 //	conn_stats.go     SLOWLOG, LATENCY, and the statistics of commands
@@ -44,8 +43,8 @@
 //	config.go         dependencies of a server: Config, Backend, Clock, Profile
 //	limits.go         the limits, and counts against them
 //
-// Each calls those below it. Upward calls go through values only: run.go lends followed.go the function
-// that appends replies, and packages track, pubsub and holders reach a session through their Conn.
+// Each calls those below it. Upward calls go through values only: packages track, pubsub and holders reach
+// a session through their Conn, and run.go lends track the function that appends replies.
 //
 // Below are packages that know no session:
 //
@@ -53,7 +52,7 @@
 //	describe/  answers of COMMAND
 //	stats/     statistics
 //	holders/   locks that clients hold, and pushes about them
-//	track/     keys that clients cache, and invalidations
+//	track/     keys that clients cache, requests that read them, invalidations
 //	access/    users and their rights, wrong passwords, ACL LOG, the file of users
 //	witness/   observes the use of locks
 //	wire/      input and output of sockets

@@ -26,7 +26,6 @@ const (
 	monitorsMax             = 64        // clients that monitor (MONITOR)
 	monitorArgBytesMax      = 1 << 20   // bytes shown of each argument
 	trackedKeysMaxDefault   = 1000000   // keys that are tracked, for all clients: setting tracking-table-max-keys
-	followedReadsMax        = 1 << 16   // keys that one request of a client that tracks reads
 	shrinksMax              = 128       // steps, in a round of the janitor, by which the table of tracked keys shrinks
 	loggedNameBytesMax      = 128       // of a client's name, in the log
 	clientNameBytesMax      = 4 << 10   // CLIENT SETNAME, SETINFO

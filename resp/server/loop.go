@@ -183,7 +183,7 @@ func (s *session) runOwn(c *command, args resp.Args) {
 	s.tell()
 	if f := s.followed; f != nil {
 		s.followed = nil
-		s.answerFollowed(f, nil)
+		s.answerFollowed(f, func(int) {})
 	}
 	if s.executed != nil {
 		s.executed()

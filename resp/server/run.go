@@ -72,7 +72,7 @@ func (s *session) runPiece() {
 		n = min(n, got)
 	}
 	if f != nil {
-		f.answered(res)
+		f.Answered(res)
 	}
 	counted.End(res.Replies) // before answerFollowed, which holds the broker's lock
 	reply := func(i int) {
