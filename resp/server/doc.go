@@ -19,21 +19,19 @@
 //	info.go           the sections of INFO
 //	hub.go            what the log tells this node's clients; questions of other nodes' servers about them
 //	loop.go           a session from its beginning to its end: each command passes the gates, and runs
-//	profile.go        the kinds of server, and the families of commands of each
+//	profile.go        the kinds of server, their families of commands; READONLY, READWRITE, ASKING, -MOVED
 //	conn_hello.go     the families, their rows first: HELLO, AUTH, PING, SELECT, RESET and the like
 //	conn_client.go    CLIENT
 //	conn_command.go   COMMAND
 //	conn_config.go    CONFIG
 //	conn_acl.go       ACL
-//	conn_cluster.go   READONLY, READWRITE, ASKING; -MOVED
 //	conn_pause.go     CLIENT PAUSE
 //	conn_multi.go     MULTI, EXEC, WATCH
 //	conn_pubsub.go    SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE; PUBSUB
 //	block.go          blocking commands
-//	run.go            a run: commands of a pipeline that the backend takes at once
+//	run.go            a run: commands of a pipeline that the backend takes at once; what they show of the use of locks
 //	conn_tracking.go  CLIENT TRACKING, requests of sessions that track keys, invalidations
 //	conn_monitor.go   MONITOR
-//	sightings.go      observations of locks, for LOCKS DOCTOR
 //	conn_stats.go     SLOWLOG, LATENCY, and the statistics of commands
 //	rights.go         the gate of rights, denials, and the end of what a user may no longer do
 //	settings.go       settings, the cluster's and the node's own

@@ -2,6 +2,7 @@ package server
 
 import (
 	"slices"
+	"strconv"
 
 	"lockd/resp"
 )
@@ -41,4 +42,48 @@ func sentinelRows(families [][]row) [][]row {
 		families[i] = slices.DeleteFunc(families[i], func(r row) bool { return !r.Run.onSentinel })
 	}
 	return families
+}
+
+// clusterRows are the commands that a client of Redis Cluster sends to the node of its connection.
+func clusterRows(readOnly, readWrite, asking func(*session, resp.Args) resp.Reply) []row {
+	return []row{
+		{Spec: resp.Spec{Name: "readonly", Arity: 1, Flags: basic, Group: "cluster", Since: "3.0.0",
+			Summary: "Enables read queries for a connection to a cluster replica node"}, Run: action{run: readOnly}},
+		{Spec: resp.Spec{Name: "readwrite", Arity: 1, Flags: basic, Group: "cluster", Since: "3.0.0",
+			Summary: "Disables read queries for a connection to a cluster replica node"}, Run: action{run: readWrite}},
+		{Spec: resp.Spec{Name: "asking", Arity: 1, Flags: resp.Fast, Group: "cluster", Since: "3.0.0",
+			Summary: "Sent by cluster clients after an -ASK redirect"}, Run: action{run: asking}},
+	}
+}
+
+func notCluster(*session, resp.Args) resp.Reply { return resp.Err(resp.ErrNotCluster) }
+
+func readOnly(s *session, _ resp.Args) resp.Reply {
+	s.readOnly.Store(true)
+	return resp.OK()
+}
+
+func readWrite(s *session, _ resp.Args) resp.Reply {
+	s.readOnly.Store(false)
+	return resp.OK()
+}
+
+// asking does nothing: no slot ever migrates, so no client of lockd is answered -ASK.
+func asking(*session, resp.Args) resp.Reply { return resp.OK() }
+
+// redirects returns the error that sends a command with keys to another node, if this node is configured not to serve
+// such commands; "" if this node serves it. Reads after READONLY stay: they are linearizable through every node.
+func (s *session) redirects(c *command, args resp.Args) (moved string) {
+	if s.srv.redirect == nil || s.readOnly.Load() && c.spec.Flags&resp.ReadOnly != 0 {
+		return ""
+	}
+	keys, ok := c.spec.Keys.Of(args)
+	if !ok || len(keys) == 0 {
+		return ""
+	}
+	addr := s.srv.redirect(s.tls)
+	if addr == "" {
+		return ""
+	}
+	return "MOVED " + strconv.Itoa(resp.Slot(keys[0])) + " " + addr
 }
