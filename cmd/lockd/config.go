@@ -61,7 +61,7 @@ func (c *configShowCmd) run(_ context.Context, stdout, stderr io.Writer) error {
 	return w.Flush()
 }
 
-// check checks the node's settings, and notes them: as they were given, and what was left out as the node fills it.
+// check checks the node's settings and records them: the given values, and the values that the node fills in.
 func (c *configShowCmd) check(kctx *kong.Context, given *settings) error {
 	flags := slices.DeleteFunc(slices.Clone(kctx.Selected().Flags), func(f *kong.Flag) bool { return f.Name == "origin" })
 	lines := make([]string, len(flags))
@@ -98,7 +98,7 @@ func (c *configShowCmd) note(line, origin string) {
 	c.shown = append(c.shown, shownSetting{line, origin})
 }
 
-// originOf is where the value of a flag comes from.
+// originOf names the source of a flag's value.
 func originOf(kctx *kong.Context, given *settings, flag string) string {
 	for _, p := range kctx.Path {
 		if p.Flag != nil && p.Flag.Name == flag && !p.Resolved {
@@ -129,7 +129,7 @@ func tomlLine(flag *kong.Flag) string {
 	return fmt.Sprintf("%s = %v", flag.Name, value)
 }
 
-// quoted is a text as TOML writes it.
+// quoted returns a text as TOML writes it.
 func quoted(text string) string {
 	line, err := toml.Marshal(map[string]string{"x": text})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"lockd/resp"
 )
 
-// checkConsole refuses a console that other machines reach though nobody has said who may.
+// checkConsole refuses a console that other machines can reach without authentication.
 func (c *serveCmd) checkConsole() error {
 	if c.HTTPListen == "" || c.Requirepass != "" || c.ProtectedMode != "yes" || onLoopback([]string{c.HTTPListen}) {
 		return nil
@@ -53,7 +53,7 @@ func (i *instance) serveConsole(c *serveCmd) {
 	})
 }
 
-// metricsHandler shows the figures of the node, of its server and of its log.
+// metricsHandler serves the metrics of the node, of its server and of its log.
 func (i *instance) metricsHandler(logs *logFlags) http.Handler {
 	about := func() []resp.Metric {
 		m := resp.Metric{
@@ -89,7 +89,7 @@ func (p *pipes) Close() error {
 	return nil
 }
 
-// Addr is that of the console.
+// Addr returns the address of the console.
 func (p *pipes) Addr() net.Addr { return p.addr }
 
 // dial connects a client that the server takes for one at the address from.
@@ -103,7 +103,7 @@ func (p *pipes) dial(from net.Addr) (net.Conn, error) {
 	}
 }
 
-// piped is a connection with the addresses of those for whom it is.
+// piped is a connection with the addresses of its two ends.
 type piped struct {
 	net.Conn
 	local, remote net.Addr

@@ -19,7 +19,7 @@ import (
 // run runs a cluster of several nodes in this process until ctx ends.
 func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 	boundHeap(ctx, os.Getenv)
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // its terminal is closed: nobody tries it out any more
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // closing its terminal ends a development server
 	defer stop()
 	if c.Dir == "" {
 		dir, err := os.MkdirTemp("", "lockd-dev-")

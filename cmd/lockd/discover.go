@@ -47,7 +47,7 @@ func (c *serveCmd) checkFound() error {
 	return err
 }
 
-// discovery is how the node finds others; nil: it does not.
+// discovery returns the configuration of discovery; nil: discovery is off.
 func (c *serveCmd) discovery() *cluster.Discovery {
 	if len(c.Discover) == 0 {
 		return nil

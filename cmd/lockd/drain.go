@@ -33,7 +33,7 @@ func (c *drainCmd) check() error {
 	return nil
 }
 
-// drainPollEvery is how often drain asks whether the others can do without the node.
+// drainPollEvery is the interval at which drain checks whether the others can do without the node.
 const drainPollEvery = 200 * time.Millisecond
 
 // run prints a sentence: what the others are without the node, or why it has to stay.
@@ -57,12 +57,12 @@ func (c *drainCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	}
 }
 
-// drain is what is known of a node that is being drained.
+// drain is the known state of a node that is being drained.
 type drain struct {
 	node *client.Cluster
-	id   string // what it says that it is
+	id   string // id of the node, by its own account
 	led  bool   // it has been asked to hand over its leadership
-	mark int64  // what the others have to have applied: all that there was when the node was first seen to follow
+	mark int64  // index that the others must have applied: the last one when the node was first seen as a follower
 }
 
 // verdict is the result of a poll of the members.
@@ -73,7 +73,7 @@ type verdict struct {
 	again    bool // it has just handed over: there is more to see, even if nothing is waited for
 }
 
-// poll asks the node for the members once, and has it hand over its leadership if the others can do without it.
+// poll asks the node for the members once, and makes it hand over leadership if the others can do without it.
 func (d *drain) poll(ctx context.Context) verdict {
 	fields, said := infoOf(ctx, d.node, "raft")
 	switch id := fields.value("node_id"); {
@@ -122,7 +122,7 @@ type rest struct {
 	voters    int // of the whole cluster
 	votes     bool
 	ledByIt   bool
-	leader    string         // "" if nobody leads
+	leader    string         // "" if no node leads
 	successor string         // the other voter that has applied the most
 	up        []locks.Member // the other voters that answer
 	down      []string       // and those that do not

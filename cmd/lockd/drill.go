@@ -32,7 +32,7 @@ func (c *drillCmd) check() error {
 	return nil
 }
 
-// run tells what happens. The folder stays if it is to, or if the promise did not hold.
+// run runs a drill and prints its steps. The folder is kept if asked for, or if the promise was broken.
 func (c *drillCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	program, err := os.Executable()
 	if err != nil {

@@ -67,7 +67,7 @@ func nearest(name string, known []string) (best string) {
 	return best
 }
 
-// edits is how many bytes must be changed, added or removed to make b of a.
+// edits returns the number of bytes to change, add or remove to turn a into b.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -18,7 +18,7 @@ import (
 	"lockd/resp/server"
 )
 
-// command is one of lockd's subcommands after its flags were read.
+// command is a subcommand of lockd with parsed flags.
 type command interface {
 	run(ctx context.Context, stdout, stderr io.Writer) error
 }
@@ -51,8 +51,8 @@ type logFlags struct {
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"Least severe level to log: debug, info, warn or error."`
 	LogFormat string `enum:"text,json" default:"text" help:"Format of log lines: text or json."`
 
-	level  *slog.LevelVar    // of the logger, once there is one
-	writer *logwriter.Writer // to which it writes, once there is one
+	level  *slog.LevelVar    // of the logger, once it exists
+	writer *logwriter.Writer // of the logger, once it exists
 }
 
 // levelNamed is a level of --log-level.
@@ -95,7 +95,7 @@ func (f *tuneFlags) check() (err error) {
 	return err
 }
 
-// clusterFlags say which cluster a client speaks to; the commands that are clients share them.
+// clusterFlags select the cluster to ask; the client commands share them.
 type clusterFlags struct {
 	Addr []string `help:"Nodes of the cluster; which of them answers does not matter (default: the node whose file --config names, else 127.0.0.1:6379)." placeholder:"HOST:PORT"`
 
@@ -114,8 +114,8 @@ func (f *clusterFlags) check() error {
 	return f.loginFlags.check()
 }
 
-// modeFlags let clients reach the cluster in the ways they reach several Redis
-// servers; serve and dev share them.
+// modeFlags enable the protocols by which clients find several Redis servers, Sentinel and Cluster; serve and dev
+// share them.
 type modeFlags struct {
 	ClusterProtocol     bool   `help:"Answer clients of Redis Cluster: lockd is a cluster of one shard, its leader the master."`
 	ClusterRedirect     bool   `help:"With --cluster-protocol: as a follower answer commands with keys by -MOVED and the leader's address, instead of serving them."`
@@ -193,7 +193,7 @@ type serveCmd struct {
 	warnings []string // of lines of the file without an effect
 	keepRoom bool     // of the disk for the log: the folder is to stay
 
-	logLevelNow func() (string, error) // as the file gives it now; nil: nobody asks
+	logLevelNow func() (string, error) // by the file, now; nil: not needed
 }
 
 // clientsFlagMax bounds --maxclients, as Redis bounds the setting.
@@ -222,7 +222,7 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// exitError is a command's end with a status of its own.
+// exitError is an error with an exit status.
 type exitError struct {
 	status int
 	why    string // "": there is nothing to say
@@ -264,7 +264,7 @@ func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, er
 	}
 }
 
-// read has kong read the command line; no context and no error: it was asked for help, and has given it.
+// read parses the command line with kong. It returns neither context nor error if help was asked for and printed.
 func read(given *settings, stdout io.Writer) (*cli, *kong.Context, error) {
 	c, exited := &cli{}, false
 	parser, err := kong.New(c,
@@ -306,7 +306,7 @@ func unknownCommand(args []string, err error, model *kong.Application) error {
 	return fmt.Errorf("unknown command %s: lockd --help lists them", word)
 }
 
-// selected is the command that was asked for, with what is wrong with it.
+// selected returns the selected command, or an error that lists the problems of its settings.
 func (c *cli) selected(kctx *kong.Context, given *settings) (command, error) {
 	name, rest, _ := strings.Cut(kctx.Command(), " ")
 	switch name {
@@ -355,7 +355,7 @@ type asker interface {
 	ofNode(file *configFile)
 }
 
-// asClient lets a client know what the file of a node says.
+// asClient gives a client the settings of a node's file.
 func asClient(cmd asker, given *settings, check func() error) (command, error) {
 	cmd.ofNode(given.file)
 	return cmd, check()
@@ -441,8 +441,7 @@ func (c *serveCmd) checkClients() error {
 	return nil
 }
 
-// sentinelAddr is where clients reach the sentinel: the node's own host, the
-// sentinel's port.
+// sentinelAddr returns the address at which clients reach the sentinel: the node's host with the sentinel's port.
 func (c *serveCmd) sentinelAddr() (string, error) {
 	host, _, err := splitAddr("--advertise", c.Advertise)
 	if err != nil {
@@ -464,7 +463,7 @@ func (c *serveCmd) fillAddrs() error {
 			return usagef("--listen port %d + %d is no port: give --peer-listen", port, peerPortOffset)
 		}
 		if len(c.secret.list) == 0 && c.PeerTLSCertFile == "" && !c.PeerInsecure {
-			host = loopbackHost(first, host) // who lets clients in has not let in peers
+			host = loopbackHost(first, host) // a wide address for clients does not open the port of peers
 		}
 		c.PeerListen = net.JoinHostPort(host, strconv.Itoa(port+peerPortOffset))
 	}

@@ -18,7 +18,7 @@ import (
 	"lockd/resp"
 )
 
-// nodeFlags say which nodes are asked; health and members share them.
+// nodeFlags select the nodes to ask; health and members share them.
 type nodeFlags struct {
 	clusterFlags `embed:""`
 
@@ -80,10 +80,10 @@ func healthOf(ctx context.Context, node *client.Cluster) (said string, healthy b
 	return show.Escape(said), false
 }
 
-// infoFields are those of a section of INFO, in its order.
+// infoFields are the fields of a section of INFO, in order.
 type infoFields []resp.Field
 
-// value is that of a field, "" if there is none.
+// value returns the value of a field, "" if absent.
 func (f infoFields) value(name string) string {
 	for _, field := range f {
 		if field.Name == name {
@@ -93,7 +93,7 @@ func (f infoFields) value(name string) string {
 	return ""
 }
 
-// infoOf asks a node for a section of INFO; said is why there is none.
+// infoOf asks a node for a section of INFO; said explains its absence.
 func infoOf(ctx context.Context, node *client.Cluster, section string) (fields infoFields, said string) {
 	r, err := node.Ask(ctx, "INFO", section)
 	switch {
@@ -114,7 +114,7 @@ type membersCmd struct {
 	nodeFlags `embed:""`
 }
 
-// run prints a table, or a line a member where programs read it.
+// run prints a table, or a line for each member if a program reads the output.
 func (c *membersCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	cluster := c.client("lockd-members", c.Addr...)
 	defer cluster.Close()
@@ -164,7 +164,7 @@ func readMembers(r resp.Reply) ([]locks.Member, error) {
 	return members, nil
 }
 
-// membersTable is what LOCKD MEMBERS has answered. No cell is empty, so that programs can tell them apart.
+// membersTable converts a reply of LOCKD MEMBERS. No cell is empty, so that programs can split lines into columns.
 func membersTable(r resp.Reply) (*show.Table, error) {
 	t := &show.Table{Columns: []show.Column{
 		{Title: "MEMBER"}, {Title: "ROLE"}, {Title: "SUFFRAGE"}, {Title: "STATE"}, {Title: "APPLIED", Right: true},
@@ -223,7 +223,7 @@ func membersLines(t *show.Table, width int) []string {
 	return lines
 }
 
-// saidOfLevels says which level is in force, and which members can do which, those together that are alike.
+// saidOfLevels describes the level in force and the levels that members support, with equal members together.
 func saidOfLevels(rows [][]string) string {
 	if len(rows) == 0 || rows[0][columnLevel] == "-" {
 		return ""

@@ -7,23 +7,22 @@ import (
 	"time"
 )
 
-// What garbage may take beside what is alive. By default Go lets it take as much
-// again, so a node with a million locks would need twice the memory that they do. A
-// collection costs about as much as there is alive, and comes after as much as may be
-// wasted: a share of it keeps the price of a write the same for any number of keys.
-// A larger share takes more memory for each lock; a smaller one costs CPU time that shows
+// Limits of garbage beside live memory. Go's default lets garbage grow to the size of the live heap, so a node with a
+// million locks would need twice their memory. A collection costs in proportion to the live heap, and the room for
+// garbage decides how often it runs: bounding garbage by a share of the live heap keeps the price of a write constant
+// for any number of keys. A larger share takes more memory for each lock; a smaller one costs CPU time that shows
 // (bench/RESULTS.md, "Memory of a million locks").
 const (
 	wasteBytes   = 48 << 20 // a node that has less alive is left to Go's default
-	wastePercent = 35       // of what is alive, where that is more
+	wastePercent = 35       // of the live heap, where that is more
 )
 
-// heapLookEvery is how often the heap is looked at: one figure that the runtime has
-// ready. A heap that grows by much in that time has been collected less often, no worse.
+// heapLookEvery is the interval at which the heap is measured, from a value that the runtime keeps. A heap that grows
+// fast in between is only collected less often.
 const heapLookEvery = time.Second
 
-// boundHeap keeps the garbage within its bounds until ctx ends, unless the operator has
-// said how to collect, in the variables that Go's runtime reads.
+// boundHeap bounds garbage until ctx ends, unless the operator has configured collection in the variables that Go's
+// runtime reads.
 func boundHeap(ctx context.Context, getenv func(string) string) {
 	if getenv("GOGC") != "" || getenv("GOMEMLIMIT") != "" {
 		return
@@ -46,7 +45,7 @@ func boundHeap(ctx context.Context, getenv func(string) string) {
 	}()
 }
 
-// liveHeap is how many bytes the last collection has found alive.
+// liveHeap returns the bytes that the last collection found alive.
 func liveHeap() uint64 {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
@@ -56,8 +55,7 @@ func liveHeap() uint64 {
 // defaultPercent is Go's own.
 const defaultPercent = 100
 
-// percentStep is by how much the percentage changes at least: a change stops the
-// program for a moment.
+// percentStep is the least change of the percentage: each change stops the program for a moment.
 const percentStep = 5
 
 // gcPercent is the share of live bytes after whose allocation they are collected.

@@ -14,7 +14,7 @@ import (
 	"lockd/cluster"
 )
 
-// inspectCmd shows what is in a data folder, or in a backup.
+// inspectCmd shows the content of a data folder or a backup.
 type inspectCmd struct {
 	Path string `arg:"" help:"A data folder, or a backup." placeholder:"DIR"`
 }
@@ -51,7 +51,7 @@ func (c *inspectCmd) backup(stdout io.Writer) error {
 	return nil
 }
 
-// inspected are the lines of an inspection. What is damaged may lack some of them.
+// inspected formats an inspection. Damaged data may lack some of the lines.
 func inspected(in *cluster.Inspection) []string {
 	var lines []string
 	add := func(name, format string, args ...any) {
@@ -155,7 +155,8 @@ func (c *recoverCmd) run(_ context.Context, stdout, _ io.Writer) error {
 	return nil
 }
 
-// compare says which of the other folders would be better, and returns the best of them if it is.
+// compare reports which of the other folders is better than the inspected one, and returns the best of them; "" if
+// none is better.
 func (c *recoverCmd) compare(stdout io.Writer, in *cluster.Inspection) (better string, err error) {
 	best := in
 	for _, dir := range c.Other {
@@ -180,7 +181,7 @@ func (c *recoverCmd) compare(stdout io.Writer, in *cluster.Inspection) (better s
 	return better, nil
 }
 
-// sayLosses says what --yes would do.
+// sayLosses prints the consequences of --yes.
 func sayLosses(stdout io.Writer, in *cluster.Inspection) {
 	var others []string
 	for _, s := range in.Servers {

@@ -51,7 +51,7 @@ type instance struct {
 	tlsListeners []net.Listener // for clients with it
 	handshakes   *secure.Handshakes
 	certs        *secure.Source     // nil: there are none
-	peerCerts    *secure.Source     // likewise
+	peerCerts    *secure.Source     // nil: there are none
 	unfollow     context.CancelFunc // ends what follows their files
 
 	console      *console.Console // nil: there is none
@@ -108,7 +108,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 	return i, nil
 }
 
-// serverConfig is that of the node's own clients.
+// serverConfig returns the configuration of the server for the node's clients.
 func (i *instance) serverConfig(c *serveCmd, n *cluster.Node) server.Config {
 	cfg := server.Config{
 		Password: c.Requirepass, Local: localSettings(c, i.listeners, i.tlsListeners),
@@ -172,7 +172,7 @@ func (i *instance) listen(c *serveCmd) error {
 		return nil
 	}
 	if info, err := os.Lstat(c.Unixsocket); err == nil && info.Mode()&os.ModeSocket != 0 {
-		_ = os.Remove(c.Unixsocket) // left by a process that was killed; if it is in use, Listen says so
+		_ = os.Remove(c.Unixsocket) // left by a killed process; if it is in use, Listen fails
 	}
 	l, err := net.Listen("unix", c.Unixsocket)
 	if err != nil {
@@ -217,8 +217,8 @@ func (i *instance) stopWithin(clientsMax, nodeMax time.Duration) {
 	}
 }
 
-// endClients ends both servers side by side: who holds up the one does not take the
-// time of the other's clients.
+// endClients stops both servers at the same time, so that a slow client of one does not shorten the time of the
+// other's clients.
 func (i *instance) endClients(most time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()

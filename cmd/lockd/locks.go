@@ -19,7 +19,7 @@ import (
 	"lockd/resp"
 )
 
-// askFlags say which cluster is asked, and about which of its databases; locks and top share them.
+// askFlags select the cluster and the database to ask about; locks and top share them.
 type askFlags struct {
 	clusterFlags `embed:""`
 
@@ -40,7 +40,7 @@ func (f *askFlags) cluster(program string) *client.Cluster {
 	return c
 }
 
-// client is one with a name that tells in the history of a lock who has ended it.
+// client returns a client whose name appears in the history of a lock that it ends.
 func (f *clusterFlags) client(program string, addrs ...string) *client.Cluster {
 	host, _ := os.Hostname() // "" will do
 	name := strings.Map(func(r rune) rune {
@@ -72,19 +72,19 @@ type locksCmd struct {
 
 // locksQuestion is one subcommand of lockd locks.
 type locksQuestion interface {
-	// words are those of its LOCKS command, behind LOCKS.
+	// words returns the arguments of LOCKS.
 	words() []string
-	// lines show the answer, which is no error. none is what to say where there is nothing to show: the
-	// exit status is 1 then.
+	// lines formats the answer, which is no error. A non-empty none is printed instead of lines, with exit status 1:
+	// there is nothing to show.
 	lines(r resp.Reply, width int) (lines []string, none string, err error)
 }
 
-// longQuestion is one whose answer may be longer than one reply.
+// longQuestion is a question whose answer may exceed one reply.
 type longQuestion interface {
 	locksQuestion
 	// all reports whether all of it is wanted.
 	all() bool
-	// join makes one answer of those to its pieces, of which there is one at least.
+	// join joins the pieces of an answer, at least one.
 	join(pieces []resp.Reply) resp.Reply
 }
 
@@ -178,7 +178,7 @@ func (c *locksCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	return err
 }
 
-// ask puts the question: once if that is all that it may be, for a long answer again and again.
+// ask sends the question, and repeats it for the further pieces of a long answer.
 func (c *locksCmd) ask(ctx context.Context, cluster *client.Cluster) (resp.Reply, error) {
 	words := append([]string{"LOCKS"}, c.asked.words()...)
 	if _, once := c.asked.(locksForceCmd); once {
@@ -207,7 +207,7 @@ func refusedError(text string) error {
 	return errors.New("the server refuses: " + show.Escape(text))
 }
 
-// plainWidth is the width of what is not written to a terminal.
+// plainWidth is the width of output that does not go to a terminal.
 const plainWidth = 80
 
 // outputWidth is the width of the terminal that w is, or plainWidth.
@@ -252,7 +252,7 @@ func (c locksListCmd) join(pieces []resp.Reply) resp.Reply {
 	}
 	list, err := locks.ParseList(resp.Array(all...))
 	if err != nil {
-		return resp.Array(all...) // whoever reads it says what is wrong
+		return resp.Array(all...) // the formatter of the answer reports the fault
 	}
 	order := make([]int, len(all))
 	for i := range order {

@@ -11,7 +11,7 @@ import (
 	"lockd/resp"
 )
 
-// logEndMax is how long a process waits at its end for its log to be written.
+// logEndMax bounds the time in which an ending process writes the rest of its log.
 const logEndMax = time.Second
 
 // handler returns what makes lines of the log, from a level on.
@@ -44,7 +44,7 @@ func (f *logFlags) dropNotice(lines int) []byte {
 	return line.Bytes()
 }
 
-// logDropped is how many lines of the log were dropped.
+// logDropped returns the number of dropped lines of the log.
 func (f *logFlags) logDropped() uint64 {
 	if f.writer == nil {
 		return 0
@@ -52,14 +52,14 @@ func (f *logFlags) logDropped() uint64 {
 	return f.writer.Dropped()
 }
 
-// logSection is that of INFO.
+// logSection returns the section log of INFO.
 func (f *logFlags) logSection() resp.Section {
 	return resp.Section{Name: "Stats", Fields: []resp.Field{
 		{Name: "log_lines_dropped", Value: strconv.FormatUint(f.logDropped(), 10)},
 	}}
 }
 
-// logMetrics are the figures of the log.
+// logMetrics returns the metrics of the log.
 func (f *logFlags) logMetrics() []resp.Metric {
 	return []resp.Metric{resp.CounterOf("lockd_log_lines_dropped_total", "Lines of the log that were dropped, since "+
 		"what reads the log did not keep up, or it could not be written.", f.logDropped())}

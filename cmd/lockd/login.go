@@ -23,7 +23,7 @@ func passwordOf(flag, value, path string) (string, error) {
 	return password, err
 }
 
-// loginFlags are how a client makes itself known; all commands that are clients share them.
+// loginFlags are the credentials of a client; all client commands share them.
 type loginFlags struct {
 	login.Flags `embed:""`
 
@@ -33,7 +33,7 @@ type loginFlags struct {
 
 func (f *loginFlags) ofNode(file *configFile) { f.node = file }
 
-// addrDefault is where a node without flags lets clients in.
+// addrDefault is the address at which a node without flags serves clients.
 const addrDefault = "127.0.0.1:6379"
 
 // nodeAddr is the address in the file of a node at which this machine reaches it, by TLS where there is no other

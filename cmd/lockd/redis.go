@@ -19,9 +19,9 @@ type redisFile struct {
 	warned map[string]bool           // of this name
 }
 
-// readRedis takes lines of redis.conf: what lockd has becomes its flags' values, what only Redis has is
-// warned of. lockd's own flags may stand among them, as in "cluster n1=10.0.0.1:16379 n2=10.0.0.2:16379".
-// As with Redis the last line of a name counts.
+// readRedis converts lines of redis.conf: settings that lockd has become values of its flags, settings that only
+// Redis has become warnings. Flags of lockd may stand among them, as in "cluster n1=10.0.0.1:16379
+// n2=10.0.0.2:16379". As in Redis, the last line of a name counts.
 func (f *configFile) readRedis(path, text string, flags map[string]*kong.Flag) {
 	r := &redisFile{f, flags, map[string]redisconf.Line{}, map[string]bool{}}
 	lines, problems := redisconf.Read(path, text)
@@ -101,8 +101,7 @@ func (r *redisFile) leave(line redisconf.Line, meaning redisconf.Meaning) error 
 	return nil
 }
 
-// listen makes addresses of port, tls-port and bind. As everywhere in lockd, what is not said is loopback
-// and port 6379.
+// listen derives addresses from port, tls-port and bind. The defaults are those of lockd: loopback and port 6379.
 func (r *redisFile) listen() error {
 	bind, bound := r.lines["bind"]
 	hosts := []string{"127.0.0.1"}
@@ -146,8 +145,8 @@ func (r *redisFile) listen() error {
 	return nil
 }
 
-// hostsOf are the addresses of bind: * and ::* are all of their kind, and one behind a minus is left out if this
-// machine does not have it.
+// hostsOf returns the addresses of bind: * and ::* stand for every address of their family, and an address behind a
+// minus is left out if this machine does not have it.
 func hostsOf(args []string) (hosts []string) {
 	for _, host := range args {
 		host, optional := strings.CutPrefix(host, "-")

@@ -56,7 +56,7 @@ func (c *runCmd) check() error {
 // runLeaseMin is the least --px.
 const runLeaseMin = time.Second
 
-// holder returns who is to hold the lock, under a token that nobody else has.
+// holder returns a holder of the lock with a random token.
 func (c *runCmd) holder() *hold.Holder {
 	host, _ := os.Hostname() // "" will do
 	name := fmt.Sprintf("lockd-run:%s:%d", host, os.Getpid())
@@ -66,7 +66,7 @@ func (c *runCmd) holder() *hold.Holder {
 	}, c.Px)
 }
 
-// options are the words of LOCK that say beside whom it is held.
+// options returns the options of LOCK that share the lock with other holders.
 func (c *runCmd) options() []string {
 	switch {
 	case c.Shared:
@@ -77,7 +77,7 @@ func (c *runCmd) options() []string {
 	return nil
 }
 
-// run runs the command while the lock is held; the status is what hold says.
+// run runs the command while the lock is held; the status is that of package hold.
 func (c *runCmd) run(_ context.Context, stdout, stderr io.Writer) error {
 	err := (&hold.Command{
 		Holder: c.holder(), Lock: c.Lock, Wait: c.Wait, Grace: c.Grace, Args: c.Command, Stdout: stdout, Stderr: stderr,

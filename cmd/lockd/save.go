@@ -128,7 +128,7 @@ func (c *backupCmd) fetchFrom(ctx context.Context, addr string, to io.Writer) (g
 	}
 }
 
-// foundFlags say how a new cluster is made of an old state; restore and recover share them.
+// foundFlags configure a new cluster made of an old state; restore and recover share them.
 type foundFlags struct {
 	PeerAdvertise string        `help:"Peer address of the first node, as other nodes will reach it; its own flags count once it starts." placeholder:"HOST:PORT"`
 	Hold          time.Duration `default:"1m" help:"For how long the new cluster grants no lock that it does not know yet: the longest lease that may have been given since (default: ${default})." placeholder:"DURATION"`

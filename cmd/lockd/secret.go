@@ -17,7 +17,7 @@ const peerSecretMax = 4096
 // readableByOthers are the permissions that the file of a secret should not give.
 const readableByOthers fs.FileMode = 0o006
 
-// peerSecret is what was given to the node as its cluster's secret.
+// peerSecret is the secret of the cluster as given to the node.
 type peerSecret struct {
 	env   string   // LOCKD_PEER_SECRET
 	inEnv bool     // the variable is there, though it may be empty
@@ -50,7 +50,7 @@ func (c *serveCmd) readSecret() error {
 	return err
 }
 
-// secretsMax is how many secrets a node believes at a time: more than two at a change of them are left over.
+// secretsMax bounds the secrets that a node accepts at a time: the old and the new one during a change.
 const secretsMax = 2
 
 // splitSecrets finds the secrets in a text, one a line.
@@ -111,7 +111,7 @@ func (i *instance) reloadSecret(path string) bool {
 	return true
 }
 
-// warnOfPeers says at each start what is not as it should be with who may be a peer.
+// warnOfPeers warns at each start about weak protection of the peer port.
 func (c *serveCmd) warnOfPeers(log *slog.Logger) {
 	if c.PeerInsecure {
 		log.Warn("--peer-insecure: whoever reaches the peer port can read and change everything", "peers", c.PeerListen)

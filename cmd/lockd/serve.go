@@ -22,13 +22,12 @@ import (
 	"lockd/resp/server"
 )
 
-// filesReserved are the file descriptors of a node that clients do not get: those of
-// the log, snapshots, peers and listeners, of which a node of three that is busy has 30 and
-// one of five 50, those of browsers, who are 48 at most, those of strangers who connect to
-// the port of the peers, and those of connections that are about to be closed.
+// filesReserved are the file descriptors that a node keeps from clients, for its log, snapshots, peers and listeners
+// (30 on a busy node of three, 50 of five), for up to 48 browsers, for unknown connections to the peer port, and for
+// connections about to be closed.
 const filesReserved = 128 + peer.UnprovenConnsMax
 
-// clientsDefault is how many clients a process should have descriptors for where --maxclients does not say it: the
+// clientsDefault is the number of clients for which a process asks for descriptors if --maxclients is absent: the
 // default of the cluster's setting maxclients.
 const clientsDefault = 10000
 
@@ -82,13 +81,13 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	}
 }
 
-// move asks the node what INFO says. That takes the lock around the machine, under which entries are applied,
-// and needs no leader: who waits for others moves.
+// move checks that the node makes progress, by asking for INFO. INFO takes the lock of the machine, under which
+// entries are applied, and needs no leader: a node that waits for other members still makes progress.
 func (i *instance) move() {
 	i.node.Do(context.Background(), resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"INFO"}}}})
 }
 
-// enter brings a new node into its cluster, if no list says who founds it.
+// enter brings a new node into its cluster if no list names the founding members.
 func (i *instance) enter(ctx context.Context, c *serveCmd) error {
 	switch {
 	case c.Join != "":
@@ -99,7 +98,7 @@ func (i *instance) enter(ctx context.Context, c *serveCmd) error {
 	return nil
 }
 
-// warnOfFile tells of the lines of the file that have no effect.
+// warnOfFile logs the lines of the file that have no effect.
 func warnOfFile(warnings []string, log *slog.Logger) {
 	for _, warning := range warnings {
 		log.Warn(warning)
@@ -125,7 +124,8 @@ func (c *serveCmd) warnOfOwnAddress(log *slog.Logger) {
 			"something between passes "+listed+" on")
 }
 
-// mayReach reports whether who dials one address may come to who listens at the other, as far as they say so.
+// mayReach reports whether a connection to one address may arrive at a listener on the other, as far as the addresses
+// tell.
 func mayReach(dialled, listening string) bool {
 	to, toPort, err := splitAddr("--cluster", dialled)
 	at, atPort, err2 := splitAddr("--peer-listen", listening)
@@ -160,8 +160,8 @@ func (i *instance) onHangups(ctx context.Context, c *serveCmd, hangups <-chan os
 	}
 }
 
-// reload reads again what can change while the node runs, and says in a line what is in force now. What is no good
-// is an error in the log, and changes nothing.
+// reload rereads everything that can change while the node runs, and logs what is in force. Invalid input is logged
+// as an error and changes nothing.
 func (i *instance) reload(ctx context.Context, c *serveCmd) {
 	var read, kept []string
 	note := func(what string, good bool) {
@@ -250,7 +250,7 @@ func orSingle(c *serveCmd) string {
 	return "a single node"
 }
 
-// info is what the server knows for INFO; nothing before there is one.
+// info returns sections for INFO of the server; nil before the instance is complete.
 func (i *instance) info() []resp.Section {
 	if i.server == nil {
 		return nil

@@ -20,7 +20,7 @@ import (
 type settings struct {
 	args    []string
 	environ []string
-	file    *configFile // nil: there is none, or nobody has asked yet
+	file    *configFile // nil: there is no file, or it was not read yet
 
 	origins  map[string]string // of the values that were found, by flag
 	leftOut  map[string]bool   // flags whose values here are no good, and were reported
@@ -85,8 +85,8 @@ func (s *settings) configPath(ctx *kong.Context) string {
 	return path
 }
 
-// logLevelNow is the log level of lockd serve as the file of settings gives it now. "": it has no say, as there is no
-// file, or a flag or a variable gives the level. An error says that the file is no good any more.
+// logLevelNow returns the log level of lockd serve that the file of settings gives now. "": the file does not decide
+// it, because there is no file, or a flag or variable sets the level. It fails if the file has become invalid.
 func (s *settings) logLevelNow() (string, error) {
 	now := newSettings(s.args, s.environ)
 	c, kctx, err := read(now, io.Discard)
@@ -103,7 +103,7 @@ func (s *settings) logLevelNow() (string, error) {
 	return c.Serve.LogLevel, nil
 }
 
-// all are the problems so far, those of the file among them.
+// all returns the problems so far, including those of the file.
 func (s *settings) all() []error {
 	if s.file == nil {
 		return s.problems
@@ -111,7 +111,7 @@ func (s *settings) all() []error {
 	return slices.Concat(s.file.problems, s.problems)
 }
 
-// warnings are those of the file.
+// warnings returns the warnings about the file.
 func (s *settings) warnings() []string {
 	if s.file == nil {
 		return nil
@@ -121,7 +121,8 @@ func (s *settings) warnings() []string {
 
 var flagAtBegin = regexp.MustCompile(`^--([a-z0-9-]+)`)
 
-// located says of an error that begins with a flag where its value came from, if not from the command line.
+// located adds the source of the value to an error that begins with a flag, unless the value came from the command
+// line.
 func (s *settings) located(err error) error {
 	m := flagAtBegin.FindStringSubmatch(err.Error())
 	if m == nil || s.origins[m[1]] == "" {
@@ -130,8 +131,8 @@ func (s *settings) located(err error) error {
 	return fmt.Errorf("%w (from %s)", err, s.origins[m[1]])
 }
 
-// leaveOut writes down an error about a value that was found here, so that the rest can be checked
-// without it. It reports false if the error is none of those.
+// leaveOut records an error about a value that was read here, so that the other settings can be checked without it.
+// It reports false for other errors.
 func (s *settings) leaveOut(err error) bool {
 	m := flagAtBegin.FindStringSubmatch(err.Error())
 	if m == nil || s.origins[m[1]] == "" || s.leftOut[m[1]] {
@@ -143,7 +144,7 @@ func (s *settings) leaveOut(err error) bool {
 	return true
 }
 
-// configFile is what a file of settings says.
+// configFile is the content of a file of settings.
 type configFile struct {
 	values   map[string]setting // by flag
 	warnings []string           // of lines without an effect
@@ -216,7 +217,7 @@ func (f *configFile) readTOML(path, text string, flags map[string]*kong.Flag) {
 	}
 }
 
-// flagText is a value of TOML as a flag takes it.
+// flagText converts a value of TOML to the text that a flag takes.
 func flagText(value any) (text string, ok bool) {
 	switch v := value.(type) {
 	case string, bool, int64, float64:

@@ -17,7 +17,7 @@ import (
 	"lockd/resp"
 )
 
-// tlsFlags are those of a node whose clients speak TLS, named as Redis names them.
+// tlsFlags configure TLS for clients; the names are those of Redis.
 type tlsFlags struct {
 	TLSListen      []string `name:"tls-listen" help:"Address for clients that speak TLS, beside --listen, or instead of it with --listen=''; may be given more than once." placeholder:"HOST:PORT"`
 	TLSAdvertise   string   `name:"tls-advertise" help:"Client address as others reach it by TLS (default: the host of --advertise, if that is given, and the port of the first --tls-listen)." placeholder:"HOST:PORT"`
@@ -87,7 +87,7 @@ func given(addrs []string) (list []string) {
 // tlsJoinScheme marks an address of --join at which TLS is spoken.
 const tlsJoinScheme = "tls://"
 
-// joinTLS is the address of --join if it is one of TLS, else "".
+// joinTLS returns the address of --join if it uses TLS, else "".
 func (c *serveCmd) joinTLS() string {
 	if addr, ok := strings.CutPrefix(c.Join, tlsJoinScheme); ok {
 		return addr
@@ -119,7 +119,7 @@ func (c *serveCmd) fillTLSAddrs(advertised bool) error {
 	return err
 }
 
-// clientAddrs are where clients reach the node without TLS, and where with it, as others are told.
+// clientAddrs returns the announced addresses of clients, without and with TLS.
 func (c *serveCmd) clientAddrs() (plain []string, tls string) {
 	if len(c.TLSListen) > 0 && len(c.Listen) == 0 {
 		return []string{c.TLSAdvertise}, c.TLSAdvertise
@@ -177,7 +177,7 @@ func (c *serveCmd) checkPeerTLS() error {
 	return nil
 }
 
-// peerCertificates are what peers are shown, and held against; nil: there are none.
+// peerCertificates returns the certificate shown to peers and the pool that verifies theirs; nil: the node has none.
 func (i *instance) peerCertificates() func() (*tls.Certificate, *x509.CertPool) {
 	if i.peerCerts == nil {
 		return nil
@@ -196,7 +196,8 @@ func (i *instance) secured(c *serveCmd, l net.Listener, with bool) net.Listener 
 	return i.handshakes.Listen(l, i.certs.Server(c.auth()))
 }
 
-// joinConfig is how a node that joins speaks TLS to a member; nil: it cannot.
+// joinConfig returns the TLS configuration with which a joining node dials a member; nil: the node has no
+// certificates.
 func (i *instance) joinConfig() func() *tls.Config {
 	if i.certs == nil {
 		return nil
@@ -204,7 +205,7 @@ func (i *instance) joinConfig() func() *tls.Config {
 	return func() *tls.Config { return i.certs.Current().Client() }
 }
 
-// tlsSection is that of INFO: as in Valkey, and what became of handshakes.
+// tlsSection returns the section tls of INFO: the fields of Valkey, and the results of handshakes.
 func (i *instance) tlsSection() []resp.Section {
 	section := resp.Section{Name: "TLS"}
 	add := func(name, value string) {

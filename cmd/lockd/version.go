@@ -17,7 +17,7 @@ import (
 // lockd_release, beside the redis_version that clients select their code paths by.
 var version = versionOf(buildInfo())
 
-// unreleased is the version of a build that knows of no tag: the next release, not there yet.
+// unreleased is the version of a build without a tag: the next release, in development.
 const unreleased = "0.1.0-dev"
 
 type versionCmd struct {
@@ -40,10 +40,10 @@ func (c versionCmd) run(_ context.Context, stdout, _ io.Writer) error {
 	return err
 }
 
-// versionColumn is as wide as the longest name that version --verbose shows.
+// versionColumn is the width of the longest name that version --verbose shows.
 const versionColumn = len("names-for-scripts")
 
-// buildInfo is what Go has written into the binary; empty if it has not.
+// buildInfo returns the build information in the binary; empty if there is none.
 func buildInfo() *debug.BuildInfo {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -70,7 +70,7 @@ func buildSetting(info *debug.BuildInfo, key string) string {
 	return ""
 }
 
-// revision is the commit the binary was built from, where the build knows it.
+// revision returns the commit that the binary was built from, if known.
 func revision(info *debug.BuildInfo) string {
 	if commit := buildSetting(info, "vcs.revision"); len(commit) >= 12 {
 		return " (" + commit[:12] + ")"
