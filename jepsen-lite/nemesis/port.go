@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"lockd/jepsen-lite/target"
+	"lockd/resp"
 )
 
 // Times of a port that flaps: it refuses for so long and up to as much again, and then takes connections. cutEvery is the
-// time between two cuts: by then the node has connected again, so there is never a majority to which it looks dead.
+// time between two cuts at least: another connection is cut only when all are there again, so by this fault alone there is
+// never a majority to which the node looks dead.
 const (
 	flapShut = 20 * time.Millisecond
 	flapOpen = 5 * time.Millisecond
@@ -49,14 +51,27 @@ func (f *Field) flap(node string, cut bool, seed uint64) (undo func()) {
 			f.links.Set(node, o, target.Shape{Harmed: true})
 		}
 	}
+	connected := func() (n int) {
+		for _, o := range others {
+			n += resp.One(f.Target.Net().Connected(o, node))
+		}
+		return n
+	}
+	look := func() { // another fault may have broken the connections
+		if connected()+1 <= len(f.Target.Nodes())/2 {
+			f.Target.Net().MarkApart(node)
+		}
+	}
 	stop := repeat(flapOpen, func() {
 		f.refuse(node, true)
-		if cut && time.Since(last) > cutEvery {
+		if cut && time.Since(last) > cutEvery && connected() == len(others) {
 			f.Target.Net().Reset(others[turn%len(others)], node)
 			turn++
 			last = time.Now()
 		}
+		look()
 		time.Sleep(flapShut + time.Duration(throws.Int64N(int64(flapShut))))
+		look()
 		f.refuse(node, false)
 	})
 	return func() {

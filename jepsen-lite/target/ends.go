@@ -42,6 +42,9 @@ const (
 	// claimLate is how late a node may say so: it may be paused before it does, and the next process have begun. Of the
 	// first process of a member nothing can be said that was meant for another one.
 	claimLate = 15 * time.Second
+	// claimAfter is for how long what members found of a node that looked dead may still be told: they ask each other
+	// first.
+	claimAfter = 2 * time.Second
 )
 
 // Ends implements Target.
@@ -53,7 +56,7 @@ func (t *lockd) Ends() Ends {
 		lives = append(lives, p.takeLives()...)
 		claims = append(claims, p.takeClaims()...)
 	}
-	return ends(lives, claims)
+	return ends(lives, claims, t.net.lookedDead)
 }
 
 // takeLives returns the processes so far; of each that has ended only the first time that it has.
@@ -86,8 +89,9 @@ func (p *proc) takeClaims() (claims []claim) {
 	return claims
 }
 
-// ends judges claims by the processes that there were. Those that ended and were counted before are counted no more.
-func ends(lives []life, claims []claim) (e Ends) {
+// ends judges claims by the processes that there were. Those that ended and were counted before are counted no more. A
+// claim is not wrong about a node that looked dead, by what faults did to its port and its connections.
+func ends(lives []life, claims []claim, lookedDead func(node string, at time.Time) bool) (e Ends) {
 	for _, l := range lives {
 		if l.to.IsZero() || l.told {
 			continue
@@ -101,6 +105,9 @@ func ends(lives []life, claims []claim) (e Ends) {
 		}
 	}
 	for _, c := range claims {
+		if node, _, _ := strings.Cut(c.of, "-"); lookedDead(node, c.at) {
+			continue
+		}
 		first := slices.IndexFunc(lives, func(l life) bool { return l.id == c.of })
 		lived := func(l life) bool {
 			return l.id == c.of && (l == lives[first] || l.from.Before(c.at.Add(-claimLate))) && l.from.Before(c.at) &&

@@ -18,6 +18,8 @@ func TestEnds(t *testing.T) {
 		{id: "n3", from: at(0), to: at(50)},
 		{id: "n4", from: at(0), to: at(10), told: true}, {id: "n4-1", from: at(20)},
 	}
+	net := NewNet()
+	net.apart = map[string][]time.Time{"n4": {at(70)}}
 	for _, c := range []struct {
 		of      string
 		at      float64
@@ -36,8 +38,12 @@ func TestEnds(t *testing.T) {
 		{"n4", 900, 0, false},
 		{"n4", 10.1, 0, false}, // it was counted before
 		{"n4-1", 60, 0, true},
+		{"n4-1", 70.5, 0, false}, // it looked dead
+		{"n4-1", 69.5, 0, true},  // not yet
+		{"n4-1", 73, 0, true},    // no longer
+		{"n1", 70.5, 0, true},    // another node did
 	} {
-		e := ends(lives, []claim{{"n5", c.of, at(c.at), "so"}})
+		e := ends(lives, []claim{{"n5", c.of, at(c.at), "so"}}, net.lookedDead)
 		if e.Ended != 2 || e.Noticed != c.noticed || len(e.Wrong) > 0 != c.wrong {
 			t.Errorf("%s at %.2f s: %+v", c.of, c.at, e)
 		}
@@ -51,7 +57,7 @@ func TestEndsOfProcesses(t *testing.T) {
 	n.name, n.path, n.logPath = "n1", p.path, p.logPath
 	n.setArgs("n1", p.args)
 	t.Cleanup(n.kill)
-	l := &lockd{names: []string{"n1"}, nodes: map[string]*lockdNode{"n1": n}}
+	l := &lockd{names: []string{"n1"}, net: NewNet(), nodes: map[string]*lockdNode{"n1": n}}
 	say := func(of string) {
 		t.Helper()
 		log, err := os.OpenFile(p.logPath, os.O_APPEND|os.O_WRONLY, 0)

@@ -25,6 +25,9 @@ type Net struct {
 	catches  []*Caught    // that wait
 	waiting  atomic.Int64 // how many
 
+	apartMu sync.Mutex
+	apart   map[string][]time.Time // by node: when it refused, and no majority was connected with it
+
 	unread atomic.Int64 // directions of connections on which a message could not be read
 }
 
@@ -182,6 +185,41 @@ func (n *Net) Reset(from, to string) {
 			p.reset()
 		}
 	}
+}
+
+// Connected reports whether a connection between two ends is open, whichever opened it, and nothing holds back what
+// passes.
+func (n *Net) Connected(a, b string) bool {
+	if n.State(a, b) == Cut || n.State(b, a) == Cut {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for p := range n.conns {
+		if p.from == a && p.to == b || p.from == b && p.to == a {
+			return true
+		}
+	}
+	return false
+}
+
+// MarkApart records that a node looks dead now, though it lives: its port refuses, and no majority is connected with it.
+func (n *Net) MarkApart(node string) {
+	n.apartMu.Lock()
+	defer n.apartMu.Unlock()
+	if n.apart == nil {
+		n.apart = map[string][]time.Time{}
+	}
+	n.apart[node] = append(n.apart[node], time.Now())
+}
+
+// lookedDead reports whether a node looked dead at a time, or up to claimAfter before.
+func (n *Net) lookedDead(node string, at time.Time) bool {
+	n.apartMu.Lock()
+	defer n.apartMu.Unlock()
+	return slices.ContainsFunc(n.apart[node], func(t time.Time) bool {
+		return t.After(at.Add(-claimAfter)) && t.Before(at.Add(claimEarly))
+	})
 }
 
 func (n *Net) track(p *pair, open bool) {
