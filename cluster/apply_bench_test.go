@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/record"
 	"lockd/resp"
 )
 
@@ -27,14 +28,14 @@ func BenchmarkApply(b *testing.B) {
 			if err := n.shutdown(); err != nil { // so that nobody else applies
 				b.Fatal(err)
 			}
-			e := entry{kind: entryBatch, term: 1, tick: 1, wall: 1}
+			e := record.Entry{Kind: record.Batch, Term: 1, Tick: 1, Wall: 1}
 			for i := range requests {
-				e.reqs = append(e.reqs, resp.Request{
+				e.Reqs = append(e.Reqs, resp.Request{
 					Cmds:   []resp.Cmd{{Args: resp.Args{"SET", "lock:resource", "0123456789abcdef"}}},
 					Sender: resp.Client{ID: uint64(i), Addr: "127.0.0.1:5000", Node: "n1"}.Sender(),
 				})
 			}
-			log := raft.Log{Term: 1, Data: appendEntry(nil, &e)}
+			log := raft.Log{Term: 1, Data: record.Append(nil, &e)}
 			next := n.state.applied
 			b.ReportAllocs()
 			for b.Loop() {

@@ -20,6 +20,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/membership"
+	"lockd/cluster/record"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -317,11 +318,11 @@ func TestFoldersOfEachVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body, _ := bytes.Cut(img, []byte(imageMagic))
+	_, body, _ := bytes.Cut(img, []byte(record.ImageMagic))
 	if len(body) == 0 {
 		t.Fatal("the image is empty")
 	}
-	for version := 1; version <= entryVersion; version++ {
+	for version := 1; version <= record.Version; version++ {
 		dir := filepath.Join(t.TempDir(), "data")
 		first := store.First{
 			ID: "n1", Arch: membership.OwnArch, PeerAddr: "n1:1", Cluster: sampleRoster().Cluster, Index: 42,
@@ -368,7 +369,7 @@ func appendFiles(t *testing.T, dir, version string) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join("testdata", version, "entry*.bin"))
+	files, err := filepath.Glob(filepath.Join("record", "testdata", version, "entry*.bin"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(err)
 	}
@@ -378,14 +379,14 @@ func appendFiles(t *testing.T, dir, version string) (n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := decodeEntry(data)
+		e, err := record.Decode(data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.kind == entryRoster { // of another cluster than the image's
-			data = appendEntry(nil, &entry{kind: entryRoster, term: e.term})
+		if e.Kind == record.Roster { // of another cluster than the image's
+			data = record.Append(nil, &record.Entry{Kind: record.Roster, Term: e.Term})
 		}
-		list = append(list, raft.Log{Term: e.term, Type: raft.LogCommand, Data: data})
+		list = append(list, raft.Log{Term: e.Term, Type: raft.LogCommand, Data: data})
 	}
 	slices.SortStableFunc(list, func(a, b raft.Log) int { return cmp.Compare(a.Term, b.Term) })
 	for i := range list {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"lockd/cluster/record"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -124,7 +125,7 @@ func (n *Node) Block(
 	n.commands.identify(cmds)
 	w := &blockWait{b: n.blocker, cmd: cmds[0], by: by, unblock: unblock, waiter: waiter}
 	w.start = n.clock.Monotonic()
-	if req := w.request(resp.BlockID{}); req.Size() > RequestBytesMax {
+	if req := w.request(resp.BlockID{}); req.Size() > record.RequestBytesMax {
 		return resp.Err(errRequestTooLarge)
 	}
 	if err := n.checkLevel(ctx, resp.Request{Cmds: cmds}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/resp"
 )
 
@@ -168,14 +169,14 @@ func (k *commands) comesWith(name string, since int) error {
 }
 
 // fitsEntry returns why an entry of the log can not be applied here: the machine does not know what it asks for.
-func (k *commands) fitsEntry(l *raft.Log, e *entry) error {
-	if e.term != l.Term {
+func (k *commands) fitsEntry(l *raft.Log, e *record.Entry) error {
+	if e.Term != l.Term {
 		return nil // it is void
 	}
-	if e.change.Level > k.members.highest {
-		return k.members.tooOld(e.change.Level)
+	if e.Change.Level > k.members.highest {
+		return k.members.tooOld(e.Change.Level)
 	}
-	for _, req := range e.reqs {
+	for _, req := range e.Reqs {
 		if err := k.fits(req); err != nil {
 			return fmt.Errorf("a command that this version of lockd does not know: %s", peer.OneLine(err.Error(), 128))
 		}
@@ -197,7 +198,7 @@ func fail(req resp.Request, text string) resp.Result {
 	return resp.Result{Replies: replies}
 }
 
-var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothing was executed", RequestBytesMax)
+var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothing was executed", record.RequestBytesMax)
 
 // A recall is an empty request with an origin (session, number). From its place in the log on, the
 // term in which it is logged takes no attempt of that session with that number or a lower one. A
@@ -225,13 +226,13 @@ func (r *recalls) refuses(term uint64, o *op) bool {
 		r.term, r.floors = term, map[uint64]uint64{}
 	}
 	from := o.origin
-	floor, known := r.floors[from.session]
-	if from.session == 0 || !isRecall(o.req) {
-		return known && from.number <= floor
+	floor, known := r.floors[from.Session]
+	if from.Session == 0 || !isRecall(o.req) {
+		return known && from.Number <= floor
 	}
 	if !known && len(r.floors) >= recallSessionsMax {
 		return true
 	}
-	r.floors[from.session] = max(floor, from.number)
+	r.floors[from.Session] = max(floor, from.Number)
 	return false
 }

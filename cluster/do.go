@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"lockd/cluster/record"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -131,7 +132,7 @@ const (
 // latency. A read may always be tried again; a write whose outcome is unknown never is. A command
 // about the node (commands.isOwn) counts as a write.
 func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
-	if req.Size() > RequestBytesMax {
+	if req.Size() > record.RequestBytesMax {
 		return fail(req, errRequestTooLarge)
 	}
 	r.serving.Add(1)

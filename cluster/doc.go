@@ -54,7 +54,6 @@
 //	state.go          the machine, and the one lock around it
 //	snapshot.go       images, and when they are taken
 //	members.go        what this node says of itself, whom it lets in, and whom it misses
-//	entry.go          an entry of the log, as stored
 //	core.go           what all parts share
 //	figures.go        what is counted for them
 //	config.go         what a node is given: Config, Disk, Machine, Publisher

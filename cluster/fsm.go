@@ -11,6 +11,7 @@ import (
 
 	"lockd/cluster/group"
 	"lockd/cluster/membership"
+	"lockd/cluster/record"
 	"lockd/cluster/store"
 	"lockd/internal/loglimit"
 	"lockd/resp"
@@ -48,11 +49,11 @@ func (f *fsm) Apply(l *raft.Log) any {
 	if f.halted || !f.stores.Log.Await(l.Index) {
 		return nil
 	}
-	e, err := decodeEntry(l.Data)
+	e, err := record.Decode(l.Data)
 	if err == nil && l.Index <= f.state.applied {
 		err = fmt.Errorf("it came after entry %d", f.state.applied)
 	}
-	if err == nil && e.term == l.Term {
+	if err == nil && e.Term == l.Term {
 		err = f.checkDigest(l.Index, &e)
 	}
 	if err == nil {
@@ -243,15 +244,15 @@ func (f *fsm) recordDigest() {
 // concluded where this node does not know: the state came in a snapshot. An entry that was in
 // the log at the start was compared when it came, and ended this process if it differed: it is
 // only told of again, or no node that is right could ever pass an entry of one that was wrong.
-func (f *fsm) checkDigest(index uint64, e *entry) error {
-	own := f.digests[e.checked%digestsKept]
-	if e.checked == 0 || own.index != e.checked || own.digest == e.digest {
+func (f *fsm) checkDigest(index uint64, e *record.Entry) error {
+	own := f.digests[e.Checked%digestsKept]
+	if e.Checked == 0 || own.index != e.Checked || own.digest == e.Digest {
 		return nil
 	}
 	why := fmt.Errorf("it says that the state had the digest %016x as of entry %d, here it had %016x: this node, or "+
 		"the one that led then, has done something else with the same log. Ask LOCKD HASH of all nodes; the one that "+
 		"differs from a majority is to be removed, and added under a new id with an empty data folder",
-		e.digest, e.checked, own.digest)
+		e.Digest, e.Checked, own.digest)
 	if f.replayTo > 0 && index <= f.replayTo {
 		if _, ok := f.logged.Allow("digest"); ok {
 			f.log.Error("an entry of the log was written in another state", "entry", index, "why", why)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -29,7 +30,7 @@ const attemptsMax = peer.CallsPendingMax
 
 // attempt is one try to have a write logged.
 type attempt struct {
-	origin
+	record.Origin
 	term uint64 // the only term in which it may be logged
 
 	// Guarded by attempts.mu.
@@ -58,8 +59,8 @@ func (r *attempts) begin(term uint64, wake context.CancelFunc) *attempt {
 		return nil
 	}
 	r.last++
-	a := &attempt{origin: origin{r.session, r.last}, term: term, wake: wake}
-	r.open[a.number] = a
+	a := &attempt{Origin: record.Origin{Session: r.session, Number: r.last}, term: term, wake: wake}
+	r.open[a.Number] = a
 	return a
 }
 
@@ -67,12 +68,12 @@ func (r *attempts) begin(term uint64, wake context.CancelFunc) *attempt {
 func (r *attempts) end(a *attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.open, a.number)
+	delete(r.open, a.Number)
 }
 
 // show completes an attempt. mu is held.
 func (r *attempts) show(a *attempt, o outcome, res resp.Result) {
-	delete(r.open, a.number)
+	delete(r.open, a.Number)
 	a.out = answer{outcome: o, result: res}
 	if a.shown != nil {
 		close(a.shown)
@@ -82,18 +83,18 @@ func (r *attempts) show(a *attempt, o outcome, res resp.Result) {
 
 // applied completes the attempts whose outcome follows from an entry. It is called once the entry's
 // messages are delivered.
-func (r *attempts) applied(term uint64, e *entry, did *applied) {
+func (r *attempts) applied(term uint64, e *record.Entry, did *applied) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, from := range e.origins {
-		if from.session != r.session {
+	for i, from := range e.Origins {
+		if from.Session != r.session {
 			continue
 		}
-		a := r.open[from.number]
+		a := r.open[from.Number]
 		switch {
-		case isRecall(e.reqs[i]):
+		case isRecall(e.Reqs[i]):
 			if !did.void {
-				r.recalled(term, from.number)
+				r.recalled(term, from.Number)
 			}
 		case a == nil:
 		case did.void:
@@ -117,7 +118,7 @@ func (r *attempts) applied(term uint64, e *entry, did *applied) {
 // held.
 func (r *attempts) recalled(term, number uint64) {
 	for _, a := range r.open {
-		if a.term == term && a.number <= number {
+		if a.term == term && a.Number <= number {
 			r.absent(a)
 		}
 	}
@@ -149,7 +150,7 @@ func (r *attempts) leave(a *attempt) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.alone, a.shown = true, make(chan struct{})
-	known := r.open[a.number] == nil
+	known := r.open[a.Number] == nil
 	if known {
 		close(a.shown)
 	}

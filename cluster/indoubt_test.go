@@ -9,6 +9,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -358,10 +359,10 @@ func TestReplyComesAfterTheEvent(t *testing.T) {
 
 // The attempts of a node, one case after the other.
 func TestAttempts(t *testing.T) {
-	entryOf := func(from ...origin) *entry {
-		e := &entry{origins: from}
+	entryOf := func(from ...record.Origin) *record.Entry {
+		e := &record.Entry{Origins: from}
 		for range from {
-			e.reqs = append(e.reqs, command("INCR", "count"))
+			e.Reqs = append(e.Reqs, command("INCR", "count"))
 		}
 		return e
 	}
@@ -376,26 +377,26 @@ func TestAttempts(t *testing.T) {
 	begin := func(term uint64) *attempt { return r.begin(term, func() { woken++ }) }
 	want := func(when string, a *attempt, o outcome, reply int64) {
 		t.Helper()
-		if r.open[a.number] != nil || a.out.outcome != o || o == outcomeDone && a.out.result.Replies[0].Int != reply {
+		if r.open[a.Number] != nil || a.out.outcome != o || o == outcomeDone && a.out.result.Replies[0].Int != reply {
 			t.Errorf("%s: %+v", when, a)
 		}
 	}
 	wantNothing := func(when string, a *attempt) {
 		t.Helper()
-		if r.open[a.number] == nil {
+		if r.open[a.Number] == nil {
 			t.Errorf("%s: %+v was shown", when, a.out)
 		}
 	}
 	a, b := begin(5), begin(5)
-	if a.number == b.number || a.session != b.session || a.session == 0 {
-		t.Fatalf("%+v and %+v", a.origin, b.origin)
+	if a.Number == b.Number || a.Session != b.Session || a.Session == 0 {
+		t.Fatalf("%+v and %+v", a.Origin, b.Origin)
 	}
-	r.applied(5, entryOf(origin{}, origin{a.session + 1, b.number}, a.origin), did(3))
+	r.applied(5, entryOf(record.Origin{}, record.Origin{Session: a.Session + 1, Number: b.Number}, a.Origin), did(3))
 	want("it is in the entry", a, outcomeDone, 2)
 	wantNothing("another session's is in the entry", b)
-	r.applied(5, entryOf(a.origin), did(1))
+	r.applied(5, entryOf(a.Origin), did(1))
 	want("it is there already", a, outcomeDone, 2)
-	r.applied(6, entryOf(b.origin), &applied{void: true})
+	r.applied(6, entryOf(b.Origin), &applied{void: true})
 	want("a void entry", b, outcomeNotDone, 0)
 	c, d := begin(6), begin(7)
 	r.applied(7, entryOf(), did(0))

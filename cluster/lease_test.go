@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/record"
 )
 
 // ms reads an integer reply.
@@ -200,8 +201,8 @@ func TestStaleStampIsVoid(t *testing.T) {
 		defer c.close()
 		leader := c.leader()
 		c.expect(leader, "SET lock me 30000", "+OK")
-		e := entry{kind: entryBatch, term: leader.raft.CurrentTerm() - 1, tick: 1 << 40}
-		f := leader.raft.Apply(appendEntry(nil, &e), 0)
+		e := record.Entry{Kind: record.Batch, Term: leader.raft.CurrentTerm() - 1, Tick: 1 << 40}
+		f := leader.raft.Apply(record.Append(nil, &e), 0)
 		if err := f.Error(); err != nil {
 			t.Fatal(err)
 		}

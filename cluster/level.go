@@ -13,6 +13,7 @@ import (
 
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/resp"
 )
 
@@ -116,8 +117,8 @@ var formatsSince = []resp.Rule{
 func Versions(m Machine) []resp.Field {
 	list := []resp.Field{
 		{Name: "peer protocol", Value: strconv.Itoa(peer.Version)},
-		{Name: "log entry", Value: strconv.Itoa(entryVersion)},
-		{Name: "snapshot", Value: strconv.Itoa(imageVersion)},
+		{Name: "log entry", Value: strconv.Itoa(record.Version)},
+		{Name: "snapshot", Value: strconv.Itoa(record.ImageVersion)},
 	}
 	lowest, highest := m.Levels()
 	formats := m.Formats(highest)

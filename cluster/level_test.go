@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/membership"
+	"lockd/cluster/record"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -249,8 +250,8 @@ func TestOldBuildAfterTheRise(t *testing.T) {
 			} else { // it said that it could, and was gone when the level rose
 				c.kill("n3")
 				leader := c.leader()
-				e := &entry{kind: entryRoster, term: leader.lead.Load().Term, change: membership.Change{Level: 2}}
-				if f := leader.raft.ApplyLog(raft.Log{Data: appendEntry(nil, e)}, time.Second); f.Error() != nil {
+				e := &record.Entry{Kind: record.Roster, Term: leader.lead.Load().Term, Change: membership.Change{Level: 2}}
+				if f := leader.raft.ApplyLog(raft.Log{Data: record.Append(nil, e)}, time.Second); f.Error() != nil {
 					t.Fatal(f.Error())
 				}
 				c.expect(leader, "INCR n", ":10")
@@ -372,8 +373,8 @@ func TestLevelBeyond(t *testing.T) {
 		defer c.close()
 		leader := c.settle()
 		c.expect(leader, "INCR n", ":1")
-		e := &entry{kind: entryRoster, term: leader.lead.Load().Term, change: membership.Change{Level: 2}}
-		leader.raft.ApplyLog(raft.Log{Data: appendEntry(nil, e)}, time.Second)
+		e := &record.Entry{Kind: record.Roster, Term: leader.lead.Load().Term, Change: membership.Change{Level: 2}}
+		leader.raft.ApplyLog(raft.Log{Data: record.Append(nil, e)}, time.Second)
 		c.stopsOver(leader, "level 2 is in force in this cluster, and this lockd can do level 1: start a newer one on node "+leader.id)
 		if got := leader.members.level(); got != 1 {
 			t.Errorf("level %d is in force there", got)

@@ -20,6 +20,7 @@ import (
 	"lockd/cluster/founding"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/cluster/store"
 	"lockd/cluster/wake"
 )
@@ -132,7 +133,7 @@ func (m *members) isMember(id string) bool {
 func (m *members) identity() peer.Identity {
 	return peer.Identity{
 		ID: m.cfg.ID, Process: m.process, Incarnation: m.incarnation, PeerAddr: *m.advertise.Load(),
-		ClientAddrs: m.cfg.clientAddrs(), Arch: membership.OwnArch, Format: entryVersion,
+		ClientAddrs: m.cfg.clientAddrs(), Arch: membership.OwnArch, Format: record.Version,
 		Rules: m.rules, Starts: m.starts, Tokens: m.tokens,
 		Level: m.level(), Lowest: m.lowest, Highest: m.highest, Version: m.cfg.Version,
 		Cluster: cmp.Or(m.roster.Load().Cluster, m.dirCluster, m.hints.Load().Cluster, m.search.Founded()),

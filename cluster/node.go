@@ -16,6 +16,7 @@ import (
 	"lockd/cluster/group"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/cluster/store"
 	"lockd/cluster/wake"
 	"lockd/resp"
@@ -346,11 +347,11 @@ func (n *Node) scanLog() error {
 			continue
 		}
 		n.fsm.replayTo = i
-		if kindOf(l.Data) != entryRoster {
+		if record.KindOf(l.Data) != record.Roster {
 			continue // not decoded here: there are millions of requests
 		}
-		if e, err := decodeEntry(l.Data); err == nil && e.term == l.Term {
-			hints = hints.With(e.change)
+		if e, err := record.Decode(l.Data); err == nil && e.Term == l.Term {
+			hints = hints.With(e.Change)
 		}
 	}
 	n.members.hints.Store(hints)

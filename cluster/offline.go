@@ -16,6 +16,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/membership"
+	"lockd/cluster/record"
 	"lockd/cluster/store"
 )
 
@@ -101,7 +102,7 @@ func (o *offline) load(x *store.Exam) error {
 		err := o.restore(body)
 		_ = body.Close()
 		if err == nil && o.applied != meta.Index {
-			err = fmt.Errorf("%w: it ends with entry %d, not %d", errImage, o.applied, meta.Index)
+			err = fmt.Errorf("%w: it ends with entry %d, not %d", record.ErrImage, o.applied, meta.Index)
 		}
 		if err != nil {
 			return fmt.Errorf("snapshot %s: %w", meta.ID, err)
@@ -116,7 +117,7 @@ func (o *offline) load(x *store.Exam) error {
 func (o *offline) replay(l *raft.Log, known *commands) error {
 	switch l.Type {
 	case raft.LogCommand:
-		e, err := decodeEntry(l.Data)
+		e, err := record.Decode(l.Data)
 		if err != nil {
 			return fmt.Errorf("entry %d of the log: %w", l.Index, err)
 		}
@@ -135,19 +136,19 @@ func (o *offline) replay(l *raft.Log, known *commands) error {
 	return nil
 }
 
-func (o *offline) count(e *entry, l *raft.Log) {
+func (o *offline) count(e *record.Entry, l *raft.Log) {
 	switch {
-	case e.term != l.Term:
+	case e.Term != l.Term:
 		o.kinds["void"]++
-	case e.kind == entryRoster:
+	case e.Kind == record.Roster:
 		o.kinds["members"]++
-	case len(e.reqs) == 0:
+	case len(e.Reqs) == 0:
 		o.kinds["ticks"]++
 	default:
 		o.kinds["writes"]++
 	}
-	if e.kind == entryBatch && e.term == l.Term {
-		o.wallMs = e.wall / 1000
+	if e.Kind == record.Batch && e.Term == l.Term {
+		o.wallMs = e.Wall / 1000
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/resp"
 )
 
@@ -298,7 +299,7 @@ func TestRequestTooLarge(t *testing.T) {
 		c := startCluster(t, 1)
 		defer c.close()
 		n := c.leader()
-		if got := n.do("SET a " + strings.Repeat("x", RequestBytesMax)); got != "-"+errRequestTooLarge {
+		if got := n.do("SET a " + strings.Repeat("x", record.RequestBytesMax)); got != "-"+errRequestTooLarge {
 			t.Errorf("got %.200q", got)
 		}
 		c.expect(n, "GET a", "_")

@@ -13,6 +13,7 @@ import (
 	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/cluster/wake"
 	"lockd/resp"
 	"lockd/resp/fault"
@@ -23,8 +24,8 @@ type op struct {
 	ctx    context.Context // of the waiting client; nil: another node forwarded the request
 	until  time.Time       // when that node stops waiting; zero: never
 	req    resp.Request
-	origin origin // of req
-	term   uint64 // the only term in which it may be logged; 0: any
+	origin record.Origin // of req
+	term   uint64        // the only term in which it may be logged; 0: any
 	change *membership.Change
 	size   int  // upper bound of its bytes in an entry, its origin aside
 	try    bool // a write that would have changed nothing when it arrived
@@ -244,10 +245,10 @@ func (p *proposer) take(lead *clock.Leadership) (ops []*op, wait time.Duration) 
 		return nil, wait
 	}
 	count, size := 0, 0
-	for count < len(p.waiting) && count < entryOpsMax {
+	for count < len(p.waiting) && count < record.BatchRequestsMax {
 		o := p.waiting[count]
 		alone := o.change != nil || count > 0 && p.waiting[count-1].change != nil
-		if count > 0 && (alone || size+o.size > entryBytesMax) {
+		if count > 0 && (alone || size+o.size > record.BatchBytesMax) {
 			break
 		}
 		size += o.size
@@ -293,12 +294,12 @@ func (p *proposer) stored() {
 
 // propose stamps ops and hands them to Raft.
 func (p *proposer) propose(lead *clock.Leadership, ops []*op) {
-	e := entry{
-		kind: entryBatch, term: lead.Term,
-		reqs: make([]resp.Request, 0, len(ops)), origins: make([]origin, 0, len(ops)),
+	e := record.Entry{
+		Kind: record.Batch, Term: lead.Term,
+		Reqs: make([]resp.Request, 0, len(ops)), Origins: make([]record.Origin, 0, len(ops)),
 	}
 	fl := &flight{p: p, term: lead.Term, took: len(ops), ops: ops[:0]}
-	size := entryHeaderMax
+	size := record.HeaderMax
 	for _, o := range ops {
 		switch {
 		case o.abandoned(), !lead.Takes(o.term), p.recalls.refuses(lead.Term, o):
@@ -308,24 +309,24 @@ func (p *proposer) propose(lead *clock.Leadership, ops []*op) {
 		case o.change == nil && p.refuseUnfit(lead, o):
 			continue
 		case o.change != nil:
-			e.kind, e.change = entryRoster, *o.change
+			e.Kind, e.Change = record.Roster, *o.change
 		default:
-			e.reqs, e.origins = append(e.reqs, o.req), append(e.origins, o.origin)
+			e.Reqs, e.Origins = append(e.Reqs, o.req), append(e.Origins, o.origin)
 		}
 		fl.ops = append(fl.ops, o)
-		size += o.size + originBytes
+		size += o.size + record.OriginBytes
 	}
 	if len(fl.ops) == 0 && len(ops) > 0 {
 		fl.complete(outcomeNotDone, nil)
 		return
 	}
-	e.tick = lead.Tick() // as late as possible, so that time in the queue does not shorten a lease
-	e.wall = lead.Wall.Now()
+	e.Tick = lead.Tick() // as late as possible, so that time in the queue does not shorten a lease
+	e.Wall = lead.Wall.Now()
 	if d := p.state.digest.Load(); d != nil {
-		e.checked, e.digest = d.index, d.digest
+		e.Checked, e.Digest = d.index, d.digest
 	}
 	fl.began = p.clock.Monotonic()
-	data := appendEntry(make([]byte, 0, size), &e)
+	data := record.Append(make([]byte, 0, size), &e)
 	if err := fault.At(fault.Propose); err != nil {
 		fl.complete(outcomeNotDone, nil)
 		return

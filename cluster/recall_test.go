@@ -11,6 +11,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/resp"
 )
 
@@ -267,28 +268,28 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 func TestRecalls(t *testing.T) {
 	r := &recalls{}
 	ask := func(term, session, number uint64) bool {
-		return r.refuses(term, &op{origin: origin{session, number}})
+		return r.refuses(term, &op{origin: record.Origin{Session: session, Number: number}})
 	}
-	take := func(when string, term uint64, from origin, want bool) {
+	take := func(when string, term uint64, from record.Origin, want bool) {
 		t.Helper()
 		if got := !r.refuses(term, &op{req: command("INCR", "a"), origin: from}); got != want {
 			t.Errorf("%s: taken %v", when, got)
 		}
 	}
-	take("nothing is recalled", 5, origin{1, 3}, true)
+	take("nothing is recalled", 5, record.Origin{Session: 1, Number: 3}, true)
 	if ask(5, 1, 3) {
 		t.Fatal("a recall is refused")
 	}
-	take("it is recalled", 5, origin{1, 3}, false)
-	take("an older one", 5, origin{1, 2}, false)
-	take("a later one", 5, origin{1, 4}, true)
-	take("another session's", 5, origin{2, 1}, true)
-	take("nobody's", 5, origin{}, true)
+	take("it is recalled", 5, record.Origin{Session: 1, Number: 3}, false)
+	take("an older one", 5, record.Origin{Session: 1, Number: 2}, false)
+	take("a later one", 5, record.Origin{Session: 1, Number: 4}, true)
+	take("another session's", 5, record.Origin{Session: 2, Number: 1}, true)
+	take("nobody's", 5, record.Origin{}, true)
 	if ask(5, 1, 2) {
 		t.Fatal("a recall that comes late is refused")
 	}
-	take("a recall of less came late", 5, origin{1, 3}, false)
-	take("another term", 6, origin{1, 3}, true)
+	take("a recall of less came late", 5, record.Origin{Session: 1, Number: 3}, false)
+	take("another term", 6, record.Origin{Session: 1, Number: 3}, true)
 	for session := range uint64(recallSessionsMax) {
 		if ask(6, session+1, 1) {
 			t.Fatal("too few sessions")
@@ -297,8 +298,8 @@ func TestRecalls(t *testing.T) {
 	if !ask(6, recallSessionsMax+1, 1) || ask(6, 1, 2) {
 		t.Error("more sessions than the limit, or not again")
 	}
-	take("too many have recalled", 6, origin{recallSessionsMax + 1, 1}, true)
-	take("recalled again", 6, origin{1, 2}, false)
+	take("too many have recalled", 6, record.Origin{Session: recallSessionsMax + 1, Number: 1}, true)
+	take("recalled again", 6, record.Origin{Session: 1, Number: 2}, false)
 }
 
 // What a recall in the log says of a node's attempts, one case after the other.
@@ -307,31 +308,31 @@ func TestAttemptsRecalled(t *testing.T) {
 	begin := func(term uint64) *attempt { return r.begin(term, func() {}) }
 	want := func(when string, a *attempt, shown bool, o outcome) {
 		t.Helper()
-		if is := r.open[a.number] == nil; is != shown || a.out.outcome != o {
+		if is := r.open[a.Number] == nil; is != shown || a.out.outcome != o {
 			t.Errorf("%s: shown %v, %v", when, is, a.out.outcome)
 		}
 	}
-	recall := func(term uint64, from origin, void bool) {
+	recall := func(term uint64, from record.Origin, void bool) {
 		did := &applied{void: void}
 		if !void {
 			did.results = make([]resp.Result, 2)
 		}
-		r.applied(term, &entry{reqs: make([]resp.Request, 2), origins: []origin{{}, from}}, did)
+		r.applied(term, &record.Entry{Reqs: make([]resp.Request, 2), Origins: []record.Origin{{}, from}}, did)
 	}
 	a, next, b, c := begin(5), begin(6), begin(5), begin(5)
-	recall(5, origin{b.session + 1, c.number}, false)
+	recall(5, record.Origin{Session: b.Session + 1, Number: c.Number}, false)
 	want("another session's", a, false, 0)
-	recall(5, origin{}, false)
+	recall(5, record.Origin{}, false)
 	want("nobody's", a, false, 0)
-	recall(5, b.origin, true)
+	recall(5, b.Origin, true)
 	want("it is void", b, false, 0)
-	recall(5, b.origin, false)
+	recall(5, b.Origin, false)
 	want("one before it", a, true, outcomeNotDone)
 	want("itself", b, true, outcomeNotDone)
 	want("one behind it", c, false, 0)
 	want("one before it, of a later term", next, false, 0)
 	r.restored()
-	recall(5, c.origin, false)
+	recall(5, c.Origin, false)
 	want("a snapshot came before", c, true, outcomeUnknown)
 	if len(r.open) != 1 {
 		t.Errorf("%d are left", len(r.open))
@@ -346,9 +347,9 @@ func TestForwardedRecall(t *testing.T) {
 		defer c.close()
 		lead := c.settle()
 		term := lead.lead.Load().Term
-		forward := func(req resp.Request, from origin, term uint64) outcome {
+		forward := func(req resp.Request, from record.Origin, term uint64) outcome {
 			answers := make(chan outcome, 1)
-			bound := peer.Binding{Session: from.session, Number: from.number, Term: term}
+			bound := peer.Binding{Session: from.Session, Number: from.Number, Term: term}
 			f := peer.Forwarded{Req: req, Binding: bound, Until: clock.After(time.Second)}
 			lead.router.serveForward(f, func(a peer.Answer) { answers <- a.Outcome })
 			return <-answers
@@ -357,19 +358,19 @@ func TestForwardedRecall(t *testing.T) {
 		for _, step := range []struct {
 			what string
 			req  resp.Request
-			from origin
+			from record.Origin
 			term uint64
 			want outcome
 		}{
-			{"a recall of an earlier term", resp.Request{}, origin{1, 7}, term - 1, outcomeNotDone},
-			{"no commands and no origin", resp.Request{}, origin{}, term, outcomeNotDone},
-			{"before the recall", incr, origin{1, 6}, term, outcomeDone},
-			{"the recall", resp.Request{}, origin{1, 7}, term, outcomeDone},
-			{"the recall again", resp.Request{}, origin{1, 7}, term, outcomeDone},
-			{"what was recalled", incr, origin{1, 7}, term, outcomeNotDone},
-			{"what was recalled, and is tried first", setnx, origin{1, 5}, term, outcomeNotDone},
-			{"what comes later", incr, origin{1, 8}, term, outcomeDone},
-			{"the like that comes later", setnx, origin{1, 9}, term, outcomeDone},
+			{"a recall of an earlier term", resp.Request{}, record.Origin{Session: 1, Number: 7}, term - 1, outcomeNotDone},
+			{"no commands and no origin", resp.Request{}, record.Origin{}, term, outcomeNotDone},
+			{"before the recall", incr, record.Origin{Session: 1, Number: 6}, term, outcomeDone},
+			{"the recall", resp.Request{}, record.Origin{Session: 1, Number: 7}, term, outcomeDone},
+			{"the recall again", resp.Request{}, record.Origin{Session: 1, Number: 7}, term, outcomeDone},
+			{"what was recalled", incr, record.Origin{Session: 1, Number: 7}, term, outcomeNotDone},
+			{"what was recalled, and is tried first", setnx, record.Origin{Session: 1, Number: 5}, term, outcomeNotDone},
+			{"what comes later", incr, record.Origin{Session: 1, Number: 8}, term, outcomeDone},
+			{"the like that comes later", setnx, record.Origin{Session: 1, Number: 9}, term, outcomeDone},
 		} {
 			if got := forward(step.req, step.from, step.term); got != step.want {
 				t.Errorf("%s: %v, want %v", step.what, got, step.want)
@@ -379,7 +380,7 @@ func TestForwardedRecall(t *testing.T) {
 		if !lead.elections.startClock(term) {
 			t.Fatal("it does not lead any more")
 		}
-		if got := forward(incr, origin{1, 7}, term); got != outcomeNotDone {
+		if got := forward(incr, record.Origin{Session: 1, Number: 7}, term); got != outcomeNotDone {
 			t.Errorf("what was recalled, after a second start in the term: %v", got)
 		}
 		c.expect(lead, "GET count", "$1 2")

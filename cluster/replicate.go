@@ -15,6 +15,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/cluster/store"
 	"lockd/resp"
 	"lockd/resp/fault"
@@ -47,7 +48,7 @@ const (
 )
 
 // replicateBytesMax bounds a message: as many entries as one carries, of the largest size.
-const replicateBytesMax = appendEntriesMax*(RequestBytesMax+entryBytesMax) + 1<<20
+const replicateBytesMax = appendEntriesMax*(record.RequestBytesMax+record.BatchBytesMax) + 1<<20
 
 // logConn is a connection for AppendEntries, at either end. One goroutine uses it.
 type logConn struct {

@@ -8,6 +8,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/resp"
 )
 
@@ -65,7 +66,7 @@ type answer struct {
 // forward has the node at addr run req as the attempt a, and waits for the answer until ctx
 // ends.
 func (r *router) forward(ctx context.Context, addr string, req resp.Request, a *attempt) answer {
-	out := r.peers.Forward(ctx, addr, req, peer.Binding{Session: a.session, Number: a.number, Term: a.term})
+	out := r.peers.Forward(ctx, addr, req, peer.Binding{Session: a.Session, Number: a.Number, Term: a.term})
 	return answer{outcome: out.Outcome, result: out.Result}
 }
 
@@ -79,7 +80,7 @@ func (r *router) local(ctx context.Context, req resp.Request, write bool, a *att
 		}
 	}
 	ch := make(chan answer, 1)
-	o := &op{ctx: ctx, req: req, origin: a.origin, term: a.term, size: req.Size()}
+	o := &op{ctx: ctx, req: req, origin: a.Origin, term: a.term, size: req.Size()}
 	o.done = func(out outcome, res resp.Result) { ch <- answer{out, res} }
 	r.submit(o, write)
 	select {
@@ -184,14 +185,14 @@ func (r *router) localOwn(ctx context.Context, req resp.Request) (outcome, resp.
 // forwards it again: a node that does not lead, or leads in another term than the one the request
 // is bound to, answers that it is not done.
 func (r *router) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
-	o := &op{until: f.Until, req: f.Req, origin: origin{f.Session, f.Number}, term: f.Term, size: f.Req.Size()}
+	o := &op{until: f.Until, req: f.Req, origin: record.Origin{Session: f.Session, Number: f.Number}, term: f.Term, size: f.Req.Size()}
 	r.commands.identify(o.req.Cmds)
 	recall, lead := isRecall(o.req), r.lead.Load()
 	if lead == nil || !lead.Takes(f.Term) || recall && f.Number == 0 {
 		respond(peer.Answer{Outcome: outcomeNotDone})
 		return
 	}
-	if o.size > RequestBytesMax {
+	if o.size > record.RequestBytesMax {
 		respond(peer.Answer{Outcome: outcomeDone, Result: fail(o.req, errRequestTooLarge)})
 		return
 	}

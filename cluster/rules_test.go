@@ -14,6 +14,7 @@ import (
 	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/cluster/record"
 	"lockd/keyspace"
 	"lockd/resp"
 )
@@ -163,8 +164,8 @@ func TestUnknownCommands(t *testing.T) {
 		}
 		c.expect(leader, "SET k v", "+OK")
 
-		e := &entry{kind: entryBatch, term: leader.lead.Load().Term, reqs: []resp.Request{{Cmds: []resp.Cmd{unknown}}}}
-		data := appendEntry(nil, e)
+		e := &record.Entry{Kind: record.Batch, Term: leader.lead.Load().Term, Reqs: []resp.Request{{Cmds: []resp.Cmd{unknown}}}}
+		data := record.Append(nil, e)
 		leader.raft.ApplyLog(raft.Log{Data: data}, time.Second)
 		c.stopsOver(leader, "a command that this version of lockd does not know: ERR unknown command 'NOSUCH'")
 		c.kill(leader.id) // as its process does

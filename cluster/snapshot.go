@@ -4,11 +4,8 @@ import (
 	"bufio"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"hash/crc32"
 	"io"
 	"strconv"
 	"sync/atomic"
@@ -18,34 +15,13 @@ import (
 
 	"lockd/cluster/group"
 	"lockd/cluster/membership"
+	"lockd/cluster/record"
 	"lockd/cluster/store"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
 
-// The image in a snapshot:
-//
-//	magic   8 bytes
-//	version 1 byte, imageVersion
-//	length  4 bytes, little endian, of the body
-//	body    uvarints: parts, of which there are none yet, and the index of the last entry applied; the roster
-//	crc     4 bytes, CRC-32C of the body, little endian
-//	        the machine's own image, up to the end
-//
-// A part of the body that this lockd does not know is refused.
-const (
-	imageMagic   = "lockdsnp"
-	imageVersion = 1
-	imageBodyMax = 16 << 20 // bytes
-
-	imageMagicDevelopment = "lockdimg" // of development builds: their versions are others
-)
-
-var (
-	errImage = errors.New("unreadable snapshot")
-
-	errPreempted = errors.New("a snapshot of the leader takes its place")
-)
+var errPreempted = errors.New("a snapshot of the leader takes its place")
 
 // image is the whole state at one point in time. Writing it does not block Apply.
 type image struct {
@@ -113,12 +89,7 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 func (i *image) Release() {}
 
 func (i *image) writeTo(w io.Writer) error {
-	body := i.roster.Append(binary.AppendUvarint(binary.AppendUvarint(nil, 0), i.applied))
-	head := append([]byte(imageMagic), imageVersion)
-	head = binary.LittleEndian.AppendUint32(head, uint32(len(body)))
-	head = append(head, body...)
-	head = binary.LittleEndian.AppendUint32(head, crc32.Checksum(body, resp.CRC32C))
-	if _, err := w.Write(head); err != nil {
+	if _, err := w.Write(record.AppendImageHead(nil, i.applied, i.roster)); err != nil {
 		return err
 	}
 	return i.write(w)
@@ -136,42 +107,6 @@ func (i *image) hash() (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// readImage reads the part before the machine's own image.
-func readImage(r io.Reader) (applied uint64, ros *membership.Roster, err error) {
-	head := make([]byte, len(imageMagic)+1+4)
-	if _, err := io.ReadFull(r, head); err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
-	}
-	size := binary.LittleEndian.Uint32(head[len(imageMagic)+1:])
-	version := head[len(imageMagic)]
-	switch {
-	case string(head[:len(imageMagic)]) == imageMagicDevelopment:
-		return 0, nil, fmt.Errorf("%w: it %s", errImage, resp.SaysDevelopment)
-	case string(head[:len(imageMagic)]) != imageMagic:
-		return 0, nil, fmt.Errorf("%w: it does not begin like one", errImage)
-	case version < 1 || version > imageVersion:
-		return 0, nil, fmt.Errorf("%w: format %d is unknown to this version of lockd, which reads up to %d",
-			errImage, version, imageVersion)
-	case size > imageBodyMax:
-		return 0, nil, fmt.Errorf("%w: a header of %d bytes", errImage, size)
-	}
-	body := make([]byte, size+4)
-	if _, err := io.ReadFull(r, body); err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
-	}
-	sum := binary.LittleEndian.Uint32(body[size:])
-	if body = body[:size]; sum != crc32.Checksum(body, resp.CRC32C) {
-		return 0, nil, fmt.Errorf("%w: its checksum does not match", errImage)
-	}
-	d := resp.NewDecoder(body)
-	d.Parts("the head of a snapshot", 0)
-	applied, ros = d.Uvarint(), membership.ReadRoster(&d)
-	if err := d.End(); err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
-	}
-	return applied, ros, nil
 }
 
 // snapshots takes this node's snapshots and trims its log behind them. It gives way to a leader's

@@ -15,6 +15,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/membership"
+	"lockd/cluster/record"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -72,24 +73,24 @@ type applied struct {
 const noDeadline = math.MaxInt64
 
 // apply is where the machine changes.
-func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
+func (s *state) apply(l *raft.Log, e *record.Entry) (*applied, []resp.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.applied = l.Index
 	s.appliedNow.Store(l.Index)
-	if e.term != l.Term {
+	if e.Term != l.Term {
 		// The stamp may be ahead of the clock of the leader that logged the entry, so applying
 		// it could end a lease early. Every node compares the same two terms.
 		return &applied{void: true}, nil
 	}
-	if e.kind == entryRoster {
-		s.setRoster(s.members.roster.Load().With(e.change))
+	if e.Kind == record.Roster {
+		s.setRoster(s.members.roster.Load().With(e.Change))
 		return &applied{}, nil
 	}
-	stamp := resp.Stamp{Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index)}
+	stamp := resp.Stamp{Tick: e.Tick, Wall: e.Wall, Index: l.Index, Seed: mix(l.Index)}
 	began := s.clock.Monotonic()
-	results, msgs := s.machine.Apply(stamp, e.reqs)
-	s.executed(e.reqs, results, s.clock.Monotonic()-began)
+	results, msgs := s.machine.Apply(stamp, e.Reqs)
+	s.executed(e.Reqs, results, s.clock.Monotonic()-began)
 	for i := range results {
 		results[i].Index = l.Index
 	}
@@ -275,7 +276,7 @@ func (s *state) image(pace *snapshots) *image {
 // restore replaces the whole state by an image.
 func (s *state) restore(r io.Reader) error {
 	in := bufio.NewReaderSize(r, 256<<10)
-	applied, ros, err := readImage(in)
+	applied, ros, err := record.ReadImage(in)
 	if err != nil {
 		return err
 	}
@@ -290,7 +291,7 @@ func (s *state) restore(r io.Reader) error {
 	}
 	s.machine.SetLevel(ros.Level)
 	if err := s.machine.Restore(in); err != nil {
-		return fmt.Errorf("%w: %w", errImage, err)
+		return fmt.Errorf("%w: %w", record.ErrImage, err)
 	}
 	s.applied, s.appliedAt = applied, s.clock.Monotonic()
 	s.appliedNow.Store(applied)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/membership"
+	"lockd/cluster/record"
 	"lockd/resp"
 )
 
@@ -38,16 +38,10 @@ func golden(t *testing.T, name string, written []byte) []byte {
 	return b
 }
 
-// The entries and snapshots that version 1 has written open, for ever, with all that they hold.
+// The snapshots and backups that version 1 has written open, for ever, with all that they hold.
 func TestVersion1Opens(t *testing.T) {
-	for i, want := range sampleEntries() {
-		got, err := decodeEntry(golden(t, fmt.Sprintf("entry%d.bin", i), appendEntry(nil, &want)))
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("entry%d.bin: got %+v, %v\nwant %+v", i, got, err, want)
-		}
-	}
-	machine, clock := newTestMachine(), clock.NewSystem()
-	c := newCore(Config{Machine: machine, Clock: clock})
+	machine := newTestMachine()
+	c := newCore(Config{Machine: machine, Clock: clock.NewSystem()})
 	n := newState(c, machine, newMembers(c, data{}, nil, nil, nil, nil))
 	if err := n.restore(bytes.NewReader(golden(t, "image.bin", sampleImage()))); err != nil {
 		t.Fatal(err)
@@ -60,7 +54,7 @@ func TestVersion1Opens(t *testing.T) {
 		t.Errorf("image.bin: a is %q", got)
 	}
 	want := numberedRoster()
-	applied, ros, err := readImage(bytes.NewReader(golden(t, "image-level.bin", imageOf(want))))
+	applied, ros, err := record.ReadImage(bytes.NewReader(golden(t, "image-level.bin", imageOf(want))))
 	if err != nil || applied != 42 || !reflect.DeepEqual(ros, want) {
 		t.Errorf("image-level.bin: applied %d, roster %+v, %v", applied, ros, err)
 	}
@@ -76,7 +70,7 @@ func TestVersion1Opens(t *testing.T) {
 
 // formatsSince says of each format the version that is written.
 func TestFormatsSince(t *testing.T) {
-	for name, version := range map[string]uint64{"entry": entryVersion, "snapshot": imageVersion} {
+	for name, version := range map[string]uint64{"entry": record.Version, "snapshot": record.ImageVersion} {
 		if got := resp.RulesAt(formatsSince, 1<<10)[name]; got != version {
 			t.Errorf("the newest %s is of version %d, and formatsSince says %d", name, version, got)
 		}
@@ -88,18 +82,18 @@ func TestOtherSnapshotsAreRefused(t *testing.T) {
 	change := func(f func(img []byte)) []byte {
 		img := bytes.Clone(sampleImage())
 		f(img)
-		const at = len(imageMagic) + 1 + 4
-		end := at + int(binary.LittleEndian.Uint32(img[len(imageMagic)+1:]))
+		const at = len(record.ImageMagic) + 1 + 4
+		end := at + int(binary.LittleEndian.Uint32(img[len(record.ImageMagic)+1:]))
 		binary.LittleEndian.PutUint32(img[end:], crc32.Checksum(img[at:end], resp.CRC32C))
 		return img
 	}
 	for want, img := range map[string][]byte{
-		"format 2 is unknown to this version of lockd, which reads up to 1":          change(func(img []byte) { img[len(imageMagic)]++ }),
-		resp.NewerPart("the head of a snapshot"):                                     change(func(img []byte) { img[len(imageMagic)+5] = 1 }),
-		resp.NewerPart("the roster"):                                                 change(func(img []byte) { img[len(imageMagic)+7] = 2 }),
+		"format 2 is unknown to this version of lockd, which reads up to 1":          change(func(img []byte) { img[len(record.ImageMagic)]++ }),
+		resp.NewerPart("the head of a snapshot"):                                     change(func(img []byte) { img[len(record.ImageMagic)+5] = 1 }),
+		resp.NewerPart("the roster"):                                                 change(func(img []byte) { img[len(record.ImageMagic)+7] = 2 }),
 		"it was written by a development build before 0.1.0, whose data do not open": change(func(img []byte) { copy(img, "lockdimg") }),
 	} {
-		if _, _, err := readImage(bytes.NewReader(img)); !errors.Is(err, errImage) || !strings.Contains(err.Error(), want) {
+		if _, _, err := record.ReadImage(bytes.NewReader(img)); !errors.Is(err, record.ErrImage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -147,11 +141,11 @@ func TestImageDamage(t *testing.T) {
 		for bit := range 8 {
 			bad := bytes.Clone(good)
 			bad[i] ^= 1 << bit
-			if _, _, err := readImage(bytes.NewReader(bad)); err == nil {
+			if _, _, err := record.ReadImage(bytes.NewReader(bad)); err == nil {
 				t.Fatalf("bit %d of byte %d flipped: no error", bit, i)
 			}
 		}
-		if _, _, err := readImage(bytes.NewReader(good[:i])); err == nil {
+		if _, _, err := record.ReadImage(bytes.NewReader(good[:i])); err == nil {
 			t.Fatalf("cut to %d bytes: no error", i)
 		}
 	}
@@ -162,7 +156,7 @@ func TestImageDamage(t *testing.T) {
 func FuzzImage(f *testing.F) {
 	f.Add(sampleImage())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		applied, ros, err := readImage(bytes.NewReader(b))
+		applied, ros, err := record.ReadImage(bytes.NewReader(b))
 		if err != nil {
 			return
 		}
@@ -171,7 +165,7 @@ func FuzzImage(f *testing.F) {
 		if err := i.writeTo(&again); err != nil {
 			t.Fatal(err)
 		}
-		applied2, ros2, err := readImage(&again)
+		applied2, ros2, err := record.ReadImage(&again)
 		if err != nil || applied2 != applied || !reflect.DeepEqual(ros2, ros) {
 			t.Fatalf("%d %+v\nbecame %d %+v, %v", applied, ros, applied2, ros2, err)
 		}

@@ -1,4 +1,4 @@
-package cluster
+package record
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 )
 
 // sampleEntries are entries of all kinds, with requests of all kinds.
-func sampleEntries() []entry {
+func sampleEntries() []Entry {
 	set := resp.Cmd{Args: resp.Args{"SET", "k", "v"}}
 	watching := &resp.Watching{Check: []resp.Watch{{DB: 1, Key: "w", Version: 9}, {Key: "h", Version: 8, Holder: true}}}
 	asks := []resp.Request{
@@ -24,17 +24,17 @@ func sampleEntries() []entry {
 		{Cmds: []resp.Cmd{set}, Sender: resp.Client{ID: 300, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}.Sender()},
 		{Cmds: []resp.Cmd{{Args: resp.Args{"EVAL", "return 1", "0"}}}, User: "alice"},
 	}
-	from := []origin{{}, {session: 1 << 63, number: 1}, {session: 5, number: 1 << 40}, {session: 1 << 63, number: 300}, {}, {}, {}}
+	from := []Origin{{}, {Session: 1 << 63, Number: 1}, {Session: 5, Number: 1 << 40}, {Session: 1 << 63, Number: 300}, {}, {}, {}}
 	m := membership.Member{ID: "n1", Incarnation: "abc", PeerAddr: "a:1", ClientAddrs: []string{"a:2", "b:2"}, Arch: "amd64"}
-	return []entry{
-		{kind: entryBatch, term: 7, tick: 1 << 40, wall: -5, reqs: asks},
-		{kind: entryBatch, term: 1, reqs: []resp.Request{}},
-		{kind: entryRoster, term: 2, tick: 5, change: membership.Change{Cluster: "c", Upsert: []membership.Member{m}, Remove: []string{"n0"}}},
-		{kind: entryRoster, term: 2, tick: 5, change: membership.Change{Cluster: "c", Level: 2}},
-		{kind: entryBatch, term: 4, tick: 10, wall: 9, reqs: asks, origins: from, checked: 300, digest: 1 << 63},
-		{kind: entryBatch, term: 4, tick: 10, wall: 9, reqs: asks[:1], checked: 1, digest: 2},
-		{kind: entryBatch, term: 6, tick: 12, wall: 11, reqs: sampleSteps()},
-		{kind: entryBatch, term: 6, tick: 12, wall: 11, reqs: []resp.Request{{Cmds: []resp.Cmd{}}}, origins: []origin{{session: 7, number: 9}}}, // a recall
+	return []Entry{
+		{Kind: Batch, Term: 7, Tick: 1 << 40, Wall: -5, Reqs: asks},
+		{Kind: Batch, Term: 1, Reqs: []resp.Request{}},
+		{Kind: Roster, Term: 2, Tick: 5, Change: membership.Change{Cluster: "c", Upsert: []membership.Member{m}, Remove: []string{"n0"}}},
+		{Kind: Roster, Term: 2, Tick: 5, Change: membership.Change{Cluster: "c", Level: 2}},
+		{Kind: Batch, Term: 4, Tick: 10, Wall: 9, Reqs: asks, Origins: from, Checked: 300, Digest: 1 << 63},
+		{Kind: Batch, Term: 4, Tick: 10, Wall: 9, Reqs: asks[:1], Checked: 1, Digest: 2},
+		{Kind: Batch, Term: 6, Tick: 12, Wall: 11, Reqs: sampleSteps()},
+		{Kind: Batch, Term: 6, Tick: 12, Wall: 11, Reqs: []resp.Request{{Cmds: []resp.Cmd{}}}, Origins: []Origin{{Session: 7, Number: 9}}}, // a recall
 	}
 }
 
@@ -64,7 +64,7 @@ func sampleSteps() []resp.Request {
 // What is written is what is read.
 func TestEntryRoundTrip(t *testing.T) {
 	for _, e := range sampleEntries() {
-		got, err := decodeEntry(appendEntry(nil, &e))
+		got, err := Decode(Append(nil, &e))
 		if err != nil || !reflect.DeepEqual(got, e) {
 			t.Errorf("got %+v, %v\nwant %+v", got, err, e)
 		}
@@ -73,30 +73,30 @@ func TestEntryRoundTrip(t *testing.T) {
 
 // The origin of a request costs its entry a few bytes, however many there are.
 func TestOriginIsShort(t *testing.T) {
-	e := entry{kind: entryBatch, reqs: make([]resp.Request, 1000)}
-	for i := range e.reqs {
-		e.reqs[i] = resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET"}}}}
+	e := Entry{Kind: Batch, Reqs: make([]resp.Request, 1000)}
+	for i := range e.Reqs {
+		e.Reqs[i] = resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET"}}}}
 	}
-	plain := len(appendEntry(nil, &e))
-	for i := range e.reqs {
-		e.origins = append(e.origins, origin{session: 1<<63 + uint64(i%3), number: 1_000_000 + uint64(i)})
+	plain := len(Append(nil, &e))
+	for i := range e.Reqs {
+		e.Origins = append(e.Origins, Origin{Session: 1<<63 + uint64(i%3), Number: 1_000_000 + uint64(i)})
 	}
-	if more := len(appendEntry(nil, &e)) - plain; more > 25+4*len(e.reqs) {
-		t.Errorf("%d bytes more for %d requests", more, len(e.reqs))
+	if more := len(Append(nil, &e)) - plain; more > 25+4*len(e.Reqs) {
+		t.Errorf("%d bytes more for %d requests", more, len(e.Reqs))
 	}
 }
 
 // An origin that cannot be is refused.
 func TestBadOrigin(t *testing.T) {
-	head := []byte{entryVersion, entryBatch, byte(entryOrigins), 1, 2, 2, 1, 7, 0, 0, 0, 0, 0, 0, 0, 1} // one session, one request
+	head := []byte{Version, Batch, byte(entryOrigins), 1, 2, 2, 1, 7, 0, 0, 0, 0, 0, 0, 0, 1} // one session, one request
 	request := resp.AppendRequest(nil, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET", "a"}}}})
 	for from, want := range map[[2]byte]string{{0, 0}: "", {1, 9}: "", {2, 9}: "bad origin", {0, 9}: "bad origin", {1, 0}: "bad origin"} {
-		_, err := decodeEntry(sealEntry(append(append(bytes.Clone(head), from[:]...), request...)))
+		_, err := Decode(sealEntry(append(append(bytes.Clone(head), from[:]...), request...)))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("origin %v: %v", from, err)
 		}
 	}
-	if _, err := decodeEntry(sealEntry([]byte{entryVersion, entryBatch, byte(entryOrigins), 1, 2, 2, 3, 1, 2, 3, 4, 5, 6, 7, 8})); err == nil {
+	if _, err := Decode(sealEntry([]byte{Version, Batch, byte(entryOrigins), 1, 2, 2, 3, 1, 2, 3, 4, 5, 6, 7, 8})); err == nil {
 		t.Error("more sessions than bytes: no error")
 	}
 }
@@ -105,42 +105,42 @@ func TestBadOrigin(t *testing.T) {
 // later version is refused with a reason, never misread.
 func TestEntryDamage(t *testing.T) {
 	for _, e := range sampleEntries() {
-		good := appendEntry(nil, &e)
+		good := Append(nil, &e)
 		for n := range good {
-			if _, err := decodeEntry(good[:n]); err == nil {
+			if _, err := Decode(good[:n]); err == nil {
 				t.Fatalf("cut to %d of %d bytes: no error", n, len(good))
 			}
 			for bit := range 8 {
 				bad := bytes.Clone(good)
 				bad[n] ^= 1 << bit
-				if _, err := decodeEntry(bad); err == nil {
+				if _, err := Decode(bad); err == nil {
 					t.Fatalf("bit %d of byte %d flipped: no error", bit, n)
 				}
 			}
 		}
-		if _, err := decodeEntry(append(bytes.Clone(good), 0)); err == nil {
+		if _, err := Decode(append(bytes.Clone(good), 0)); err == nil {
 			t.Fatal("a byte too many: no error")
 		}
 	}
-	_, err := decodeEntry(sealEntry([]byte{entryVersion + 1, 0, 1, 2, 3}))
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("format %d is unknown to this version of lockd", entryVersion+1)) {
+	_, err := Decode(sealEntry([]byte{Version + 1, 0, 1, 2, 3}))
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("format %d is unknown to this version of lockd", Version+1)) {
 		t.Errorf("a later version: %v", err)
 	}
 }
 
 // What says a part that this lockd does not know is refused by its name, wherever it stands.
 func TestPartsToCome(t *testing.T) {
-	head := []byte{entryVersion, entryBatch, 0, 1, 2, 2, 1}
+	head := []byte{Version, Batch, 0, 1, 2, 2, 1}
 	for name, body := range map[string][]byte{
-		"an entry":                     {entryVersion, entryBatch, 1 << entryParts, 1, 2, 2, 0},
-		"an entry, of the roster":      {entryVersion, entryRoster, byte(entryChecked), 1, 2, 2},
+		"an entry":                     {Version, Batch, 1 << entryParts, 1, 2, 2, 0},
+		"an entry, of the roster":      {Version, Roster, byte(entryChecked), 1, 2, 2},
 		"a request":                    append(bytes.Clone(head), 1<<6, 0, 0),
 		"a step of a blocking command": append(bytes.Clone(head), 1<<3, 0, 0, byte(resp.BlockTend), 0x80, 0x10),
-		"a change of the members":      {entryVersion, entryRoster, 0, 1, 2, 2, 2, 0, 0, 0},
-		"a member":                     {entryVersion, entryRoster, 0, 1, 2, 2, 0, 0, 1, 2, 0, 0, 0, 0, 0},
+		"a change of the members":      {Version, Roster, 0, 1, 2, 2, 2, 0, 0, 0},
+		"a member":                     {Version, Roster, 0, 1, 2, 2, 0, 0, 1, 2, 0, 0, 0, 0, 0},
 	} {
 		record, _, _ := strings.Cut(name, ",")
-		_, err := decodeEntry(sealEntry(body))
+		_, err := Decode(sealEntry(body))
 		if err == nil || !strings.Contains(err.Error(), "unreadable log entry: ") || !strings.Contains(err.Error(), resp.NewerPart(record)) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -158,14 +158,14 @@ func sealEntry(body []byte) []byte {
 // bound, and what is read writes back to something that reads the same.
 func FuzzEntryDecode(f *testing.F) {
 	for _, e := range sampleEntries() {
-		f.Add(appendEntry(nil, &e)[4:])
+		f.Add(Append(nil, &e)[4:])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		e, err := decodeEntry(sealEntry(body))
+		e, err := Decode(sealEntry(body))
 		if err != nil {
 			return
 		}
-		again, err := decodeEntry(appendEntry(nil, &e))
+		again, err := Decode(Append(nil, &e))
 		if err != nil || !reflect.DeepEqual(again, e) {
 			t.Fatalf("%+v\nbecame %+v, %v", e, again, err)
 		}
