@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/figures"
 	"lockd/cluster/peer"
 	"lockd/cluster/wake"
 )
@@ -54,7 +55,7 @@ type deaths struct {
 	contacts *contacts
 	replicas *replicas
 	ownLog   *ownLog
-	room     *diskRoom
+	room     *figures.Room
 
 	// gone is called on the leader, by a goroutine of its own and without locks, with the id of a member whose process
 	// has ended: once for each process. A node that begins to lead asks contacts.gone for those that it knew of before.
@@ -101,7 +102,7 @@ type inquiry struct {
 	agreed  time.Duration // monotonic: when the others agreed for the first time; 0: they have not
 }
 
-func newDeaths(c *core, peers *peer.Port, t *transport, room *diskRoom, gone func(id string)) *deaths {
+func newDeaths(c *core, peers *peer.Port, t *transport, room *figures.Room, gone func(id string)) *deaths {
 	return &deaths{
 		core: c, peers: peers, trans: t, members: t.members, contacts: t.contacts, replicas: t.replicas, ownLog: t.ownLog,
 		room: room, gone: gone, lives: map[string]*life{}, due: make(chan struct{}, 1),
@@ -317,7 +318,7 @@ func (d *deaths) finding(sees peer.Life) peer.Finding {
 		return f
 	}
 	f.Stands = d.raft.State() == raft.Candidate
-	f.Term, f.Able, f.Short = d.raft.CurrentTerm(), d.able(), d.room.now().Short
+	f.Term, f.Able, f.Short = d.raft.CurrentTerm(), d.able(), d.room.Now().Short
 	f.LastTerm, f.LastIndex = d.ownLog.last()
 	return f
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/figures"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -26,7 +27,7 @@ const yieldEvery = 30 * time.Second
 // disks are full that no majority is left. One that is full alone stops its node, and no other.
 type diskWatch struct {
 	*core
-	room      *diskRoom
+	room      *figures.Room
 	look      func() store.Room // nil: in memory
 	state     *state
 	members   *members
@@ -54,8 +55,8 @@ func (d *diskWatch) run() {
 }
 
 func (d *diskWatch) measure() {
-	room, was := d.look(), d.room.now()
-	d.room.last.Store(&room)
+	room, was := d.look(), d.room.Now()
+	d.room.Set(room)
 	switch {
 	case was.Ballast > 0 && room.Ballast == 0:
 		d.log.Warn("the disk is full: the space that was reserved for the log is used now; make room",
@@ -84,7 +85,7 @@ func (d *diskWatch) report() {
 		d.router.setting(ctx, fullDisks, list)
 	}
 	now := d.clock.Monotonic()
-	if d.room.now().Short && now >= d.again && slices.ContainsFunc(members, leadsBetter) {
+	if d.room.Now().Short && now >= d.again && slices.ContainsFunc(members, leadsBetter) {
 		d.again = now + yieldEvery
 		if err := d.elections.handOver(context.Background(), ""); err != nil {
 			d.log.Debug("another node whose disk has room could not be made leader", "why", err)
@@ -127,7 +128,7 @@ func (r *router) setting(ctx context.Context, name, value string) {
 
 // metrics are about the disk; none in memory, or where nothing is known.
 func (d *diskWatch) metrics() []resp.Metric {
-	room := d.room.now()
+	room := d.room.Now()
 	if room == (store.Room{}) {
 		return nil
 	}

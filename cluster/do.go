@@ -142,8 +142,8 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 	start, pause := r.clock.Monotonic(), retryPauseMin
 	var out answer
 	if write && !own {
-		r.writes.begin(start, r.cfg.LeaderWait)
-		defer func() { r.writes.end(r.clock.Monotonic(), out.outcome, out.result.Index) }()
+		r.writes.Begin(start, r.cfg.LeaderWait)
+		defer func() { r.writes.End(r.clock.Monotonic(), out.outcome, out.result.Index) }()
 	}
 	var done resp.Result // of the commands before those of req, if req is the rest of a request
 	for {
@@ -166,7 +166,7 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 			done.Denied = append(done.Denied, res.Denied...)
 			req.Cmds = req.Cmds[len(res.Replies):]
 			start, pause = r.clock.Monotonic(), retryPauseMin
-			r.writes.note(start, outcomeDone, res.Index)
+			r.writes.Note(start, outcomeDone, res.Index)
 		case out.outcome == outcomeUnknown && write:
 			return prepend(done, fail(req, resp.ErrUnknown))
 		}
@@ -186,8 +186,8 @@ func (r *router) retryUntilDone(ctx context.Context, request func() resp.Request
 	defer r.serving.Add(-1)
 	start, pause, doubt := r.clock.Monotonic(), retryPauseMin, outcomeNotDone
 	var out answer
-	r.writes.begin(start, r.cfg.LeaderWait)
-	defer func() { r.writes.end(r.clock.Monotonic(), out.outcome, out.result.Index) }()
+	r.writes.Begin(start, r.cfg.LeaderWait)
+	defer func() { r.writes.End(r.clock.Monotonic(), out.outcome, out.result.Index) }()
 	for {
 		changed := r.changed.Next()
 		req := request()

@@ -55,7 +55,6 @@
 //	snapshot.go       images, and when they are taken
 //	members.go        what this node says of itself, whom it lets in, and whom it misses
 //	core.go           what all parts share
-//	figures.go        what is counted for them
 //	config.go         what a node is given: Config, Disk, Machine, Publisher
 //
 // Each calls those below it. DESIGN.md says which parts use which.

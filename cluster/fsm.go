@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/figures"
 	"lockd/cluster/group"
 	"lockd/cluster/membership"
 	"lockd/cluster/record"
@@ -39,8 +40,8 @@ type fsm struct {
 	tooOld          error       // as NewRaft returns: this node's state is of a level that it cannot do
 	halted          bool        // an entry could not be read: nothing is applied any more
 	digests         [digestsKept]digestAt
-	logged          loglimit.Limiter // of entries that were written in another state
-	applies         durations        // of entries, the machine's work
+	logged          loglimit.Limiter  // of entries that were written in another state
+	applies         figures.Durations // of entries, the machine's work
 	bytes           atomic.Uint64
 }
 
@@ -72,7 +73,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.halt(err)
 		return nil
 	}
-	f.applies.add(work)
+	f.applies.Add(work)
 	f.mark.Note(l.Index)
 	f.recordDigest()
 	f.dropEarlySubscribers(l.Index)

@@ -30,11 +30,11 @@ func (n *Node) Metrics() []resp.Metric {
 // logMetrics are about the way of an entry.
 func (n *Node) logMetrics() []resp.Metric {
 	return []resp.Metric{
-		n.proposer.commits.metric("lockd_commit_duration_seconds", "From the moment at which this leader hands an entry "+
+		n.proposer.commits.Metric("lockd_commit_duration_seconds", "From the moment at which this leader hands an entry "+
 			"to Raft until it is on the disks of a majority and applied here."),
-		n.syncs.metric("lockd_sync_duration_seconds", "How long this node's disk took to store entries of the log."),
-		n.fsm.applies.metric("lockd_apply_duration_seconds", "How long this node's machine took to apply an entry."),
-		n.state.work.metric(),
+		n.syncs.Metric("lockd_sync_duration_seconds", "How long this node's disk took to store entries of the log."),
+		n.fsm.applies.Metric("lockd_apply_duration_seconds", "How long this node's machine took to apply an entry."),
+		n.state.work.Metric(),
 		resp.CounterOf("lockd_applied_bytes_total", "Bytes of the entries that this node has applied.", n.fsm.bytes.Load()),
 		resp.GaugeOf("lockd_log_last_index", "The last entry in this node's log.", n.raft.LastIndex()),
 		resp.GaugeOf("lockd_log_commit_index", "The last entry that this node knows to be committed.", n.raft.CommitIndex()),
@@ -190,7 +190,7 @@ func (n *Node) Ready() []resp.Field {
 	case commit > applied+readyLagMax:
 		log = fmt.Sprintf("this node is %d entries behind", commit-applied)
 	}
-	if n.router.writes.stuck(n.clock.Monotonic(), n.cfg.LeaderWait) {
+	if n.router.writes.Stuck(n.clock.Monotonic(), n.cfg.LeaderWait) {
 		writes = fmt.Sprintf("writes have waited here for more than %s (--leader-wait), and none was committed in that "+
 			"time", n.cfg.LeaderWait)
 	}

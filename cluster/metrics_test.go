@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/figures"
 	"lockd/resp"
 )
 
@@ -129,7 +130,7 @@ func TestExecutionIsCounted(t *testing.T) {
 		const took = "lockd_command_execution_seconds"
 		var execution resp.Metric
 		for _, n := range c.nodes {
-			execution = n.state.work.metric()
+			execution = n.state.work.Metric()
 			want := int64(5)
 			if n == lead {
 				want = 10
@@ -188,33 +189,33 @@ func TestNotReadyWhileWritesAreStuck(t *testing.T) {
 // Programs that try again are one wait, however short each of their tries is.
 func TestStuckWritesThatFail(t *testing.T) {
 	const patience = 3 * time.Second
-	var w writes
+	var w figures.Writes
 	now := time.Hour
 	fails := func(took time.Duration) {
-		w.begin(now, patience)
+		w.Begin(now, patience)
 		now += took
-		w.end(now, outcomeUnknown, 0)
+		w.End(now, outcomeUnknown, 0)
 		now += time.Second
 	}
 	fails(time.Second)
-	if w.stuck(now, patience) {
+	if w.Stuck(now, patience) {
 		t.Error("a write that waited for a second is taken for stuck")
 	}
-	if fails(time.Second); !w.stuck(now, patience) {
+	if fails(time.Second); !w.Stuck(now, patience) {
 		t.Error("a program tries again for 4 s, and nobody hears of it")
 	}
-	w.begin(now, patience)
-	if w.end(now, outcomeDone, 0); !w.stuck(now, patience) {
+	w.Begin(now, patience)
+	if w.End(now, outcomeDone, 0); !w.Stuck(now, patience) {
 		t.Error("a write that changes nothing counts as committed")
 	}
-	w.begin(now, patience)
-	if w.end(now, outcomeDone, 7); w.stuck(now, patience) {
+	w.Begin(now, patience)
+	if w.End(now, outcomeDone, 7); w.Stuck(now, patience) {
 		t.Error("a committed write does not count")
 	}
-	if now += time.Hour; w.stuck(now, patience) {
+	if now += time.Hour; w.Stuck(now, patience) {
 		t.Error("nobody waits")
 	}
-	if fails(0); w.stuck(now, patience) {
+	if fails(0); w.Stuck(now, patience) {
 		t.Error("a write that fails after an hour without any is taken for one that waited")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/figures"
 	"lockd/cluster/group"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
@@ -58,11 +59,11 @@ type Node struct {
 	leaderWatch *leaderWatch
 	topology    *topology
 	disk        *diskWatch
-	room        *diskRoom
+	room        *figures.Room
 	sentinel    *Sentinel // nil if this node is none
 
-	single     bool      // the data folder, at the start, was that of a node that is a cluster by itself
-	syncs      durations // of appends to the log on this node's disk
+	single     bool              // the data folder, at the start, was that of a node that is a cluster by itself
+	syncs      figures.Durations // of appends to the log on this node's disk
 	surveys    surveyCache
 	ready      chan struct{} // closed when Raft may be asked
 	stopOnce   sync.Once
@@ -136,7 +137,7 @@ func (d data) close() error {
 // assemble makes the parts, from below: each is made with those that it uses. Where two use each other, the lower one is
 // given a function of the upper one, which it calls once the node has started.
 func assemble(c *core, d data) *Node {
-	n := &Node{core: c, data: d, peers: peer.New(), attempts: newAttempts(), ready: make(chan struct{}), room: &diskRoom{}}
+	n := &Node{core: c, data: d, peers: peer.New(), attempts: newAttempts(), ready: make(chan struct{}), room: &figures.Room{}}
 	lost := make(chan struct{}, 1) // a member's process has ended, or this node leads: for the suspender
 	n.contacts = newContacts(c)
 	n.members = newMembers(c, d, n.peers, clock.NewMembers(c.clock, c.raft, &c.lead, c.log, n.peers), n.serveStatus, n.contacts.gone)
@@ -241,7 +242,7 @@ func (n *Node) certificates() *peer.Certificates {
 
 // stored hears that entries are on this node's disk.
 func (n *Node) stored(took time.Duration) {
-	n.syncs.add(took)
+	n.syncs.Add(took)
 	n.proposer.stored()
 }
 
@@ -454,7 +455,7 @@ func (n *Node) serveStatus(shown int64) peer.Status {
 		Leader:    n.lead.Held(),
 		Applied:   n.state.appliedNow.Load(),
 		LastIndex: n.raft.LastIndex(),
-		Short:     n.room.now().Short,
+		Short:     n.room.Now().Short,
 	}
 	st.Shown, st.Wall = clocks.Show(0), clocks.Wall()
 	return st

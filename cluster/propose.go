@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/figures"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
@@ -64,8 +65,8 @@ type proposer struct {
 	opened      uint64        // newest term of which this leader has an applied entry
 	delay       batchDelay
 
-	commits durations // of entries, from raft.Apply to the machine's answer
-	recalls recalls   // of the goroutine that proposes
+	commits figures.Durations // of entries, from raft.Apply to the machine's answer
+	recalls recalls           // of the goroutine that proposes
 }
 
 func newProposer(c *core, s *state, known *commands) *proposer {
@@ -442,7 +443,7 @@ func (fl *flight) complete(o outcome, results []resp.Result) {
 	}
 	p.mu.Unlock()
 	if o == outcomeDone {
-		p.commits.add(now - fl.began)
+		p.commits.Add(now - fl.began)
 	}
 	for i, op := range fl.ops {
 		if o == outcomeDone {

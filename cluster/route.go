@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/figures"
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
 	"lockd/resp"
@@ -25,9 +26,9 @@ type router struct {
 	peers    *peer.Port
 	runOwn   func(context.Context, resp.Cmd) resp.Reply // runs a command about this node
 
-	serving atomic.Int64 // requests that are being answered
-	writes  writes       // those of them that are to be logged
-	noRoom  atomic.Int64 // requests that were refused before they were logged, as disks are full
+	serving atomic.Int64   // requests that are being answered
+	writes  figures.Writes // those of them that are to be logged
+	noRoom  atomic.Int64   // requests that were refused before they were logged, as disks are full
 }
 
 // attempt makes one attempt at a request: here if this node leads, otherwise at the leader. The
@@ -227,9 +228,9 @@ func (r *router) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 // follow notes how a write of another node comes along.
 func (r *router) follow(o *op) {
 	done := o.done
-	r.writes.begin(r.clock.Monotonic(), r.cfg.LeaderWait)
+	r.writes.Begin(r.clock.Monotonic(), r.cfg.LeaderWait)
 	o.done = func(out outcome, res resp.Result) {
-		r.writes.end(r.clock.Monotonic(), out, res.Index)
+		r.writes.End(r.clock.Monotonic(), out, res.Index)
 		done(out, res)
 	}
 }

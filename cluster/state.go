@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/figures"
 	"lockd/cluster/membership"
 	"lockd/cluster/record"
 	"lockd/cluster/wake"
@@ -42,7 +43,7 @@ type state struct {
 
 	sessionsRevision uint64 // of the machine, for sessionsNow
 
-	work executions
+	work figures.Executions
 }
 
 func newState(c *core, machine Machine, m *members) *state {
@@ -174,7 +175,7 @@ func (s *state) view(lead *clock.Leadership, wall int64, req resp.Request) resp.
 	res := s.machine.View(readStamp(lead, began, wall), req)
 	took := s.clock.Monotonic() - began
 	res.TookNs = int64(took)
-	s.work.add(req.Cmds, took)
+	s.work.Add(req.Cmds, took)
 	return res
 }
 
@@ -186,7 +187,7 @@ func (s *state) executed(reqs []resp.Request, results []resp.Result, took time.D
 	}
 	for i := range results {
 		results[i].TookNs = int64(float64(took) * shareOf(&results[i]) / work)
-		s.work.add(reqs[i].Cmds, time.Duration(results[i].TookNs))
+		s.work.Add(reqs[i].Cmds, time.Duration(results[i].TookNs))
 	}
 }
 
