@@ -26,7 +26,7 @@ type Config struct {
 	ACLFile  string            // file that ACL LOAD reads and ACL SAVE writes; empty: none
 
 	ClientsMax  int64  // maxclients of this node alone; 0: that of the cluster
-	PubSubCount string // CountCluster or CountNode: the subscribers that PUBLISH and PUBSUB count; "": CountCluster
+	PubSubCount string // pubsub-count, "cluster" or "node": the subscribers that PUBLISH and PUBSUB count; "": "cluster"
 
 	// Redirect, of a cluster profile, returns the address to which clients must send commands with keys, host:port
 	// for clients with TLS or without; "" for this node. nil: always this node. It is called concurrently.

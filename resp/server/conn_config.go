@@ -6,6 +6,7 @@ import (
 
 	"lockd/resp"
 	"lockd/resp/acl"
+	"lockd/resp/server/settings"
 )
 
 func configRows() []row {
@@ -38,7 +39,7 @@ func configGet(s *session, args resp.Args) resp.Reply {
 			return shared
 		}
 		for i := 0; i+1 < len(shared.Elems); i += 2 {
-			if _, local := s.srv.localValue(shared.Elems[i].Str); !local {
+			if _, local := s.srv.settings.Value(shared.Elems[i].Str); !local {
 				elems = append(elems, shared.Elems[i], shared.Elems[i+1])
 			}
 		}
@@ -49,10 +50,10 @@ func configGet(s *session, args resp.Args) resp.Reply {
 // localConfig lists this node's values that match any of the patterns, by name.
 func (s *Server) localConfig(patterns []string) []resp.Reply {
 	var elems []resp.Reply
-	for _, name := range s.localNames() {
+	for _, name := range s.settings.Names() {
 		if slices.ContainsFunc(patterns, func(p string) bool { return globOne(lower(p), name) }) {
-			value, _ := s.localValue(name)
-			if name == requirePass && s.replicatesPassword() {
+			value, _ := s.settings.Value(name)
+			if name == settings.RequirePass && s.replicatesPassword() {
 				value = s.hub.users.Now().Default().PasswordRule()
 			}
 			elems = append(elems, resp.Bulk(name), resp.Bulk(value))
@@ -67,17 +68,17 @@ func configSet(s *session, args resp.Args) resp.Reply {
 	shared, own, passwords := args[:2:2], []func(){}, []string(nil)
 	for i := 2; i < len(args); i += 2 {
 		name := lower(args[i])
-		if _, local := s.srv.localValue(name); !local || len(args)%2 != 0 {
+		if _, local := s.srv.settings.Value(name); !local || len(args)%2 != 0 {
 			shared = append(shared, args[i:min(i+2, len(args))]...)
 			continue
 		}
 		var change func()
 		var err error
-		if name == requirePass && s.srv.replicatesPassword() {
+		if name == settings.RequirePass && s.srv.replicatesPassword() {
 			if passwords = append(passwords, args[i+1]); len(passwords) > 1 {
 				err = resp.Error("duplicate parameter")
 			}
-		} else if change, err = s.srv.setOwn(name, args[i+1]); err == nil {
+		} else if change, err = s.srv.settings.Set(name, args[i+1]); err == nil {
 			own = append(own, change)
 		}
 		if err != nil {
@@ -96,12 +97,12 @@ func configSet(s *session, args resp.Args) resp.Reply {
 	return r
 }
 
-// requirePass is the password of the default user.
-const requirePass = "requirepass"
-
 // replicatesPassword reports whether requirepass is the default user's password on all nodes: this node has no
 // password of its own.
-func (s *Server) replicatesPassword() bool { return s.index.replicates && s.local[requirePass] == "" }
+func (s *Server) replicatesPassword() bool {
+	password, _ := s.settings.Value(settings.RequirePass)
+	return s.index.replicates && password == ""
+}
 
 // passwordOfDefault returns the command that does what CONFIG SET requirepass does in Redis.
 func passwordOfDefault(password string) resp.Args {

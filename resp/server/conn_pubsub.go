@@ -116,9 +116,6 @@ func (k *subscribing) confirm(s *session, word string, name resp.Reply) {
 	s.confirm(resp.Push(resp.Bulk(word), name, resp.Int(int64(n))))
 }
 
-// countsAll reports whether the subscribers of other nodes count, too.
-func (s *Server) countsAll() bool { return *s.own[pubsubCount].value.Load() == CountCluster }
-
 // askSubscribers asks all nodes that count a question about subscribers. In a transaction that subscribes the broker
 // is locked, and only this node can be asked.
 func (s *session) askSubscribers(question ...string) ([]resp.Reply, error) {

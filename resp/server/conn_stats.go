@@ -106,11 +106,11 @@ func (s *session) accountRun(start time.Time, cmds []*command, first resp.Args, 
 	for i, c := range cmds {
 		c.stats.Count(share, replyAt(res, i).IsErr())
 	}
-	set, ran := &s.srv.hub.settings, res.TookNs/1000
-	if slow := set.slowlogMicros.Load(); slow >= 0 && ran >= slow && cmds[0].spec.Flags&resp.SkipSlowlog == 0 {
+	set, ran := s.srv.hub.settings, res.TookNs/1000
+	if slow := set.SlowlogMicros.Load(); slow >= 0 && ran >= slow && cmds[0].spec.Flags&resp.SkipSlowlog == 0 {
 		s.logSlow(start, ran, max(0, took-ran), cmds, first)
 	}
-	if limit := set.latencyMillis.Load(); limit > 0 && took >= limit*1000 {
+	if limit := set.LatencyMillis.Load(); limit > 0 && took >= limit*1000 {
 		s.srv.latency.Add(cmds[0].spec.Flags&resp.Fast != 0, start, took/1000)
 	}
 }
@@ -120,5 +120,5 @@ func (s *session) logSlow(start time.Time, micros, waited int64, cmds []*command
 	s.srv.slowlog.Add(stats.Slow{
 		Start: start, Micros: micros, Waited: waited, Addr: s.addr, Name: name, More: len(cmds) - 1,
 		Args: stats.SlowArgs(first, func(i int) bool { return cmds[0].hides(first, i) }),
-	}, s.srv.hub.settings.slowlogMax.Load())
+	}, s.srv.hub.settings.SlowlogMax.Load())
 }

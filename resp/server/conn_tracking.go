@@ -260,8 +260,8 @@ func (s *session) follow(req *resp.Request) *track.Request {
 	return h.tracking.Follow(&s.track, req)
 }
 
-// answerFollowed answers a followed request: reply appends the reply of a command. It holds the broker's lock throughout,
-// so that no change is published in between.
+// answerFollowed answers a followed request: reply appends the reply of a command. It holds the broker's lock
+// throughout, so that no change is published in between.
 func (s *session) answerFollowed(f *track.Request, reply func(i int)) {
 	h := s.srv.hub
 	h.broker.Lock()

@@ -34,7 +34,6 @@
 //	conn_monitor.go   MONITOR
 //	conn_stats.go     SLOWLOG, LATENCY, and the statistics of commands
 //	rights.go         the gate of rights, denials, and the end of what a user may no longer do
-//	settings.go       settings, the cluster's and the node's own
 //	reply.go          replies on their way to the outbox
 //	session.go        the state of a session, and which goroutine may use it; all sessions
 //	table.go          commands, and their look-up by name
@@ -51,6 +50,7 @@
 //	stats/     statistics
 //	holders/   locks that clients hold, and pushes about them
 //	track/     keys that clients cache, requests that read them, invalidations
+//	settings/  settings, the cluster's and the node's own
 //	access/    users and their rights, wrong passwords, ACL LOG, the file of users
 //	witness/   observes the use of locks
 //	wire/      input and output of sockets

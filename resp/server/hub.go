@@ -8,6 +8,7 @@ import (
 	"lockd/resp/server/access"
 	"lockd/resp/server/holders"
 	"lockd/resp/server/pubsub"
+	"lockd/resp/server/settings"
 	"lockd/resp/server/track"
 )
 
@@ -15,7 +16,7 @@ import (
 // losses of locks, users, and settings. The goroutine that applies the log calls Publish, so Publish does bounded work
 // and never blocks.
 type Hub struct {
-	settings settings
+	settings *settings.Cluster
 	broker   *pubsub.Broker
 	tracking *track.Table // guarded by the broker's lock, except InUse
 	holders  *holders.Table
@@ -27,12 +28,11 @@ type Hub struct {
 
 // NewHub returns a hub. It accepts settings and messages before it has a server.
 func NewHub() *Hub {
-	h := &Hub{monitors: map[*session]struct{}{}}
-	h.settings.setDefaults()
-	h.broker = pubsub.NewBroker(h.settings.pushLimit)
+	h := &Hub{settings: settings.NewCluster(), monitors: map[*session]struct{}{}}
+	h.broker = pubsub.NewBroker(h.settings.PushLimit)
 	h.users = access.NewUsers(h.broker)
 	h.holders = holders.NewTable(h.broker)
-	h.tracking = track.NewTable(h.settings.trackedKeysMax.Load)
+	h.tracking = track.NewTable(h.settings.TrackedKeysMax.Load)
 	return h
 }
 
@@ -69,7 +69,7 @@ func (h *Hub) Publish(msgs []resp.Message) {
 		flush(i, i+1)
 		switch {
 		case m.Kind == resp.MessageConfig:
-			h.settings.apply(m.Channel, m.Payload)
+			h.settings.Apply(m.Channel, m.Payload)
 		case m.Kind == resp.MessageUser || m.Kind == resp.MessageUsers:
 			h.users.Publish(m)
 		case m.Kind == resp.MessageChanges && h.tracking.InUse():

@@ -21,6 +21,7 @@ func (s *Server) infoServer() resp.Section {
 	var l stats.Lines
 	now := s.clock()
 	up := int64(now.Sub(s.started) / time.Second)
+	port, _ := s.settings.Value("port")
 	l.Text("redis_version", redisVersion)
 	l.Text("redis_git_sha1", "00000000")
 	l.Text("redis_git_dirty", "0")
@@ -34,7 +35,7 @@ func (s *Server) infoServer() resp.Section {
 	l.Number("process_id", int64(os.Getpid()))
 	l.Text("process_supervised", "no")
 	l.Text("run_id", s.runID)
-	l.Text("tcp_port", s.local["port"])
+	l.Text("tcp_port", port)
 	l.Number("server_time_usec", now.UnixMicro())
 	l.Number("uptime_in_seconds", up)
 	l.Number("uptime_in_days", up/86400)
@@ -45,6 +46,14 @@ func (s *Server) infoServer() resp.Section {
 	l.Text("config_file", "")
 	l.Text("io_threads_active", "0")
 	return resp.Section{Name: "Server", Fields: l}
+}
+
+// clientsMax returns how many clients may be connected, regardless of file descriptors.
+func (s *Server) clientsMax() int64 {
+	if own := s.settings.ClientsMax(); own > 0 {
+		return own
+	}
+	return s.hub.settings.ClientsMax.Load()
 }
 
 // census counts the clients by what they are doing, and their buffers.

@@ -54,7 +54,7 @@ func (s *Server) runJanitor() {
 
 // round checks every session.
 func (s *Server) round() {
-	idleTicks := s.hub.settings.idleSeconds.Load() * int64(time.Second/janitorEvery)
+	idleTicks := s.hub.settings.IdleSeconds.Load() * int64(time.Second/janitorEvery)
 	for _, c := range s.clients() {
 		p := c.phase.Load()
 		stands := c.seen == p

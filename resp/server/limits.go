@@ -12,33 +12,22 @@ import (
 // Limits on what one client may make the server hold or do. CONFIG SET can change those that are settings; the others
 // are fixed.
 const (
-	bulkBytesMaxDefault     = 8 << 20   // one argument: setting proto-max-bulk-len
-	queryBytesMaxDefault    = 64 << 20  // one command as sent: setting client-query-buffer-limit
-	transactionCmdsMax      = 1 << 16   // commands queued by MULTI
-	transactionBytesMax     = 12 << 20  // bytes queued by MULTI: they must fit one entry of the log
-	transactionWorkMax      = 16 << 20  // bytes that the connection's commands in a transaction answer, plus work
-	heldBytesMax            = 64 << 20  // subscriptions, queued commands, watched keys, prefixes to track
-	heldBytesOfAllMax       = 512 << 20 // of all clients together
-	watchedKeysMax          = 1 << 16   // keys watched by one client
-	watchedBytesMax         = 16 << 20  // bytes of those keys
-	countedNamesMax         = 1 << 16   // channels of one PUBSUB NUMSUB
-	countedBytesMax         = 16 << 20  // bytes of their names
-	monitorsMax             = 64        // clients that monitor (MONITOR)
-	monitorArgBytesMax      = 1 << 20   // bytes shown of each argument
-	trackedKeysMaxDefault   = 1000000   // keys that are tracked, for all clients: setting tracking-table-max-keys
-	shrinksMax              = 128       // steps, in a round of the janitor, by which the table of tracked keys shrinks
-	loggedNameBytesMax      = 128       // of a client's name, in the log
-	clientNameBytesMax      = 4 << 10   // CLIENT SETNAME, SETINFO
-	clientsMaxDefault       = 10000     // setting maxclients
-	pushBytesHardDefault    = 32 << 20  // setting client-output-buffer-limit pubsub
-	pushBytesSoftDefault    = 8 << 20
-	pushSoftSecondsDefault  = 60
-	slowlogLenDefault       = 128     // setting slowlog-max-len
-	aclLogLenDefault        = 128     // setting acllog-max-len
-	genpassBitsMax          = 4096    // ACL GENPASS
-	slowlogMicrosDefault    = 10000   // setting slowlog-log-slower-than
-	globStepsMax            = 1 << 14 // comparisons of a pattern with the name of a command or setting
-	keepAliveSecondsDefault = 300     // setting tcp-keepalive
+	transactionCmdsMax  = 1 << 16   // commands queued by MULTI
+	transactionBytesMax = 12 << 20  // bytes queued by MULTI: they must fit one entry of the log
+	transactionWorkMax  = 16 << 20  // bytes that the connection's commands in a transaction answer, plus work
+	heldBytesMax        = 64 << 20  // subscriptions, queued commands, watched keys, prefixes to track
+	heldBytesOfAllMax   = 512 << 20 // of all clients together
+	watchedKeysMax      = 1 << 16   // keys watched by one client
+	watchedBytesMax     = 16 << 20  // bytes of those keys
+	countedNamesMax     = 1 << 16   // channels of one PUBSUB NUMSUB
+	countedBytesMax     = 16 << 20  // bytes of their names
+	monitorsMax         = 64        // clients that monitor (MONITOR)
+	monitorArgBytesMax  = 1 << 20   // bytes shown of each argument
+	shrinksMax          = 128       // steps, in a round of the janitor, by which the table of tracked keys shrinks
+	loggedNameBytesMax  = 128       // of a client's name, in the log
+	clientNameBytesMax  = 4 << 10   // CLIENT SETNAME, SETINFO
+	genpassBitsMax      = 4096      // ACL GENPASS
+	globStepsMax        = 1 << 14   // comparisons of a pattern with the name of a command or setting
 )
 
 // Work of the connection's commands beside their answers, for transactionWorkMax.

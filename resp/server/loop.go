@@ -44,9 +44,9 @@ func (s *session) serve() {
 func (s *session) process() {
 	defer s.in.Release()
 	for !s.closing {
-		set := &s.srv.hub.settings
+		set := s.srv.hub.settings
 		cmds, more, err := s.in.Take(wire.Limits{
-			BulkMax: int(set.bulkBytesMax.Load()), QueryMax: int(set.queryBytesMax.Load()), Trusted: s.rights.Authenticated()})
+			BulkMax: int(set.BulkBytesMax.Load()), QueryMax: int(set.QueryBytesMax.Load()), Trusted: s.rights.Authenticated()})
 		for i, args := range cmds {
 			if s.run == nil {
 				s.run = make([]resp.Cmd, 0, len(cmds)-i)

@@ -124,5 +124,5 @@ func (s *session) noteScripts(user string, res resp.Result) {
 func (s *session) noteDenied(reason, context, user, object string) {
 	now := s.srv.clock()
 	s.srv.aclLog.Add(access.Denied{Reason: reason, Context: context, Object: object, User: user, At: now,
-		Client: strings.TrimSuffix(string(s.describe(nil, now)), "\n")}, int(s.srv.hub.settings.aclLogMax.Load()))
+		Client: strings.TrimSuffix(string(s.describe(nil, now)), "\n")}, int(s.srv.hub.settings.ACLLogMax.Load()))
 }

@@ -14,6 +14,7 @@ import (
 	"lockd/resp"
 	"lockd/resp/server/access"
 	"lockd/resp/server/pubsub"
+	"lockd/resp/server/settings"
 	"lockd/resp/server/stats"
 	"lockd/resp/server/wire"
 	"lockd/resp/server/witness"
@@ -26,14 +27,12 @@ type Server struct {
 	redirect func(tls bool) string
 	hub      *Hub
 	index    *index
-	local    map[string]string // settings that cannot be changed
-	own      map[string]*ownSetting
+	settings *settings.Node
 	version  string
 	runID    string
 	node     string
 	log      *slog.Logger
 	aclFile  *access.File
-	logLevel *slog.LevelVar
 	clock    Clock
 	seats    *Seats
 	started  time.Time
@@ -69,8 +68,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub,
 		version: cfg.Version, runID: cfg.RunID, node: cfg.Node,
-		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, aclFile: access.NewFile(cfg.ACLFile), logLevel: cfg.LogLevel,
-		local:    map[string]string{},
+		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, aclFile: access.NewFile(cfg.ACLFile),
 		sessions: map[int64]*session{}, idle: make(chan struct{}), stop: make(chan struct{}),
 	}
 	if s.profile == nil {
@@ -85,10 +83,13 @@ func New(cfg Config) *Server {
 	if s.clock == nil {
 		s.clock = wallClock
 	}
-	maps.Copy(s.local, cfg.Local)
-	s.local["requirepass"], s.local["aclfile"] = cfg.Password, cfg.ACLFile
-	s.own = ownSettings(&cfg)
-	s.counter = pubsub.NewCounter(s.hub.broker, cfg.Backend, s.countsAll, s.clock)
+	fixed := map[string]string{settings.RequirePass: cfg.Password, "aclfile": cfg.ACLFile}
+	maps.Copy(fixed, cfg.Local)
+	s.settings = settings.NewNode(settings.NodeConfig{
+		Fixed: fixed, Protect: cfg.Protect, PubSubCount: cfg.PubSubCount, ClientsMax: cfg.ClientsMax,
+		LogLevel: cfg.LogLevel, SeatsMax: s.seats.Max,
+	})
+	s.counter = pubsub.NewCounter(s.hub.broker, cfg.Backend, s.settings.CountsCluster, s.clock)
 	s.index = newIndex(s.profile.table(), cfg.Backend)
 	s.hub.users.Serve(&access.Serving{
 		Known: s.index.known, Password: cfg.Password, Log: s.log, Changed: s.endDenied,
@@ -172,9 +173,12 @@ const errProtected = "DENIED Redis is running in protected mode because protecte
 	"NOTE: You only need to do one of the above things in order for the server to start accepting connections from " +
 	"the outside."
 
+// SetLogLevel does as CONFIG SET loglevel, or nothing without Config.LogLevel. It is safe for concurrent use.
+func (s *Server) SetLogLevel(level slog.Level) { s.settings.SetLogLevel(level) }
+
 // protects reports whether protected mode refuses a client: it is on another machine, and no password is set.
 func (s *Server) protects(conn net.Conn) bool {
-	if !s.hub.users.Now().Default().NoPass || *s.own[protectedMode].value.Load() != "yes" {
+	if !s.hub.users.Now().Default().NoPass || !s.settings.Protected() {
 		return false
 	}
 	addr, ok := conn.RemoteAddr().(*net.TCPAddr)
@@ -186,7 +190,7 @@ func (s *Server) setKeepAlive(conn net.Conn) {
 	if !ok {
 		return
 	}
-	every := time.Duration(s.hub.settings.keepAliveSeconds.Load()) * time.Second
+	every := time.Duration(s.hub.settings.KeepAliveSeconds.Load()) * time.Second
 	_ = tcp.SetKeepAliveConfig( // a connection that is closed already needs none
 		net.KeepAliveConfig{Enable: every > 0, Idle: every, Interval: max(every/3, time.Second), Count: 3})
 }

@@ -117,10 +117,12 @@ func TestConfigSetOwn(t *testing.T) {
 	}
 	ask("CONFIG SET LOGLEVEL Verbose timeout 7", "+OK")
 	ask("CONFIG GET loglevel", "*2|$8|loglevel|$7|verbose")
-	if level.Level() != slog.LevelInfo || fake.hub.settings.idleSeconds.Load() != 7 {
-		t.Error(level, fake.hub.settings.idleSeconds.Load())
+	if level.Level() != slog.LevelInfo || fake.hub.settings.IdleSeconds.Load() != 7 {
+		t.Error(level, fake.hub.settings.IdleSeconds.Load())
 	}
-	for word, want := range logLevels {
+	for word, want := range map[string]slog.Level{
+		"debug": slog.LevelDebug, "verbose": slog.LevelInfo, "notice": slog.LevelInfo, "warning": slog.LevelWarn,
+	} {
 		ask("CONFIG SET loglevel "+word, "+OK")
 		if level.Level() != want {
 			t.Errorf("%s: %v", word, level)
