@@ -595,7 +595,7 @@ type blockCall struct {
 
 // await executes a blocking command, or lets it wait if it may.
 func (c *ctx) await(p *pending) resp.Reply {
-	if err := c.begin(p); err != nil {
+	if err := c.begin(p.timeoutMs, p.waits); err != nil {
 		return resp.Fail(err)
 	}
 	for _, key := range p.keys {
@@ -607,7 +607,7 @@ func (c *ctx) await(p *pending) resp.Reply {
 			return c.served(p.take(c, key))
 		}
 	}
-	return c.wait(p)
+	return c.wait(p.absent())
 }
 
 // served keeps the undo of a blocking command that need not wait.
@@ -619,22 +619,22 @@ func (c *ctx) served(reply resp.Reply, u *reversal) resp.Reply {
 }
 
 // begin is told of a command before it is executed. It judges the timeout as far as that needs a clock.
-func (c *ctx) begin(p *pending) error {
-	if _, ok := c.after(p.timeoutMs); !ok {
+func (c *ctx) begin(timeoutMs int64, waits func() *pending) error {
+	if _, ok := c.after(timeoutMs); !ok {
 		return resp.Error(errTimeoutRange)
 	}
 	if c.block != nil {
-		c.block.pending = *p
+		c.block.pending = *waits()
 	}
 	return nil
 }
 
-// wait lets a command that has found nothing wait, if it may.
-func (c *ctx) wait(p *pending) resp.Reply {
+// wait lets a command that has found nothing wait, if it may; otherwise it answers what stands for nothing.
+func (c *ctx) wait(absent resp.Reply) resp.Reply {
 	if c.block != nil {
 		c.block.waits = true
 	}
-	return p.absent()
+	return absent
 }
 
 // span is a range of numbers, both ends included. spans are in order, with a gap between any two.

@@ -35,7 +35,7 @@ var lockRows = []row{
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Release a lock, if the token holds it, and leave its line",
 		Syntax:  "key token",
-	}, Parse: ofKeyAnd(unlock)},
+	}, Parse: parseUnlock},
 }
 
 // Limits of a lock.
@@ -205,8 +205,7 @@ func (l *lockRequest) renews(c *ctx) bool {
 }
 
 func (l *lockRequest) Run(c *ctx) resp.Reply {
-	p := l.waits()
-	if err := c.begin(p); err != nil {
+	if err := c.begin(l.waitMs, l.waits); err != nil {
 		return resp.Fail(err)
 	}
 	if _, ok := c.after(l.leaseMs); !ok {
@@ -218,11 +217,11 @@ func (l *lockRequest) Run(c *ctx) resp.Reply {
 	case answer == lock.Yes:
 		return c.served(l.take(c, l.key))
 	case l.waitMs == 0:
-		return p.absent()
+		return resp.Nil()
 	case c.m.embargoed():
 		return c.m.embargoError() // it might be served before that is over
 	}
-	return c.wait(p)
+	return c.wait(resp.Nil())
 }
 
 // take gives the lock to the token, or begins its lease anew: it was asked for, and may have it.
@@ -364,9 +363,15 @@ func (r *renewCall) Run(c *ctx) resp.Reply {
 	return resp.Nil()
 }
 
-// unlock also ends the wait of a token that does not hold the lock yet: its program has given up.
+// unlockCall has the key and the token of UNLOCK. It is where the arguments are, and takes no memory of its own.
+type unlockCall [2]string
+
+func parseUnlock(args resp.Args) (call, error) { return (*unlockCall)(args[1:]), nil }
+
+// Run also ends the wait of a token that does not hold the lock yet: its program has given up.
 // In a script it does not, as that might be undone.
-func unlock(c *ctx, key, token string) resp.Reply {
+func (r *unlockCall) Run(c *ctx) resp.Reply {
+	key, token := r[0], r[1]
 	e, held, err := c.lookupLock(key)
 	c.why.condition = true
 	switch {

@@ -73,8 +73,7 @@ func (q *streamRead) Run(c *ctx) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	p := q.pending()
-	if err := c.begin(p); err != nil {
+	if err := c.begin(q.timeoutMs, q.pending); err != nil {
 		return resp.Fail(err)
 	}
 	reply, found := c.readStreams(q.keys, q.after, q.count)
@@ -84,7 +83,7 @@ func (q *streamRead) Run(c *ctx) resp.Reply {
 	if c.block != nil {
 		c.block.args = q.args
 	}
-	return c.wait(p)
+	return c.wait(resp.NilArray())
 }
 
 // of is the id behind which a key is read: the first, where it is named twice.

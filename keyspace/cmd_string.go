@@ -36,7 +36,7 @@ var stringRows = []row{
 		Name: "get", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "string", Since: "1.0.0", Summary: "Get the value of a key",
 		Syntax: "key",
-	}, Parse: ofKey(get)},
+	}, Parse: parseGet},
 	{Spec: resp.Spec{
 		Name: "getset", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
 		Group: "string", Since: "1.0.0", Summary: "Set the string value of a key and return its old value",
@@ -347,8 +347,13 @@ func (r *setForCall) Run(c *ctx) resp.Reply {
 	return resp.OK()
 }
 
-func get(c *ctx, key string) resp.Reply {
-	e, err := c.lookupString(key)
+// getCall has the key of GET. It is where the arguments are, and takes no memory of its own.
+type getCall [1]string
+
+func parseGet(args resp.Args) (call, error) { return (*getCall)(args[1:]), nil }
+
+func (r *getCall) Run(c *ctx) resp.Reply {
+	e, err := c.lookupString(r[0])
 	if err != nil {
 		return resp.Fail(err)
 	}
