@@ -28,7 +28,7 @@ func lock(key, owner string, fence int64, held, left, lease time.Duration, waite
 	}}}
 }
 
-// sample is what a cluster may look like.
+// sample returns the locks of an example cluster.
 func sample() []locks.Lock {
 	many := lock("table", "reader-1", 811, 3*time.Minute, 20*time.Second, 30*time.Second, 0)
 	many.Mode, many.Permits = locks.Shared, 0
@@ -156,7 +156,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// A picture of any size, also none, of any state is as large as it may be.
+// A picture of any state fits every size, including none.
 func TestViewOfAnySize(t *testing.T) {
 	states := []func(*Model){
 		func(*Model) {}, openOrder, func(m *Model) { typed(m, "?") }, func(m *Model) { typed(m, "/order") },
@@ -205,8 +205,8 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// What changes hands is counted from look to look, also where it is free at a look; what came and went
-// where only some of the locks are looked at is not.
+// Changes of hands are counted between snapshots, also for a lock that is free in one of them. If only some of the
+// locks are asked for, locks that appear or disappear are not counted.
 func TestChurn(t *testing.T) {
 	m := New(time.Second, 3)
 	at := noon
@@ -308,8 +308,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// Where there are more locks than are looked at, only those that are waited for are asked for by who wants
-// to see these first.
+// If there are more locks than a request covers, only locks with waiters are requested when the order puts these
+// first.
 func TestAskForSome(t *testing.T) {
 	m := New(time.Second, 2)
 	list := sample()
@@ -347,7 +347,7 @@ func TestAskForSome(t *testing.T) {
 	}
 }
 
-// A lock is forced for the holder who was seen, after a reason and a yes, and never otherwise.
+// A lock is forced for the holder that was shown, after a reason and a confirmation, and never otherwise.
 func TestForce(t *testing.T) {
 	enter, esc := Key{Special: Enter}, Key{Special: Escape}
 	y := Key{Rune: 'y'}
@@ -423,7 +423,7 @@ func TestForce(t *testing.T) {
 	}
 }
 
-// Who takes the place of a node that has died is told.
+// The screen reports a change to another node.
 func TestMoves(t *testing.T) {
 	m := looked(sample())
 	m.Missed(errors.New("connection refused"))
