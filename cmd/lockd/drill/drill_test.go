@@ -32,7 +32,7 @@ func (l *liar) answer(words []string) string {
 	return "-ERR what is " + words[0] + "\r\n"
 }
 
-// start makes nodes and work of it; none of the processes is one.
+// start builds nodes and clients that answer from the liar; it starts no processes.
 func (l *liar) start(t *testing.T) (*nodes, *work) {
 	c := &nodes{}
 	for i := range nodesOfDrill {
@@ -54,7 +54,7 @@ func (l *liar) start(t *testing.T) (*nodes, *work) {
 	return c, w
 }
 
-// truth is what nodes answer that keep the promise.
+// truth returns the answers of nodes that keep the promise.
 func truth() map[string]string {
 	return map[string]string{
 		"GET": "$2\r\n11\r\n", "FENCE": ":7\r\n", "RENEW": ":7\r\n", "LOCK": "_\r\n", "INCR": ":12\r\n",
@@ -144,7 +144,7 @@ func TestStates(t *testing.T) {
 	expect(t, err, "the nodes have different states at entry 9")
 }
 
-// Writes are acknowledged, certainly not done, or in doubt; whatever is none of these ends the drill.
+// Writes are acknowledged, certainly not done, or of unknown outcome; any other answer ends the drill.
 func TestWrites(t *testing.T) {
 	ctx := context.Background()
 	l := &liar{answers: truth()}
