@@ -18,7 +18,7 @@ import (
 // soon is after what happens at an instant of virtual time.
 const soon = time.Millisecond
 
-// manager is what a notifier under test speaks to, and the node it asks.
+// manager is a fake service manager, and the node that the notifier asks.
 type manager struct {
 	mu    sync.Mutex
 	told  []string
@@ -121,7 +121,7 @@ func TestNotifyWatchdog(t *testing.T) {
 	})
 }
 
-// A reload is said before and after; a node that stops says so, and nothing more.
+// A reload is announced before and after; a stop is announced once, as the last message.
 func TestNotifyReloadAndStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &manager{}
