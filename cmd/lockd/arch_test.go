@@ -19,18 +19,18 @@ var mayImport = map[string][]string{
 	"lockd/resp":              {},
 	"lockd/resp/fault":        {}, // empty in a normal build
 	"lockd/internal/strict":   {}, // for tests
-	"lockd/internal/fakenode": {}, // likewise
+	"lockd/internal/fakenode": {}, // for tests
 	"lockd/resp/server":       {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/pubsub", "lockd/resp/server/holders", "lockd/resp/server/settings", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/access", "lockd/resp/server/witness", "lockd/resp/server/describe"},
-	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
+	"lockd/resp/server/stats": {"lockd/resp"}, // statistics for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
-	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
+	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and invalidations
 	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/doctor", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/value", "lockd/resp/acl", "lockd/resp/sight"},
-	"lockd/keyspace/algebra":  {"lockd/keyspace/value"},                                     // union and its like
+	"lockd/keyspace/algebra":  {"lockd/keyspace/value"},                                     // union, intersection, difference
 	"lockd/keyspace/arg":      {"lockd/resp"},                                               // arguments that several families have
 	"lockd/keyspace/check":    {"lockd/resp"},                                               // values of settings
-	"lockd/keyspace/history":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"}, // the log of what becomes of locks
+	"lockd/keyspace/history":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"}, // the history of locks
 	"lockd/keyspace/library":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"}, // scripts and functions that are kept
-	"lockd/keyspace/lock":     {},                                                           // who gets a lock next
+	"lockd/keyspace/lock":     {},                                                           // the order of grants
 	"lockd/keyspace/value":    {"lockd/resp", "lockd/keyspace/lock"},                        // data structures, nothing of the machine
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clock", "lockd/cluster/figures", "lockd/cluster/group", "lockd/cluster/record", "lockd/cluster/wake"},
@@ -49,16 +49,16 @@ var mayImport = map[string][]string{
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
 	"lockd/resp/server/describe": {"lockd/resp", "lockd/resp/acl"},
 
-	// What a node itself keeps about users.
+	// State about users that a node does not replicate.
 	"lockd/resp/server/access": {"lockd/resp", "lockd/resp/acl"},
 
 	// Replies as redis-cli writes them: the language of transcripts, in which tests are told.
 	"lockd/resp/notation": {"lockd/resp"},
 
-	// What users may do: the machine keeps the rules, connections and scripts are checked by them.
+	// Permissions of users: the machine stores the rules, connections and scripts check them.
 	"lockd/resp/acl": {"lockd/resp"},
 
-	// What is wrong with the locks of programs: what a node sees of it, who sees it, and who judges it.
+	// Mistakes in the use of locks: observations of a node, their sum, and the diagnosis.
 	"lockd/resp/sight":          {"lockd/resp"},
 	"lockd/resp/server/witness": {"lockd/resp", "lockd/resp/sight"},
 	"lockd/keyspace/doctor":     {"lockd/resp", "lockd/resp/sight"},
@@ -67,7 +67,7 @@ var mayImport = map[string][]string{
 	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"},                                                           // the disk
 	"lockd/cluster/peer":          {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault"},                                // the network
 	"lockd/cluster/founding":      {"lockd/cluster/peer", "lockd/cluster/store"},                                                // founding without a list
-	"lockd/cluster/membership":    {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"},                                  // who may take part
+	"lockd/cluster/membership":    {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"},                                  // admission of members
 	"lockd/cluster/clock":         {"lockd/internal/loglimit", "lockd/resp/fault", "lockd/cluster/group", "lockd/cluster/peer"}, // the log clock, the wall clocks
 	"lockd/cluster/figures":       {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"},                                  // what is counted for those who watch a node
 	"lockd/cluster/group":         {"lockd/internal/loglimit"},                                                                  // Raft, and who the members are
@@ -75,31 +75,31 @@ var mayImport = map[string][]string{
 	"lockd/cluster/wake":          {},                                                                                           // goroutines that wait for each other
 	"lockd/cluster/peer/peertest": {},                                                                                           // a network in memory; only tests import it
 
-	// The rooms of luavm: only lauxlib knows the limits of resp, and nobody else imports them.
+	// Subpackages of luavm: only lauxlib uses the limits of resp, and only luavm imports them.
 	"lockd/luavm/state":    {"lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/luavm/lib":      {"lockd/luavm/lauxlib", "lockd/luavm/libc"},
 	"lockd/luavm/lauxlib":  {"lockd/resp", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/luavm/compiler": {"lockd/luavm/libc"},
 	"lockd/luavm/libc":     {},
 
-	// Who holds a lock for a command speaks TCP to servers, too.
+	// Holding a lock for a command needs a TCP client.
 	"lockd/cmd/lockd/hold": {"lockd/resp", "lockd/internal/client"},
 
-	// Who tries the promise out starts nodes of this binary, and speaks TCP to them.
+	// A drill starts nodes of this binary and talks to them over TCP.
 	"lockd/cmd/lockd/drill": {"lockd/resp", "lockd/internal/client", "lockd/internal/process"},
 
-	// And so do those who show locks to people.
+	// Formatting of locks for people.
 	"lockd/cmd/lockd/show": {"lockd/resp", "lockd/internal/locks"},
 	"lockd/cmd/lockd/top":  {"lockd/resp", "lockd/internal/locks", "lockd/internal/client", "lockd/cmd/lockd/show"},
 
-	// What the process asks of its system, and tells the manager that started it.
+	// Calls to the operating system and to the service manager.
 	"lockd/cmd/lockd/openfiles": {},
 	"lockd/cmd/lockd/systemd":   {"lockd/resp"},
 
 	// The lines of redis.conf.
 	"lockd/cmd/lockd/redisconf": {},
 
-	// What nodes count, as Prometheus reads it.
+	// Metrics of nodes for Prometheus.
 	"lockd/metrics": {"lockd/resp"},
 
 	// The pages for browsers: a client inside the process, which knows nothing of the server.
@@ -107,19 +107,19 @@ var mayImport = map[string][]string{
 
 	// Measuring speaks TCP to servers and imports nothing of theirs.
 	"lockd/bench/load": {"lockd/bench/etcd"},
-	"lockd/bench":      {"lockd/bench/load", "lockd/bench/etcd", "lockd/internal/freeport", "lockd/internal/login", "lockd/internal/process"}, // a module of its own: starts the built binary and its peers
+	"lockd/bench":      {"lockd/bench/load", "lockd/bench/etcd", "lockd/internal/freeport", "lockd/internal/login", "lockd/internal/process"}, // a separate module: starts the built binary and its peers
 	"lockd/bench/etcd": {},
 
-	// Asking a cluster, and what it answers about locks: for what shows that to people.
+	// A client of a cluster, and the answers about locks as Go values.
 	"lockd/internal/client": {"lockd/resp"},
 	"lockd/internal/locks":  {"lockd/resp"},
 
-	// TLS for clients: certificates, handshakes, connections; and the flags of those who are clients.
+	// TLS for clients: certificates, handshakes, connections, and the flags of client commands.
 	"lockd/internal/secure":            {},
 	"lockd/internal/login":             {"lockd/internal/secure"},
 	"lockd/internal/secure/securetest": {"lockd/internal/authority"}, // for tests
 
-	// What happens again and again, in the log; and a log that nobody reads.
+	// Logging: repeated lines, and a writer that never blocks.
 	"lockd/internal/loglimit":  {},
 	"lockd/internal/logwriter": {},
 
@@ -135,7 +135,7 @@ var mayImport = map[string][]string{
 	// Whole clusters in virtual time, for tests of any package.
 	"lockd/clustertest": {"lockd/cluster", "lockd/cluster/clock", "lockd/cluster/peer/peertest", "lockd/cluster/store", "lockd/internal/client", "lockd/internal/node", "lockd/resp", "lockd/resp/notation", "lockd/resp/server"},
 
-	// The fault injection suite starts the built binary and speaks TCP to it.
+	// The fault injection suite starts the built binary and talks to it over TCP.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},
 	"lockd/jepsen-lite/history":  {},
 	"lockd/jepsen-lite/model":    {"lockd/jepsen-lite/history"},
@@ -145,8 +145,8 @@ var mayImport = map[string][]string{
 	"lockd/jepsen-lite/report":   {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model"},
 }
 
-// What Apply computes must be a pure function of the log (law 1), so the packages
-// it runs through may not reach for what differs between nodes.
+// Apply must compute a pure function of the log (law 1), so its packages may not use anything that differs between
+// nodes.
 var (
 	purePackages = []string{
 		"lockd/resp", "lockd/luavm",

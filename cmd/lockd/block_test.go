@@ -14,14 +14,14 @@ import (
 	"lockd/internal/strict"
 )
 
-// popAnswer is what a client in BLPOP was answered.
+// popAnswer is the answer to a BLPOP.
 type popAnswer struct {
 	client int
 	value  string
 	err    error
 }
 
-// blockedClients waits until a node has so many clients in blocking commands.
+// blockedClients waits until a node has want clients in blocking commands.
 func (p *proc) blockedClients(want int) {
 	p.t.Helper()
 	c := p.client()
@@ -94,8 +94,8 @@ func TestBlockedClientsSurviveLeader(t *testing.T) {
 	}
 }
 
-// SIGTERM of a node tells its blocked clients that nothing was done, and takes their
-// commands back; the node does not wait for them.
+// SIGTERM of a node answers its blocked clients that nothing was done, and withdraws their commands; the stop does
+// not wait for them.
 func TestTerminateWithBlockedClients(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, 3, calm...)

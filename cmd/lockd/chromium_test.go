@@ -25,8 +25,8 @@ import (
 // The console in a real browser, which the step console of .ci/verify installs. CONSOLE_PICTURE names a
 // file for the picture of docs/locks.md.
 
-// slowImage is one that the console does not have: a page with it is complete when its script has heard
-// from the node for a while.
+// slowImage is the path of an image that the console lacks: it keeps the page loading until its script has heard from
+// the node for a while.
 const slowImage = "/slow-image"
 
 // linger stands between chromium, which shows a page as soon as it is complete, and a console.
@@ -53,14 +53,14 @@ func linger(to string) *httptest.Server {
 		}
 		select {
 		case <-heard:
-			time.Sleep(2 * time.Second) // so long what it has heard may take to be seen
+			time.Sleep(2 * time.Second) // time for the page to show the event
 		case <-r.Context().Done():
 		}
 	}))
 }
 
-// chromium opens a page of a console, and returns what it is then, and what the browser says of it. user
-// is empty, or a name and a password.
+// chromium opens a page of a console, and returns its final DOM and the browser's messages. user is empty, or a name
+// and a password.
 func chromium(t *testing.T, to, user, path string, flags ...string) (dom, says string) {
 	t.Helper()
 	proxy := linger(to)
@@ -91,7 +91,7 @@ func dump(t *testing.T, to, path string, flags ...string) string {
 	return dom
 }
 
-// picture is what chromium shows.
+// picture takes a screenshot.
 func picture(t *testing.T, to, path, file string, flags ...string) {
 	t.Helper()
 	chromium(t, to, "", path, append(flags, "--screenshot="+file)...)

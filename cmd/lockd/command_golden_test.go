@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// otherwise lists, with the reason, what COMMAND INFO says otherwise than Redis 7.0.15.
+// otherwise lists the differences of COMMAND INFO from Redis 7.0.15, with the reason.
 var otherwise = map[string]string{
 	"zrank arity":    "since 7.2 it takes WITHSCORE",
 	"zrevrank arity": "since 7.2 it takes WITHSCORE",
@@ -20,9 +20,8 @@ var otherwise = map[string]string{
 	"cluster|reset flags": "it is refused everywhere",
 }
 
-// COMMAND INFO says of every command that Redis 7.0.15 has what Redis says: flags, keys
-// and key specifications, also of subcommands. no_async_loading is left out: lockd does not
-// load while it serves. So are the categories: there is no ACL.
+// COMMAND INFO of every command of Redis 7.0.15 agrees with Redis: flags, keys and key specifications, also of
+// subcommands. It excludes no_async_loading, because lockd does not load while it serves, and the categories.
 func TestGoldenCommandInfo(t *testing.T) {
 	referee := redis.NewClient(&redis.Options{Addr: startRedis(t), MaxRetries: -1, ReadTimeout: startTimeout})
 	defer referee.Close()

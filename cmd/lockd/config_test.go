@@ -137,7 +137,7 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
-// Lines of redis.conf are taken as Redis takes them, or it is said what lockd does instead.
+// Lines of redis.conf have the effect that they have in Redis, or an error tells what to do instead.
 func TestRedisConf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text string
@@ -209,13 +209,13 @@ func readConfigOf(t *testing.T, path string) *configFile {
 func TestRedisNames(t *testing.T) {
 	for _, name := range flagNames(t) {
 		if _, ok := redisconf.MeaningOf(name); ok && name != "user" && name != "aclfile" {
-			// That is of a command that asks, and this is not read at start as Redis's is.
+			// user is a flag of client commands, and aclfile is not read at each start as Redis's is.
 			t.Errorf("%s is a flag, and Redis's alone", name)
 		}
 	}
 }
 
-// Whatever CONFIG GET of a node tells may stand in a file, or its line says what to do instead.
+// Every setting that CONFIG GET of a node reports may stand in a file, or its line gives advice.
 func TestSettingsOfClusterInFile(t *testing.T) {
 	t.Parallel()
 	c := startSingle(t).client()
@@ -243,7 +243,7 @@ func meansSomething(t *testing.T, name string) bool {
 	return only || slices.Contains(append(flagNames(t), "port", "bind", "tls-port", "loglevel", "cluster-enabled"), name)
 }
 
-// A file of a node tells those who ask it how: where it is, that TLS is spoken, the password.
+// A client takes address, TLS and password from the file of a node.
 func TestConfigOfClient(t *testing.T) {
 	secret := tempFile(t, "secret", "hunter2\n")
 	for name, tt := range map[string]struct {
@@ -312,7 +312,7 @@ func flagNames(t *testing.T) (list []string) {
 	return list
 }
 
-// A node starts with a file of redis.conf, tells what it does not take from it, and is asked with the same file.
+// A node starts with a redis.conf, warns about lines without effect, and clients read the same file.
 func TestNodeWithRedisConf(t *testing.T) {
 	t.Parallel()
 	ports := freePorts(t, 2)
@@ -339,7 +339,7 @@ func TestNodeWithRedisConf(t *testing.T) {
 	}
 }
 
-// A node that speaks TLS only, with a certificate for its name, is asked with its own file.
+// A client reads the file of a node that serves TLS only, with a certificate for its name.
 func TestTLSNodeWithRedisConf(t *testing.T) {
 	t.Parallel()
 	p := securetest.NewCA(t, "ca").Write(t, t.TempDir(), month, "db1.example")

@@ -65,7 +65,7 @@ func (p *proc) shows(path string, status int, texts ...string) {
 	})
 }
 
-// watch opens what tells of a page's changes.
+// watch opens the event stream of a page.
 func (p *proc) watch(path string) *bufio.Reader {
 	p.t.Helper()
 	res, err := http.Get("http://" + p.flagOf("--http-listen") + path)
@@ -90,8 +90,8 @@ func (p *proc) awaitFrame(events *bufio.Reader, text string) {
 	}
 }
 
-// Every node's console shows who holds a lock and who waits, tells of it as it changes, and ends it for
-// an operator, of whom the history then tells.
+// Every node's console shows holders and waiters, updates as they change, and ends a lock for an operator, whose name
+// the history shows.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -147,7 +147,7 @@ func TestConsole(t *testing.T) {
 	left.shows("/livez", http.StatusOK, "ok")
 }
 
-// A console stands behind the clients' password; an orderly stop does not wait for those who watch.
+// The console asks for the clients' password; an orderly stop does not wait for its viewers.
 func TestConsolePassword(t *testing.T) {
 	t.Parallel()
 	p := startSingle2(t, append(consoleFlag(t), "--requirepass", "hunter2")...)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Three processes without a list found one cluster, whoever is killed on the way; a fourth joins it by the same flags,
-// and later starts change nothing.
+// Three processes without a list found one cluster, whichever is killed on the way; a fourth joins with the same
+// flags, and later starts change nothing.
 func TestDiscover(t *testing.T) {
 	t.Parallel()
 	const n = 4

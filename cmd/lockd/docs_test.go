@@ -28,7 +28,7 @@ const (
 	tableEnd   = "<!-- end of commands -->\n"
 )
 
-// The table of commands is what the tables of the server say.
+// The table of commands in docs agrees with the tables of the server.
 func TestCommandTable(t *testing.T) {
 	page := filepath.Join(docsDir, "redis.md")
 	text, err := os.ReadFile(page)
@@ -120,7 +120,7 @@ func filesOf(t *testing.T, suffix string) []string {
 	return files
 }
 
-// Every link of a Markdown file leads somewhere: to a file that is there, and to a heading in it.
+// Every link of a Markdown file leads to an existing file, and to a heading in it.
 func TestLinks(t *testing.T) {
 	pages := map[string]page{}
 	for _, path := range filesOf(t, ".md") {
@@ -167,7 +167,7 @@ func dead(from, link string, pages map[string]page) string {
 	return ""
 }
 
-// page is what a Markdown file links to, and what in it can be linked to.
+// page is the links and the link targets of a Markdown file.
 type page struct {
 	links   []string
 	anchors map[string]bool
@@ -210,7 +210,7 @@ func (p *page) addAnchor(heading string) {
 	p.anchors[again] = true
 }
 
-// What is dead is found, and what is not is not.
+// Dead links are found, and working links are not reported.
 func TestLinksFindsDead(t *testing.T) {
 	here := filepath.Join(repository, "README.md")
 	text := "# A *b*, `c`\n## A b c\n## 结果：未知\n[x](#a-b-c) [x](#a-b-c-1) [x](#结果未知) [`x`](docs) [x](#none) [x](none.md)" +
@@ -228,7 +228,7 @@ func TestLinksFindsDead(t *testing.T) {
 	}
 }
 
-// Every text of docs/errors.md is one of the code; "..." in it is what differs from time to time.
+// Every text of docs/errors.md is in the code; "..." stands for varying parts.
 func TestErrorTexts(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(docsDir, "errors.md"))
 	if err != nil {

@@ -26,7 +26,7 @@ func (p *proc) named(name string) *redis.Client {
 	return c
 }
 
-// finding is what a node says of the locks of a template.
+// finding is one finding about the locks of a template.
 type finding struct{ mistake, keys, client, says string }
 
 func (p *proc) findings(ctx context.Context) (list []finding) {
@@ -46,8 +46,8 @@ func (p *proc) findings(ctx context.Context) (list []finding) {
 	return list
 }
 
-// mistakes are those that the nodes find together, each with its template, client and nodes: what the log
-// knows all of them tell, what they have seen themselves only one.
+// mistakes returns the findings of all nodes, each with its template, client and nodes: all nodes report findings
+// from the log, one node its own observations.
 func (n nodes) mistakes(ctx context.Context) []string {
 	by := map[string]string{}
 	for _, p := range n {

@@ -11,8 +11,8 @@ import (
 	"lockd/internal/locks"
 )
 
-// A leader that is drained hands over, and the others do without it; one that they cannot do without has to stay,
-// and says why. The sentences are those of a program, too.
+// Draining a leader hands leadership over, and the others do without the node; a node that the others need has to
+// stay, and drain tells why. Programs can parse the sentences.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
@@ -27,7 +27,7 @@ func TestDrain(t *testing.T) {
 			return nil
 		})
 	}
-	for range 2 { // whoever leads then
+	for range 2 { // the second time another node may lead
 		leader := cluster.leader(t)
 		drain(0, leader.name+` can be taken away: (it has handed over its leadership, )?n[123] leads, and of 3 voters `+
 			`n[123], n[123] have caught up`+"\n", "--wait", "60s", leader.addr)
@@ -50,7 +50,7 @@ func TestDrain(t *testing.T) {
 	drain(2, "lockd: --wait -1s is negative\n", "--wait=-1s")
 }
 
-// A single node is never drained, and who may not ask is told so: both at once, however long one would wait.
+// Draining a single node, or without permission, fails at once, however long the wait.
 func TestDrainOfOne(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t, "--requirepass", "hunter2")
@@ -123,7 +123,7 @@ func TestDrainVerdicts(t *testing.T) {
 	}
 }
 
-// An address behind which there are several nodes drains none of them.
+// An address that leads to several nodes drains none of them.
 func TestDrainThroughBalancer(t *testing.T) {
 	t.Parallel()
 	a, b := startSingle(t), startSingle(t, "--id", "n2")

@@ -40,7 +40,7 @@ func leavesNothing(t *testing.T, said string, folder bool) (dir string) {
 	return dir
 }
 
-// A drill kills a leader, starts it again, and says what clients saw; nothing is left of it.
+// A drill kills a leader, starts it again, and reports what clients saw; nothing is left of it.
 func TestDrill(t *testing.T) {
 	t.Parallel()
 	p := drillProc(t)
@@ -102,7 +102,7 @@ func TestDrillInterrupted(t *testing.T) {
 	}
 }
 
-// What a drill is not given right is said, and settings of this machine's node are none of its nodes'.
+// Wrong flags of a drill are reported, and settings of this machine's node do not apply to its nodes.
 func TestDrillFlags(t *testing.T) {
 	for flag, want := range map[string]string{
 		"--lease=1ms": "lockd: --lease 1ms is less than 1s\n", "--work=-1s": "lockd: --work -1s is negative\n",

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A variable that is meant for lockd and is none of its flags is not silently ignored.
+// A variable with lockd's prefix that matches no flag is reported.
 func TestMisspeltVariables(t *testing.T) {
 	for variable, want := range map[string]string{
 		"LOCKD_PEER_LISEN=x":                     "LOCKD_PEER_LISTEN",
@@ -89,7 +89,7 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// It is said at the start whom protected mode keeps out.
+// onLoopback tells at the start whether protected mode keeps other machines out.
 func TestOnLoopback(t *testing.T) {
 	for addr, want := range map[string]bool{"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true,
 		"0.0.0.0:1": false, ":1": false, "10.0.0.1:1": false, "[::]:1": false, "example.org:1": false} {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// exporterReads are the fields of INFO ALL that redis_exporter (1.74, and the master of August 2026) makes figures of,
-// as far as they say something about lockd. Left out are those of what lockd has not: forks, an AOF that is rewritten,
-// eviction, defragmentation, threads, modules, replication buffers.
+// exporterReads are the fields of INFO ALL that redis_exporter 1.74 turns into metrics and that apply to lockd.
+// Fields about absent features are left out: forks, AOF rewrites, eviction, defragmentation, threads, modules,
+// replication buffers.
 const exporterReads = `
 	redis_version redis_build_id redis_mode os tcp_port run_id process_id uptime_in_seconds configured_hz hz
 	connected_clients blocked_clients maxclients tracking_clients clients_in_timeout_table pubsub_clients
@@ -49,14 +49,14 @@ func (p *proc) infoAll() map[string]string {
 	return fields
 }
 
-// What redis_exporter reads is there, in the form in which it can be read, and true.
+// Every field that redis_exporter reads is present, parses, and is true.
 func TestWhatExporterReads(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t)
 	ctx := context.Background()
 	c := p.client()
 	p.ask("CONFIG", "SET", "slowlog-log-slower-than", "0", "latency-monitor-threshold", "1")
-	p.ask("CONFIG", "RESETSTAT") // what it took to see that the node serves
+	p.ask("CONFIG", "RESETSTAT") // removes the calls of awaitServing
 	for _, line := range []string{
 		"SET a 1 PX 100000", "SET b 2", "SET gone 1 PX 1", "GET a", "GET a", "GET nothing", "INCRBY a x", "NOSUCH",
 		"EVAL return(1) 0", "GET",

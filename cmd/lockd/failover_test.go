@@ -275,7 +275,7 @@ func TestKillAll(t *testing.T) {
 	})
 }
 
-// load is a crowd of clients, each writing its own keys one after another.
+// load is a number of clients, each of which writes its keys one after another.
 type load struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// A wrong flag, address or file is one clear line on standard error and exit
-// status 2.
+// A wrong flag, address or file is one clear line on standard error, with exit status 2.
 func TestUsageErrors(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.toml")

@@ -26,7 +26,7 @@ import (
 // watches the servers too.
 const runAsServer = "LOCKD_TEST_RUN_AS_SERVER"
 
-// runInTerminal does the same for what has a terminal as its input, which is not for its end.
+// runInTerminal does the same for a process whose input is a terminal, and which does not end with its input.
 const runInTerminal = "LOCKD_TEST_RUN_IN_TERMINAL"
 
 func TestMain(m *testing.M) {
@@ -75,16 +75,15 @@ type proc struct {
 	log  processLog
 }
 
-// startTimeout is how long a test waits for what must come, before it gives up: far longer
-// than it takes, for the machine may have other work too.
+// startTimeout bounds the wait for an event. It far exceeds the usual time, because the machine may have other work.
 const startTimeout = 60 * time.Second
 
-// calm are flags for clusters of tests in which nobody is to lose leadership: a machine that
-// is elsewhere for two seconds elects nobody by it. Such a cluster takes longer to start.
+// calm are flags for clusters of tests that need a stable leader: a pause of the machine for two seconds causes no
+// election. Such a cluster takes longer to start.
 var calm = []string{"--heartbeat", "2s", "--leader-wait", "20s"}
 
-// patient are flags for clusters whose leader is killed: an election that the machine
-// makes long is waited for, and is no error. Strict times are those of the default.
+// patient returns flags for clusters whose leader is killed: writes wait for an election that a busy machine delays.
+// Strict times are those of the default flags.
 func patient() []string {
 	if strict.Times() {
 		return nil
@@ -141,8 +140,7 @@ func (p *proc) wait(timeout time.Duration) int {
 	return p.State().ExitCode()
 }
 
-// client is a go-redis client of this node that never tries anything twice, so
-// that tests see what the server really answered.
+// client returns a go-redis client of this node that never retries, so that tests see each answer of the server.
 func (p *proc) client() *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: p.addr, Password: p.flagOf("--requirepass"), MaxRetries: -1, DialerRetries: 1, ReadTimeout: startTimeout, WriteTimeout: startTimeout, DialTimeout: startTimeout, PoolSize: 64, DisableIdentity: true})
 	p.t.Cleanup(func() { _ = c.Close() })
@@ -240,7 +238,7 @@ func (n nodes) others(p *proc) nodes {
 	return rest
 }
 
-// pollEvery is how often is asked whether something has come.
+// pollEvery is the interval of polling.
 const pollEvery = 10 * time.Millisecond
 
 // eventually polls until try gives no error, or fails the test at the timeout.

@@ -14,8 +14,8 @@ import (
 	"lockd/resp"
 )
 
-// health and members say what a node says, to people and to programs; who may not ask is told so, and a node
-// that is left alone is not healthy, and says for whom it waits.
+// health and members report the state of a node to people and to programs, and why a client may not ask. A node
+// without the others is not healthy, and names the members that it waits for.
 func TestHealthAndMembers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")
@@ -44,7 +44,7 @@ func TestHealthAndMembers(t *testing.T) {
 	answers(1, asked.addr+" refuses: WRONGPASS [^\n]*\n", []string{"LOCKD_PASSWORD=wrong"}, "health", asked.addr)
 	answers(1, asked.addr+" refuses: NOAUTH [^\n]*\n", nil, "health", asked.addr)
 	answers(2, "lockd: --password-file: .*\n", nil, "health", "--password-file", file+"-not")
-	eventually(t, startTimeout, "all members answer in time", func() (err error) { // who takes long counts as down
+	eventually(t, startTimeout, "all members answer in time", func() (err error) { // a slow member counts as down
 		for line := range strings.Lines(answers(0, "n1 .*\nn2 .*\nn3 .*\n", secret, "members", asked.addr)) {
 			if words := strings.Fields(line); len(words) != 11 || words[8] != "1" || words[9] != "1" || words[10] != version || words[2] != "voter" || words[3] != "up" {
 				err = fmt.Errorf("what is %q", line)
@@ -74,7 +74,7 @@ func TestHealthAndMembers(t *testing.T) {
 	answers(1, asked.addr+" does not answer: .*refused\n", secret, "health", asked.addr)
 }
 
-// What a server answers that is no node, or an evil one, harms nobody.
+// Malformed and hostile answers cause no harm.
 func TestMembersOfOthers(t *testing.T) {
 	for _, r := range []resp.Reply{resp.OK(), resp.Array(resp.Int(1)), resp.Map()} {
 		if _, err := membersTable(r); err == nil {
@@ -87,8 +87,8 @@ func TestMembersOfOthers(t *testing.T) {
 	}
 }
 
-// People read which level is in force, and who can do which, in a sentence below the table; nothing of it from a node
-// that does not say.
+// A sentence below the table tells the level in force and the levels of members; it is absent if a node does not
+// report them.
 func TestMembersSayTheLevel(t *testing.T) {
 	member := func(id string, highest int64, version string) resp.Reply {
 		return resp.Map(resp.Bulk("id"), resp.Bulk(id), resp.Bulk("peer"), resp.Bulk("a:1"), resp.Bulk("level"), resp.Int(1),

@@ -31,8 +31,8 @@ func TestGCPercent(t *testing.T) {
 	}
 }
 
-// A heap that is large is collected sooner, until the program ends; one whose operator
-// has said how to collect is left alone.
+// A large heap is collected earlier, until the program ends. If the operator has configured collection, nothing
+// changes.
 func TestBoundHeap(t *testing.T) {
 	ballast := make([]byte, 256<<20) // nothing of it is touched, so it takes no memory
 	runtime.GC()

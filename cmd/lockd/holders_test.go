@@ -39,8 +39,8 @@ func (p *proc) mustDo(args ...any) any {
 	return got
 }
 
-// A client of RESP3 hears at once that it has lost its lock, on whichever node it is and whatever ended
-// the lock through another one; not of what its token does.
+// A RESP3 client hears at once that it lost its lock, on every node and whatever took the lock away. It does not hear
+// of what its own token does.
 func TestHolderHearsOfItsLoss(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
@@ -81,8 +81,8 @@ func TestHolderHearsOfItsLoss(t *testing.T) {
 	}
 }
 
-// Before a lease ends its holder hears that a third of it is left, and then that it is over; who renews
-// it, through whichever connection, hears nothing.
+// A holder hears when a third of its lease is left, and when the lease is over. A holder that renews, on any
+// connection, hears nothing.
 func TestHolderHearsThatItsLeaseEnds(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
@@ -106,7 +106,7 @@ func TestHolderHearsThatItsLeaseEnds(t *testing.T) {
 		asked := time.Now()
 		holder.take("renewed", lease)
 		leader.mustDo("RENEW", "renewed", "token", "PX", 600_000)
-		holder.do("EXISTS", "renewed") // once it is answered the holder's node knows that, too
+		holder.do("EXISTS", "renewed") // after the answer the holder's node knows of the renewal
 		if took := time.Since(asked).Milliseconds(); took > lease/2 && lease < 100_000 {
 			leader.mustDo("UNLOCK", "renewed", "token")
 			holder = other.resp3()
@@ -118,8 +118,7 @@ func TestHolderHearsThatItsLeaseEnds(t *testing.T) {
 	}
 }
 
-// A failover does not matter: who has taken a lock before it, or waits in line through it, hears of its
-// loss behind it.
+// Holders and waiters from before a failover hear of a loss after it.
 func TestHolderHearsAfterFailover(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, 3, patient()...)
@@ -145,7 +144,7 @@ func TestHolderHearsAfterFailover(t *testing.T) {
 	holder.quiet()
 }
 
-// lockHandler keeps what go-redis hands to those who register for a kind of push.
+// lockHandler keeps the pushes for which it is registered with go-redis.
 type lockHandler struct{ heard [][]any }
 
 func (h *lockHandler) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext, n []any) error {
@@ -153,8 +152,8 @@ func (h *lockHandler) HandlePushNotification(_ context.Context, _ push.Notificat
 	return nil
 }
 
-// go-redis hands pushes to those who have registered for them, with the next command of the connection;
-// who has not is not disturbed.
+// go-redis delivers pushes to registered handlers with the next command of the connection, and drops pushes without a
+// handler.
 func TestGoRedisHoldsALock(t *testing.T) {
 	t.Parallel()
 	node := startSingle(t)

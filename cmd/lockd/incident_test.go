@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// said is what a node answers to commands, to the byte.
+// said returns a node's answers to commands, byte for byte.
 func (p *proc) said(commands ...string) string {
 	p.t.Helper()
 	c, err := net.Dial("tcp", p.addr)
@@ -39,8 +39,8 @@ func (n nodes) lead(t *testing.T, p *proc) {
 	})
 }
 
-// "Who had it at 14:03?" A lock goes from one program to the next in every way, nodes are killed and come
-// back, from the log and from an image, and all answer the same, to the byte, whichever of them leads.
+// "Who had it at 14:03?" A lock changes hands in every way while nodes are killed and return, from the log and from
+// an image. All nodes answer the same bytes, whichever of them leads.
 func TestWhoHadItThen(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -102,7 +102,7 @@ func TestWhoHadItThen(t *testing.T) {
 		"LOCKS HISTORY order:42",
 		"LOCKS HISTORY order:42 CURSOR 0 COUNT 3",
 		"LOCKS HISTORY order:42 FROM " + at(2) + " TO " + at(3),
-		"LOCKS HISTORY order:42 COUNT 1 TO " + at(2), // who had it then: the last that was granted it
+		"LOCKS HISTORY order:42 COUNT 1 TO " + at(2), // the holder at that time: the last grant before it
 	}
 	for i := 6; i <= 9; i++ {
 		questions = append(questions, fmt.Sprintf("LOCKS WHY order:42 %d-token-of-web", i))
@@ -139,7 +139,7 @@ func TestWhoHadItThen(t *testing.T) {
 	a.start()
 	a.awaitServing()
 	for _, p := range cluster {
-		cluster.lead(t, p) // who leads answers from what it has
+		cluster.lead(t, p) // a leader answers from its own state
 		alike(cluster, "led by "+p.name)
 	}
 }

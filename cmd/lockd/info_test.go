@@ -79,7 +79,7 @@ func TestVersionsOfInfoAreNumbers(t *testing.T) {
 	}
 }
 
-// CONFIG RESETSTAT sets back what Redis sets back, whoever counts it.
+// CONFIG RESETSTAT resets the same fields as in Redis, in every package that counts.
 func TestResetStat(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t)

@@ -143,7 +143,7 @@ func TestLocksCommand(t *testing.T) {
 	}
 }
 
-// What is longer than one answer is asked for in pieces, and shown as one.
+// A list that exceeds one answer is requested in pieces and shown as one.
 func TestLocksCommandInPieces(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t, calm...)
@@ -204,7 +204,7 @@ func TestLocksCommandInPieces(t *testing.T) {
 	}
 }
 
-// A server that has a password is told it, and one that does not know a question says so.
+// A client sends the password that a server needs, and reports a question that the server does not know.
 func TestLocksCommandRefused(t *testing.T) {
 	t.Parallel()
 	ports := freePorts(t, 2)
@@ -235,7 +235,7 @@ func TestLocksCommandRefused(t *testing.T) {
 	}
 }
 
-// What is wrong with the command line is one line and status 2, and what was meant is in it.
+// A wrong command line is one line with status 2 and advice.
 func TestLocksUsage(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"locks lst", `unexpected argument lst, did you mean "list"?`},

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// What became of a lock, and whose it was, every node tells alike: also after the leader was killed,
-// and after a restart.
+// All nodes report the same history of a lock and of its holders, also after the leader was killed and after a
+// restart.
 func TestEveryNodeTellsWhatBecameOfALock(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -135,8 +135,8 @@ func TestEveryNodeHearsWhatBecomesOfLocks(t *testing.T) {
 	}
 }
 
-// Who waits for a lock of Redisson is woken on every node, by the publication that its library listens to,
-// when the lease of a dead holder ends, or somebody deletes or forces the lock. Here nothing else wakes him.
+// A waiter for a lock of Redisson is woken on every node, by the message that the library listens to, when the lease
+// of a dead holder ends or somebody deletes or forces the lock. Nothing else wakes the waiter here.
 func TestRedissonsWaitersAreWoken(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -168,7 +168,7 @@ func TestRedissonsWaitersAreWoken(t *testing.T) {
 	}
 }
 
-// So is who waits for a lock of python-redis-lock, in BLPOP.
+// A waiter for a lock of python-redis-lock, in BLPOP, is woken in the same way.
 func TestSignalOfAListIsPushed(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

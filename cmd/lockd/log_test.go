@@ -57,8 +57,8 @@ func fillPipe(t *testing.T, pipe *os.File) {
 	}
 }
 
-// Three nodes whose logs nobody reads: one's is a full pipe, one's a pipe whose reader is gone, one's is on a disk
-// without room. All of them serve, lead in turn and stop when they are asked to.
+// Three nodes whose logs block or fail: a full pipe, a pipe without reader, a disk without room. All of them serve,
+// lead in turn and stop when asked to.
 func TestLogsThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	full, fullPipe := fifo(t)
@@ -108,7 +108,7 @@ func TestLostLinesAreTold(t *testing.T) {
 	c, read := parsed.(*serveCmd), make(chan struct{})
 	var out logBuffer
 	w := c.openLog(writerFunc(func(line []byte) (int, error) { <-read; return out.Write(line) }))
-	log := slog.New(c.handler(w, slog.LevelInfo)) // the node itself has nothing to say that would be counted, too
+	log := slog.New(c.handler(w, slog.LevelInfo)) // the node logs nothing itself that would be counted
 	node, err := start(c, c.logger(w))
 	if err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func TestMembers(t *testing.T) {
 	load.check(t, nodes{cluster[0], fourth, fifth}, func(_ *proc, err error) bool { return strings.HasPrefix(err.Error(), "UNKNOWN ") })
 }
 
-// What a node cannot start with is one clear line and exit status 2.
+// A start that fails prints one clear line and exits with status 2.
 func TestRefusedStarts(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t)

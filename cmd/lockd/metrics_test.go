@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// scraped is what one node says at /metrics, of lockd's own.
+// scraped is the content of /metrics of one node, without metrics of the Go runtime.
 type scraped struct {
 	help, kind map[string]string   // by name
 	values     map[string]float64  // by name with labels
@@ -75,8 +75,8 @@ var labelValues = map[string]string{
 	"member":   "n1 n2 n3",
 }
 
-// Three nodes show what clients do: as many commands as INFO says, what became of a lock, and each other.
-// Whatever clients send, no label has a value of theirs, and everything that has a figure has a help.
+// Metrics of three nodes report the work of clients: the same number of commands as INFO, the history of a lock, and
+// the other nodes. No label contains data of clients, and every metric has a help text.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -155,7 +155,7 @@ func TestMetrics(t *testing.T) {
 	checkOpsKnow(t, all.help)
 }
 
-// checkSameAsInfo compares the calls of families that nobody calls now.
+// checkSameAsInfo compares the calls of families that nothing calls at present.
 func checkSameAsInfo(t *testing.T, p *proc, c *redis.Conn) {
 	t.Helper()
 	info, err := c.Info(context.Background(), "commandstats").Result()
@@ -208,7 +208,7 @@ func checkOpsKnow(t *testing.T, help map[string]string) {
 	}
 }
 
-// What ops/ has of Prometheus and Grafana.
+// Files for Prometheus and Grafana in ops/.
 const (
 	rulesFile     = "prometheus/lockd.rules.yml"
 	ruleTestsFile = "prometheus/lockd.rules.test.yml"
@@ -217,8 +217,8 @@ const (
 
 var opsFiles = []string{rulesFile, ruleTestsFile, dashboardFile}
 
-// Each alert says what it means and what to do, leads to a section of docs/monitoring.md, and has a test in
-// which it fires. There is no section of an alert that is none.
+// Each alert has a meaning and advice, links to a section of docs/monitoring.md, and has a test in which it fires.
+// Each such section belongs to an alert.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	rules, err := os.ReadFile(filepath.Join("../../ops", rulesFile))
 	if err != nil {
@@ -259,7 +259,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	}
 }
 
-// The dashboard is one that Grafana can read: panels with titles, which do not overlap, and questions.
+// Grafana can read the dashboard: panels with titles, which do not overlap, and queries.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("../../ops", dashboardFile))
 	if err != nil {

@@ -22,10 +22,9 @@ import (
 	"lockd/resp"
 )
 
-// The referees of the client modes: a real sentinel group and a real one-node
-// cluster, started here from redis-server 7.0.15. The replies must have the same
-// shape: the same kinds, names and words, in both protocols. What counts, measures or
-// names something is not compared.
+// The referees of the client modes: a real sentinel group and a real one-node cluster of redis-server 7.0.15. Replies
+// must have the same shape: the same kinds, names and words, in both protocols. Counters, durations and names are not
+// compared.
 
 // startRedis starts a redis-server on a free port with the given settings.
 func startRedis(t *testing.T, settings ...string) string {
@@ -195,7 +194,7 @@ func TestGoldenSentinel(t *testing.T) {
 			if err := has(w, "*2(", "SENTINEL", "SENTINELS", "mymaster"); err != nil {
 				return err
 			}
-			// One that was only just heard of has no connection yet, and says so.
+			// A sentinel that was only just discovered is still disconnected, and reported as such.
 			if got := w.ask("SENTINEL", "SENTINELS", "mymaster"); strings.Contains(got, "disconnected") {
 				return errors.New(got)
 			}
@@ -260,7 +259,7 @@ func TestGoldenCluster(t *testing.T) {
 		"INFO cluster", "CONFIG GET cluster-enabled", "PUBSUB SHARDNUMSUB x",
 		"MULTI", "SELECT 1", "EXEC",
 	)
-	for _, addr := range []string{redis, ours} { // the order of keys in a slot is nobody's promise
+	for _, addr := range []string{redis, ours} { // the order of keys in a slot is unspecified
 		got := openWire(t, addr, 2).ask("CLUSTER", "GETKEYSINSLOT", "15495", "10")
 		if got != "*2($a $b{a} )" && got != "*2($b{a} $a )" {
 			t.Errorf("%s: CLUSTER GETKEYSINSLOT: %s", addr, got)
@@ -268,7 +267,7 @@ func TestGoldenCluster(t *testing.T) {
 	}
 }
 
-// redis-cli follows the redirects of a follower, as a person would use it.
+// redis-cli follows the redirects of a follower.
 func TestGoldenRedisCLI(t *testing.T) {
 	cluster := startCluster(t, 3, append([]string{"--cluster-protocol", "--cluster-redirect"}, calm...)...)
 	leader := cluster.leader(t)

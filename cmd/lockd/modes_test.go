@@ -69,7 +69,7 @@ func startModes(t *testing.T, flags []string) (nodes, []string) {
 	return cluster, sentinels
 }
 
-// lockers add to a counter under a lock, each through a client of its own.
+// lockers add to a counter under a lock, each through a separate client.
 type lockers struct {
 	wg    sync.WaitGroup
 	stop  atomic.Bool
@@ -92,8 +92,7 @@ func (l *lockers) start(clients ...redis.UniversalClient) {
 	}
 }
 
-// addOne adds one to the counter. What may have been done is looked at, as a program
-// must that is not told.
+// addOne adds one to the counter. After an unknown outcome it reads the counter, as a program must.
 func (l *lockers) addOne(ctx context.Context, c redis.UniversalClient) bool {
 	mine, began := newToken(), time.Now()
 	got, err := c.SetNX(ctx, "{job}:lock", mine, 20*time.Second).Result()
@@ -277,8 +276,7 @@ func TestModesHandOver(t *testing.T) {
 	}
 }
 
-// Every sentinel tells the same, asks for its own password, and announces the change
-// of the leader in time.
+// All sentinels give the same answers, ask for their password, and announce a change of the leader in time.
 func TestSentinels(t *testing.T) {
 	t.Parallel()
 	cluster, sentinels := startModes(t, calm)
@@ -362,8 +360,7 @@ func TestModesAreOff(t *testing.T) {
 	}
 }
 
-// Slots hold the keys that belong to them, through any node; clients that look for a
-// cluster's settings find them.
+// Slots hold their keys, on every node; clients that look for a cluster's settings find them.
 func TestClusterKeys(t *testing.T) {
 	t.Parallel()
 	cluster, _ := startModes(t, append([]string{"--cluster-protocol"}, calm...))

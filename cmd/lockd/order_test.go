@@ -86,7 +86,7 @@ func drawn(all *sourceFiles) (places map[string]int, allowed []string) {
 	return places, allowed
 }
 
-// sourceFiles are those of a package, with what their names mean.
+// sourceFiles are the files of a package with their type information.
 type sourceFiles struct {
 	syntax map[string]*ast.File // by name
 	info   *types.Info
@@ -141,9 +141,9 @@ func readFiles(t *testing.T, folder string) *sourceFiles {
 	return all
 }
 
-// house finds what a package imports. Only packages of the house are read: of others nothing is
-// known, so that no compiler and no time is needed. What is lost are calls of methods of what their
-// functions return, so atomic.Pointer, which holds much, is told here.
+// house imports packages for the type checker. It reads only packages of this module, and so needs no compiler and
+// little time. Calls through results of other modules' functions are lost, so atomic.Pointer, which is common, is
+// declared here.
 type house struct {
 	set   *token.FileSet
 	known map[string]*types.Package

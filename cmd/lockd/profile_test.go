@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A profile is for who knows the password, where there is one.
+// A profile needs the password, if there is one.
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t, append(consoleFlag(t), "--requirepass", "hunter2")...)

@@ -21,8 +21,8 @@ import (
 	"lockd/internal/strict"
 )
 
-// The programs people really write with a lock server, run against three real
-// nodes. See failover_test.go for what happens to them when a node dies.
+// Programs in the style that people write with a lock server, run against three real nodes. failover_test.go shows
+// them when a node dies.
 
 // release is the compare-and-delete script of the SET NX PX recipe.
 var release = redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`)
@@ -96,7 +96,7 @@ func TestCounterWithLock(t *testing.T) {
 			return err
 		},
 		"redislock": func(c *redis.Client, work func()) error {
-			lock, err := redislock.Obtain(ctx, c, "lock:redislock", 5*time.Minute, // so long it is tried
+			lock, err := redislock.Obtain(ctx, c, "lock:redislock", 5*time.Minute, // tries for this long
 				&redislock.Options{RetryStrategy: redislock.LinearBackoff(2 * time.Millisecond)})
 			if err != nil {
 				return err
@@ -359,7 +359,7 @@ var (
 		`else redis.call('del', KEYS[1]); redis.call(ARGV[4], KEYS[2], ARGV[1]); redis.call('set', KEYS[3], 1, 'px', ARGV[5]); return 1; end;`)
 )
 
-// rlock is Redisson's reentrant lock as its Java code drives it.
+// rlock is Redisson's reentrant lock, with the calls of its Java code.
 type rlock struct {
 	c        *redis.Client
 	name     string

@@ -18,12 +18,12 @@ import (
 	"lockd/internal/process"
 )
 
-// lockd's figures and rules in a real Prometheus, which the step ops of .ci/verify installs.
+// lockd's metrics and rules in a real Prometheus, which the step ops of .ci/verify installs.
 
-// alertTimeout is how long an alert may take: twice what its rule waits, and more.
+// alertTimeout bounds the wait for an alert: more than twice the longest "for" of a rule.
 const alertTimeout = 3 * time.Minute
 
-// prometheus is one that watches a cluster.
+// prometheus is a Prometheus that scrapes a cluster.
 type prometheus struct {
 	t    *testing.T
 	addr string
@@ -98,9 +98,9 @@ func (w *prometheus) awaitAlert(name string, fires bool) {
 	})
 }
 
-// promtool finds nothing to mend in what a node shows, and Prometheus reads three nodes. It is silent while
-// all is well; a leader is killed, and an alert fires; a second node, and another one says that nobody leads;
-// they come back, and all is well.
+// promtool accepts the metrics of a node, and Prometheus scrapes three nodes. No alert fires while all is well. One
+// fires when the leader is killed, another when a second node is killed and no node leads; all end when the nodes are
+// back.
 func TestPrometheus(t *testing.T) {
 	cluster := startClusterOf(t, 3, func(int) []string { return append(consoleFlag(t), patient()...) })
 	check := exec.Command("promtool", "check", "metrics")

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Clients of one node are counted, killed and unblocked through every other; a transfer changes nothing of that, and
-// what a node that was killed had is gone at once.
+// Every node counts, kills and unblocks clients of every other node; a transfer of leadership changes nothing, and
+// clients of a killed node disappear at once.
 func TestOneClusterOfClients(t *testing.T) {
 	t.Parallel()
 	all, ctx := startCluster(t, 3, calm...), context.Background()

@@ -20,9 +20,10 @@ import (
 	"testing"
 )
 
-// Nothing logs while it holds a lock: whoever waits for the lock would wait for what reads the log. This follows every
-// call that a node's code makes between Lock and Unlock of a sync.Mutex or RWMutex, also through interfaces of the house,
-// fields of functions and closures. What it cannot see: locks of other modules, and channels used as locks.
+// Nothing logs while it holds a lock: a slow reader of the log would block every user of the lock. The test follows
+// every call that a node's code makes between Lock and Unlock of a sync.Mutex or RWMutex, including calls through
+// interfaces of this module, function fields and closures. It does not see locks of other modules, or channels used
+// as locks.
 func TestNothingLogsUnderALock(t *testing.T) {
 	for _, problem := range findLoud(t, loadCode(t, nil)) {
 		t.Error(problem)
@@ -114,7 +115,7 @@ type nodeCode struct {
 	pkgs  []*types.Package
 }
 
-// listed is what go list says of a package.
+// listed is a package in the output of go list.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
@@ -235,7 +236,7 @@ func findLoud(t *testing.T, h *nodeCode) []string {
 	t.Helper()
 	l := &loud{nodeCode: h, funcs: map[any]*code{}, values: map[*types.Var][]any{}, params: map[*types.Var]bool{}}
 	l.collect()
-	for range 2 { // again, as by then it is known who returns with a lock held
+	for range 2 { // the second pass knows which functions return with a lock held
 		for _, c := range l.funcs {
 			c.calls = nil
 			w := &walk{l: l, of: c}
@@ -268,11 +269,11 @@ func (l *loud) sorted() []*code {
 	return slices.SortedFunc(maps.Values(l.funcs), func(a, b *code) int { return int(a.body.Pos() - b.body.Pos()) })
 }
 
-// whyLoud is by which call a function logs.
+// whyLoud returns the call by which a function logs.
 func (l *loud) whyLoud(c *code) string {
 	for _, call := range c.calls {
 		if v, ok := first(call.to).(*types.Var); ok && l.params[v] {
-			continue // the callers know what they pass
+			continue // reported at the callers, which know the argument
 		}
 		if why := l.why(call); why != "" {
 			return why
@@ -288,7 +289,7 @@ func first(list []any) any {
 	return list[0]
 }
 
-// why is how a call comes to log.
+// why returns the chain by which a call logs.
 func (l *loud) why(call *calling) string {
 	if call.log {
 		return "the log"
@@ -392,7 +393,7 @@ func (l *loud) pass(fn *types.Func, args []ast.Expr) {
 	}
 }
 
-// objectOf is what a name or a selector stands for.
+// objectOf returns the object of a name or a selector.
 func (l *loud) objectOf(e ast.Expr) types.Object {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
@@ -607,7 +608,7 @@ func (w *walk) call(call *ast.CallExpr, held []string) []string {
 	return held
 }
 
-// logMethods are those of slog.Logger, and its functions, that write.
+// logMethods are the methods of slog.Logger, and functions of slog, that write.
 var logMethods = map[string]bool{
 	"Debug": true, "Info": true, "Warn": true, "Error": true, "Log": true, "LogAttrs": true,
 	"DebugContext": true, "InfoContext": true, "WarnContext": true, "ErrorContext": true,

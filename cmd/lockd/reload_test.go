@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// SIGHUP has a node read its log level and its file of users again, and says in a line what is in force. What is no
-// good changes nothing and is an error in the log, and what nobody has changed in the file stays as it is.
+// SIGHUP makes a node reread its log level and its file of users, and log what is in force. Invalid input changes
+// nothing and is an error in the log; users that did not change in the file stay as they are.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -19,8 +19,8 @@ import (
 	"lockd/cmd/lockd/hold"
 )
 
-// besideWaiting is what `lockd run` has printed, but for what it says when it has waited for a second: a
-// slow machine takes that long for a lock that is free.
+// besideWaiting returns the errors that `lockd run` printed, without the message after a second of waiting, which a
+// slow machine causes even for a free lock.
 func besideWaiting(stderr string) string {
 	return regexp.MustCompile(`^lockd: waiting for the lock \w+\n`).ReplaceAllString(stderr, "")
 }
@@ -54,7 +54,7 @@ func content(t *testing.T, f *os.File) string {
 	return string(text)
 }
 
-// The command runs while the lock is held, knows its fence, and its status is that of lockd.
+// The command runs while the lock is held, and gets its fence; lockd ends with the command's status.
 func TestRunHoldsTheLock(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t, calm...)
@@ -90,7 +90,7 @@ func TestRunHoldsTheLock(t *testing.T) {
 	}
 }
 
-// What keeps the command from running has statuses of its own.
+// Failures before the command starts have separate statuses.
 func TestRunDoesNotRun(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t, calm...)
@@ -241,7 +241,7 @@ func awaitGone(t *testing.T, file string) {
 	})
 }
 
-// A command that ends when its lock was lost has a status that says so, whatever its own.
+// A command that ends after its lock was lost has the status of a loss, whatever its own.
 func TestRunEndsWithoutTheLock(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t, calm...)
@@ -262,7 +262,7 @@ func TestRunEndsWithoutTheLock(t *testing.T) {
 	}
 }
 
-// Signals reach the command, those of a service manager too; one who waits leaves the line.
+// Signals reach the command, including those of a service manager; a waiting run leaves the line.
 func TestRunPassesSignalsOn(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t, calm...)
@@ -324,7 +324,7 @@ func TestRunOutlivesTheLeader(t *testing.T) {
 	}
 }
 
-// If lockd is killed its command ends too: nobody would renew the lock.
+// If lockd is killed, its command ends too, because nothing would renew the lock.
 func TestRunIsKilled(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t, calm...)

@@ -78,9 +78,9 @@ func (n nodes) stopAll() {
 	}
 }
 
-// A backup of a follower is restored beside the cluster: all kinds of values are there, fences go on higher, locks that
-// are not known are refused for a while, and the nodes of the two clusters have nothing to do with each other. Then two
-// of three nodes are lost, and what is left becomes a cluster of its own, into which the others do not come back.
+// A backup of a follower is restored beside the cluster: all kinds of values are there, fences keep rising, unknown
+// locks are refused for a while, and nodes of the two clusters stay apart. Then two of three nodes are lost, and the
+// last one becomes a separate cluster, which the others cannot rejoin.
 func TestBackupAndRecovery(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
@@ -109,8 +109,7 @@ func TestBackupAndRecovery(t *testing.T) {
 	cluster.recover(t, looks, want)
 }
 
-// makeNew runs restore or recover. Where the clock of this machine is not known to be right it demands a number, and
-// says which one.
+// makeNew runs restore or recover. If this machine's clock may be wrong, the command demands a number and names it.
 func makeNew(args ...string) (out string, status int) {
 	out, status = lockd(args...)
 	if _, rest, demanded := strings.Cut(out, "if no cluster was made of these data before, --fence-above "); demanded && status == exitUsage {
@@ -219,7 +218,7 @@ func (n nodes) recover(t *testing.T, looks [][]any, want []string) {
 	}
 }
 
-// What is wrong with flags and files is said, with the exit status that --help promises.
+// Wrong flags and files are reported, with the exit status that --help documents.
 func TestSaveRefuses(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")

@@ -9,10 +9,9 @@ import (
 	"lockd/resp"
 )
 
-// A script that calls a command of a connection or of a node is told that it may not,
-// as by Redis, and not that there is none. The machine has a list of them, because its
-// answers may not depend on how a node was started: it is that of what COMMAND shows in
-// the two modes.
+// A script that calls a command of a connection or of a node gets the error of Redis that scripts may not call it,
+// rather than that it is unknown. The machine has a list of these names, because its answers may not depend on a
+// node's flags: the list equals COMMAND in the two modes.
 func TestScriptsKnowTheCommandsElsewhere(t *testing.T) {
 	t.Parallel()
 	shown := map[string]int64{}

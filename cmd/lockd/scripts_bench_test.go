@@ -8,7 +8,7 @@ import (
 	"lockd/resp"
 )
 
-// What Redisson's RLock sends.
+// Scripts of Redisson's RLock.
 const (
 	redissonLockSource = `if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then ` +
 		`redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; return redis.call('pttl', KEYS[1]);`
@@ -18,9 +18,8 @@ const (
 		`else redis.call('del', KEYS[1]); redis.call(ARGV[4], KEYS[2], ARGV[1]); redis.call('set', KEYS[3], 1, 'px', ARGV[5]); return 1; end;`
 )
 
-// BenchmarkEval is the machine's part of the scripts that programs lock with, through
-// the real Lua: one entry for each call. The time of the commands before a script,
-// which make what it needs, is in it.
+// BenchmarkEval measures the machine's part of the scripts that programs lock with, through the real Lua: one entry
+// per call. It includes the commands that set up each script's keys.
 func BenchmarkEval(b *testing.B) {
 	lock := resp.Args{"SET", "lock", "token", "NX", "PX", "30000"}
 	for _, c := range []struct {

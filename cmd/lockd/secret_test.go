@@ -29,8 +29,8 @@ func writeSecret(t *testing.T, mode os.FileMode) string {
 	return path
 }
 
-// Three processes with a secret lock through each other, over the loss of one, and take a
-// fourth that has it; one that has another gets nowhere, and both sides say so.
+// Three processes with a secret lock through each other, over the loss of one, and admit a fourth with the same
+// secret. A node with another secret is refused, and both sides report it.
 func TestSecretCluster(t *testing.T) {
 	t.Parallel()
 	file := writeSecret(t, 0o600)
@@ -80,8 +80,8 @@ func TestSecretCluster(t *testing.T) {
 
 var strangerWarned = regexp.MustCompile(`level=WARN msg="(peer connection failed|a peer is refused)" peer=127\.0\.0\.1:`)
 
-// Somebody who speaks the peer protocol, and is no peer, has nothing done: not with an
-// invented name, not over TLS, whether or not clients need a password.
+// A stranger that speaks the peer protocol achieves nothing: not with an invented name, not over TLS, and whether or
+// not clients need a password.
 func TestPeerPortRefusesStrangers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, args string }{

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A node that listens elsewhere than the list says is told what to write.
+// A node whose listener differs from the list is told what to write.
 func TestOwnAddress(t *testing.T) {
 	for _, tt := range []struct {
 		listed, listens string

@@ -82,7 +82,7 @@ func TestStopHandsOverBehindCloggedClient(t *testing.T) {
 	}
 }
 
-// The first signal asks for an orderly stop; a second one does not wait for it.
+// The first signal starts an orderly stop; a second one ends the process at once.
 func TestSecondSignalEnds(t *testing.T) {
 	t.Parallel()
 	p := startSingle(t)

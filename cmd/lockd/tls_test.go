@@ -28,7 +28,7 @@ func tlsArgs(p securetest.Paths, more ...string) []string {
 	return append([]string{"--tls-cert-file", p.Cert, "--tls-key-file", p.Key, "--tls-ca-cert-file", p.CA}, more...)
 }
 
-// clientConfig is that of a client with a certificate of the authority.
+// clientConfig returns the configuration of a client with a certificate of the authority.
 func clientConfig(t *testing.T, ca *securetest.CA, own securetest.Paths) *tls.Config {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(own.Cert, own.Key)
@@ -48,7 +48,7 @@ func tlsClient(t *testing.T, addr string, cfg *tls.Config) *redis.Client {
 	return c
 }
 
-// serial is that of the certificate that a server shows.
+// serial returns the serial number of the certificate that a server shows.
 func serial(t *testing.T, addr string, cfg *tls.Config) string {
 	t.Helper()
 	conn, err := tls.Dial("tcp", addr, cfg)
@@ -141,7 +141,7 @@ func TestTLS(t *testing.T) {
 		"--dir", filepath.Join(dir, "n2"), "--requirepass-file", password, "--join", "tls://" + at(0)}, tlsArgs(key)...)...)
 	second := tlsClient(t, at(4), cfg)
 	eventually(t, startTimeout, "n2 serves", func() error { return second.Get(ctx, "k").Err() })
-	eventually(t, startTimeout, "both answer in time, and say where", func() error { // who takes long counts as down
+	eventually(t, startTimeout, "both answer in time, and say where", func() error { // a slow member counts as down
 		if got := fmt.Sprint(second.Do(ctx, "LOCKD", "MEMBERS").Val()); !strings.Contains(got, "tls://"+at(0)) || !strings.Contains(got, "tls://"+at(4)) {
 			return errors.New(got)
 		}
@@ -207,7 +207,7 @@ func TestTLSFlags(t *testing.T) {
 	}
 }
 
-// What a node makes known follows from where it listens.
+// The announced addresses follow from the listeners.
 func TestTLSAddresses(t *testing.T) {
 	p := securetest.NewCA(t, "ca").Write(t, t.TempDir(), month, "127.0.0.1")
 	for _, tt := range []struct{ args, plain, tls, peer string }{

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is lockd in a terminal of its own.
+// terminal runs lockd in a pseudo terminal.
 type terminal struct {
 	t      *testing.T
 	master *os.File
@@ -97,10 +97,10 @@ func (v *terminal) await(want string) {
 	})
 }
 
-// sequence is what a program writes to a terminal besides characters.
+// sequence matches control sequences in the output of a program.
 var sequence = regexp.MustCompile(`^\x1b(\[([0-9;?>=:]*)([@-~])|\][^\x07\x1b]*(\x07|\x1b\\)|[()].|[=>])`)
 
-// picture is what a terminal shows that moves its cursor, clears, and writes characters of one column.
+// picture returns the content of a terminal that moves its cursor, clears, and writes characters of one column.
 func (v *terminal) picture() string {
 	var lines [50][200]rune
 	x, y := 0, 0
@@ -145,7 +145,7 @@ func TestTopInATerminal(t *testing.T) {
 	c := cluster[2].client().Conn()
 	for _, args := range [][]any{
 		{"LOCK", "order:42", "7f3c9a12-5b0e", "PX", "600000", "OWNER", "billing"},
-		{"LOCK", "z-evil\x1b]0;x\a", "token", "PX", "600000"}, // below the other one, if both are as old
+		{"LOCK", "z-evil\x1b]0;x\a", "token", "PX", "600000"}, // sorted below the other lock at equal age
 	} {
 		if err := c.Do(t.Context(), args...).Err(); err != nil {
 			t.Fatal(err)

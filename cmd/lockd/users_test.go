@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Users that one node reads from its file are those of every node, and still are when that one is gone.
+// Users that one node reads from its file exist on every node, and outlive that node.
 func TestUsersOfAFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -88,8 +88,8 @@ func TestUsersOfAFile(t *testing.T) {
 	}
 }
 
-// CONFIG SET requirepass is the default user's password on all nodes, which a later node has too and no log shows. A node
-// with a password of its own refuses it.
+// CONFIG SET requirepass sets the default user's password on all nodes, including later ones, and no log shows it. A
+// node with a password of its own refuses it.
 func TestConfigSetRequirepass(t *testing.T) {
 	t.Parallel()
 	cluster, ctx := startCluster(t, 3, calm...), context.Background()
@@ -116,7 +116,7 @@ func TestConfigSetRequirepass(t *testing.T) {
 	says(kept, "Unknown option", "CONFIG", "SET", "requirepass", "lost", "no-such", "b")
 	says(as(cluster[1], ""), "PONG", "PING")
 	says(kept, "OK", "CONFIG", "SET", "requirepass", "hunter2", "timeout", "7")
-	says(kept, "PONG", "PING") // who has come in stays
+	says(kept, "PONG", "PING") // a connection that has authenticated stays
 	hash := fmt.Sprintf("#%x", sha256.Sum256([]byte("hunter2")))
 	says(kept, "map[requirepass:"+hash+"]", "CONFIG", "GET", "requirepass")
 	for _, p := range cluster {

@@ -25,7 +25,7 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
-// version --verbose says what the binary is made of, and what its nodes must have in common with others.
+// version --verbose lists the parts of the binary, and the versions that nodes of a cluster must share.
 func TestVersionVerbose(t *testing.T) {
 	var out, errs bytes.Buffer
 	if status := run([]string{"version", "--verbose"}, nil, &out, &errs); status != exitOK {
