@@ -1,20 +1,17 @@
-// Command clients runs the suites of real client libraries, one folder per
-// language, against three nodes of lockd and against redis-server, with the same
-// assertions: what Redis would fail is no demand on lockd.
+// Command clients runs the suites of real client libraries, one folder per language, against three nodes of lockd and
+// against redis-server, with the same assertions: a scene that fails on Redis is no requirement of lockd.
 //
-// A suite is a program of its own. It learns from the environment where the servers
-// are (environment in servers.go), asks the control port to kill the leader or to make the
-// cluster whole, and prints one line per scene:
+// A suite is a separate program. It reads the addresses of the servers from the environment (environment in
+// servers.go), asks the control port to kill the leader or to make the cluster whole, and prints one line per scene:
 //
 //	RESULT <client> <version> <mode> <scene> ok|fail|none [words]
 //
-// where mode is how it found the servers (single, sentinel, cluster, tls ...; with
-// RESP3 in it where the client was told to speak that) and none says that the
-// library has nothing the scene could show, with the reason as words.
+// mode is the way in which the client found the servers (single, sentinel, cluster, tls ...; with RESP3 in it if the
+// client was set to that protocol). none means that the scene does not apply to the library, and words give the reason.
 //
-// After a suite the runner asks all nodes of lockd for LOCKS DOCTOR, which is one more
-// scene, of all clients of the suite: of correct programs it says nothing.
+// After a suite the runner asks all nodes of lockd for LOCKS DOCTOR. The answer is one more scene, of all clients of
+// the suite: correct programs have no findings.
 //
-// With CLIENTS_JUDGE=safety the Go suite tells what took long, and does not fail by it; the scene resume, which shows
-// nothing else, is left out. CLIENTS_SCENE names the only scene to show.
+// With CLIENTS_JUDGE=safety the Go suite reports delays without failing, and leaves out the scene resume, which only
+// measures delays. CLIENTS_SCENE names the only scene to run.
 package main

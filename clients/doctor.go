@@ -11,11 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// finding is one thing that LOCKS DOCTOR finds wrong with the locks of programs.
+// finding is one finding of LOCKS DOCTOR.
 type finding struct{ mistake, keys, says string }
 
-// truths are what it says of libraries, or of what the scenes do with them, and what is so: of keys that have
-// part in their names.
+// truths are findings about libraries, or about scenes, that are correct; part is a part of the names of the keys.
 var truths = []struct{ mistake, part, why string }{
 	{"late-release", "failover", "so it is: the leader dies while the lock is held, and the release may come too late"},
 	{"constant-token", "rq:clean_registries", "so it is: the workers of RQ take it with 1, and leave it to its lease"},
@@ -29,7 +28,7 @@ type examiner struct {
 	err   error // of a node that did not answer
 }
 
-// ask asks a node: at the end of a suite, and before it is killed, as what it has seen is lost with it.
+// ask asks a node, at the end of a suite and before it is killed: its observations die with it.
 func (e *examiner) ask(ctx context.Context, addr string) {
 	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: askMax, Protocol: 3})
 	defer func() { _ = c.Close() }()
@@ -51,7 +50,7 @@ func (e *examiner) ask(ctx context.Context, addr string) {
 	}
 }
 
-// add keeps a finding, unless another node has told of it, or this one before.
+// add keeps a finding, unless this or another node reported it before.
 func (e *examiner) add(f finding) {
 	if !slices.ContainsFunc(e.found, func(o finding) bool { return o.mistake == f.mistake && o.keys == f.keys }) {
 		e.found = append(e.found, f)
@@ -80,7 +79,7 @@ func (e *examiner) judge(s *suite, target string) result {
 	return r
 }
 
-// isTrue says why a finding is so; "" if nothing is known of it.
+// isTrue returns why a finding is correct; "" if it is unexpected.
 func (f finding) isTrue() string {
 	for _, t := range truths {
 		if t.mistake == f.mistake && strings.Contains(f.keys, t.part) {

@@ -90,7 +90,7 @@ func (c *cli) run(ctx context.Context) (passed bool, err error) {
 	return m.passed(), ctx.Err()
 }
 
-// against starts a target and runs the suites against it.
+// against starts a target and runs the suites on it.
 func (c *cli) against(ctx context.Context, name string, chosen []*suite, prepared preparation, m *matrix) error {
 	t, err := targets[name](ctx)
 	if err != nil {

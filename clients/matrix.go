@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// matrix is all results, in the order in which they came. A suite shows them always
-// in the same order.
+// matrix holds all results in order of arrival. A suite always reports in the same order.
 type matrix struct{ results []result }
 
 // passed reports whether something was seen and nothing failed.
@@ -62,7 +61,7 @@ type line struct {
 	cells           []string // by scene
 }
 
-// cell is what a scene has shown at the servers, in one word.
+// cell sums up a scene's results on all servers in one word.
 func cell(seen []result) string {
 	var ok, failed, none []string
 	for _, r := range seen {
@@ -184,7 +183,7 @@ func (m *matrix) head(ctx context.Context, b *bytes.Buffer) {
 		"`–`: the client has nothing to show, for the reason below the table. Empty: no scene of this client.\n")
 }
 
-// firstLine is what a program says first.
+// firstLine returns the first line of a program's output.
 func firstLine(ctx context.Context, command []string) string {
 	out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
 	if err != nil {
@@ -217,11 +216,11 @@ func (m *matrix) markdown(b *bytes.Buffer, s *suite) {
 	}
 }
 
-// reasons are why clients have nothing to show in scenes, each said once.
+// reasons returns, without duplicates, why scenes do not apply to clients.
 func reasons(results []result) (why []string) {
 	for _, r := range results {
 		if r.verdict != verdictNone || r.target == "redis" && alsoElsewhere(results, r) {
-			continue // lockd has more to show, and says what is the client's reason
+			continue // lockd supports more; only the client's reason counts
 		}
 		if text := r.scene + ": " + r.words; !slices.Contains(why, text) {
 			why = append(why, text)

@@ -19,10 +19,10 @@ import (
 	"lockd/internal/process"
 )
 
-// masterName is what the sentinels call the one they watch.
+// masterName is the sentinels' name for the watched master.
 const masterName = "mymaster"
 
-// server is one process.
+// server is one server process.
 type server struct {
 	command process.Command
 	addr    string // of its clients
@@ -61,7 +61,7 @@ func (s *server) process() *process.Process {
 	return s.now
 }
 
-// target is what suites run against.
+// target is a group of servers under test.
 type target struct {
 	nodes     []*server
 	cluster   []*server // speak the cluster protocol
@@ -80,7 +80,7 @@ var targets = map[string]func(context.Context) (*target, error){
 	"redis": startRedis,
 }
 
-// environment is what a suite learns of the target: addresses, with commas between.
+// environment returns the variables that describe the target to a suite; addresses are separated by commas.
 func (t *target) environment() []string {
 	return []string{
 		"CLIENTS_NODES=" + addresses(t.nodes),
@@ -92,7 +92,7 @@ func (t *target) environment() []string {
 	}
 }
 
-// addresses are those of nodes, with commas between.
+// addresses returns the addresses of nodes, separated by commas.
 func addresses(nodes []*server) string {
 	var addrs []string
 	for _, n := range nodes {
@@ -127,10 +127,9 @@ func (t *target) whole(ctx context.Context) (*target, error) {
 // startMax bounds the start of all nodes.
 const startMax = 30 * time.Second
 
-// heal starts what does not run, and waits until all is whole and calm: every node
-// takes a write and has caught up, and the sentinels agree. A node that is catching
-// up serves already, but it hears no messages, and drops the subscribers who came
-// too early.
+// heal starts stopped servers and waits until the target is whole and calm: every node accepts a write and has caught
+// up, and the sentinels agree. A node serves before it has caught up, but receives no messages then, and drops
+// clients that subscribed too early.
 func (t *target) heal(ctx context.Context) error {
 	for _, s := range t.all() {
 		if err := s.start(); err != nil {
@@ -175,10 +174,10 @@ func ask(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: askMax, Protocol: 2})
 }
 
-// askEvery is how often the runner asks again.
+// askEvery is the interval of polling.
 const askEvery = 50 * time.Millisecond
 
-// askMax is how long a node may take to answer the runner.
+// askMax bounds the time of a node's answer.
 const askMax = time.Minute
 
 // writable waits until the node takes a write.
@@ -190,7 +189,7 @@ func (s *server) writable(ctx context.Context) error {
 	})
 }
 
-// role is what a node says of its part in the replication.
+// role is a node's answer to ROLE.
 type role struct {
 	leads  bool
 	linked bool  // to the one that leads
@@ -241,8 +240,7 @@ func caughtUp(ctx context.Context, nodes []*server) error {
 	return nil
 }
 
-// sentinelsAgree is an error unless all sentinels name the node that leads, and have
-// a connection to it.
+// sentinelsAgree fails unless every sentinel names the leading node and is connected to it.
 func (t *target) sentinelsAgree(ctx context.Context) error {
 	first, err := leader(ctx, t.nodes)
 	if err != nil {
@@ -299,7 +297,7 @@ func (t *target) kill(ctx context.Context, addr string) (string, error) {
 	return "", fmt.Errorf("there is no node at %q", addr)
 }
 
-// examine makes a result of what LOCKS DOCTOR says after a suite.
+// examine converts the findings of LOCKS DOCTOR after a suite into a result.
 func (t *target) examine(ctx context.Context, s *suite, name string) ([]result, error) {
 	if t.doctor == nil {
 		return nil, nil
@@ -341,7 +339,7 @@ func (t *target) certificate() []string {
 	}
 }
 
-// startLockd builds lockd and starts three nodes of it.
+// startLockd builds lockd and starts a cluster of three nodes.
 func startLockd(ctx context.Context) (*target, error) {
 	dir, err := os.MkdirTemp("", "lockd-clients-")
 	if err != nil {
@@ -434,7 +432,7 @@ func startRedis(ctx context.Context) (*target, error) {
 	return t.whole(ctx)
 }
 
-// watch prepares a sentinel, which wants to write its own configuration file.
+// watch prepares a sentinel, whose configuration file must be writable.
 func (t *target) watch(redisAddr, addr string) error {
 	host, port, _ := net.SplitHostPort(redisAddr)
 	_, own, _ := net.SplitHostPort(addr)
@@ -445,7 +443,7 @@ func (t *target) watch(redisAddr, addr string) error {
 	return os.WriteFile(file, []byte(text), 0o644)
 }
 
-// giveAllSlots makes one redis-server a cluster of its own.
+// giveAllSlots turns one redis-server into a separate cluster.
 func giveAllSlots(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()

@@ -19,7 +19,7 @@ type suite struct {
 	name, summary string
 	install       []string // run once in its folder; fetches what the lock file names
 	command       []string // runs all its scenes
-	runtime       []string // says the version of what it runs on
+	runtime       []string // prints the version of the runtime
 	byScene       bool     // it can show one scene alone
 }
 
@@ -39,8 +39,8 @@ func (s *suite) prepare(ctx context.Context) error {
 // preparation is the suites' installs.
 type preparation map[*suite]chan error
 
-// preparedAtOnce is how many suites are prepared at once: one mostly waits for what it
-// fetches, and another has something to build.
+// preparedAtOnce is the number of suites that are prepared at the same time: one mostly downloads while another
+// builds.
 const preparedAtOnce = 2
 
 // prepareAll begins to prepare the suites, in their order.
@@ -72,7 +72,7 @@ func (p preparation) wait(s *suite) error {
 	return err
 }
 
-// exec is a command in the suite's folder. All that it has started ends with it.
+// exec returns a command in the suite's folder. All processes that it starts end with it.
 func (s *suite) exec(ctx context.Context, command []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = filepath.Join("clients", s.name)
@@ -81,13 +81,11 @@ func (s *suite) exec(ctx context.Context, command []string) *exec.Cmd {
 	return cmd
 }
 
-// run runs the suite and returns its results. What the suite could not even say is
-// a failed result of the suite itself.
+// run runs the suite and returns its results. If the suite cannot report, a failed result stands for it.
 func (s *suite) run(ctx context.Context, most time.Duration, target string, env []string) (results []result) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	// A suite of many processes must not keep the servers from running, which it is
-	// to look at: it comes after them.
+	// Suites of many processes must not starve the servers under test, so they run at lower priority.
 	cmd := s.exec(ctx, append([]string{"nice", "-n", "5"}, s.command...))
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
@@ -110,7 +108,7 @@ func (s *suite) run(ctx context.Context, most time.Duration, target string, env 
 	return results
 }
 
-// broken is the result of a suite that could not say its own.
+// broken returns the result of a suite that could not report.
 func (s *suite) broken(target string, err error) result {
 	return result{
 		suite:   s.name,
@@ -144,7 +142,7 @@ const (
 	verdictNone = "none"
 )
 
-// result is what one client showed in one scene.
+// result is the result of one client in one scene.
 type result struct {
 	suite, target                         string
 	client, version, mode, scene, verdict string

@@ -2,9 +2,8 @@ package main
 
 import "os"
 
-// suites is the table of suites; each has a folder of its name. What is quickly
-// prepared comes first: the rest is prepared while it runs against redis-server, and
-// nothing is any more when the leader of lockd dies under them.
+// suites is the table of suites; each has a folder of its name. Suites with little preparation come first: the others
+// are prepared while these run against redis-server. All preparation is over before the leader of lockd dies.
 var suites = []*suite{
 	{
 		name: "shell", summary: "every mode of redis-cli, and redis-benchmark",

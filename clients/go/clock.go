@@ -72,7 +72,8 @@ func withWrongClock(ctx context.Context, at []string, role string, off time.Dura
 	return nil
 }
 
-// held: the lock of a holder at each node lasts for longer than its lease, and nobody gets it at any node meanwhile.
+// held shows that a holder at each node keeps its lock for longer than its lease, and that no other client gets it at
+// any node meanwhile.
 func (l lockScene) held(ctx context.Context) error {
 	const places = 3
 	for holder := range places {
@@ -99,7 +100,7 @@ func (l lockScene) held(ctx context.Context) error {
 	return nil
 }
 
-// nobodyElse is an error unless a holder keeps its lock for longer than the lease, and the others do not get it.
+// nobodyElse fails unless a holder keeps its lock for longer than the lease, and the others do not get it.
 func nobodyElse(ctx context.Context, holder *rueidisLock, others []*rueidisLock) error {
 	for end := time.Now().Add(clockLease * 3 / 2); time.Now().Before(end); time.Sleep(pollEvery) {
 		for _, o := range others {

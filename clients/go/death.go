@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// death is one death of the leaders of all clusters, which several scenes go
-// through together.
+// death is one death of the leaders of all clusters, which several scenes share.
 type death struct {
 	absent sync.WaitGroup // scenes that are not ready for it yet
 	struck chan struct{}  // closed when the leaders are dead

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lineWait is WAIT of those who are to get the lock.
+// lineWait is the WAIT of clients that are expected to get the lock.
 const lineWait = 30 * time.Second
 
 // A read timeout must be longer than WAIT: go-redis takes LOCK for a command like any other, and
@@ -78,7 +78,7 @@ func (a asker) lock(ctx context.Context, key, token string, more ...any) (int64,
 	return a.do(ctx, append([]any{"LOCK", key, token, "PX", longLease.Milliseconds()}, more...)...)
 }
 
-// granted is how a wait has ended.
+// granted is the result of a wait.
 type granted struct {
 	fence int64
 	err   error
@@ -95,8 +95,8 @@ func (a asker) wait(ctx context.Context, key, token string, more ...any) <-chan 
 	return got
 }
 
-// waitTwice asks for the lock by two connections with one token: the later one takes the place in the
-// line over, and the other is told so. Then the token stands in the line for certain.
+// waitTwice asks for the lock on two connections with one token. The later connection takes over the place in line,
+// and the earlier one is told so. After that the token is certainly in line.
 func waitTwice(ctx context.Context, a, b asker, key, token string) (<-chan granted, error) {
 	one, other := a.wait(ctx, key, token), b.wait(ctx, key, token)
 	var told granted
@@ -126,7 +126,7 @@ func expect(what string, want int64) func(got int64, err error) error {
 	}
 }
 
-// above is an error unless a fence is higher than one before it.
+// above fails unless the fence exceeds an earlier one.
 func above(before int64, g granted) error {
 	if g.err != nil || g.fence <= before {
 		return fmt.Errorf("%d, %v, after the fence %d", g.fence, g.err, before)
@@ -164,7 +164,7 @@ func inTurn(ctx context.Context, askers []asker) error {
 	return expect("UNLOCK by the third", 1)(askers[2].do(ctx, "UNLOCK", key, "c"))
 }
 
-// handOver releases a lock that has a fence, and returns the fence of the next one, who has it at once.
+// handOver releases a lock that has a fence, and returns the fence of the next holder, who gets the lock at once.
 func handOver(
 	ctx context.Context, a asker, key, token string, fence int64, next <-chan granted,
 ) (int64, error) {
@@ -182,7 +182,7 @@ func handOver(
 	return got.fence, nil
 }
 
-// notInTurn is what is answered to a holder who asks again, and to those who do not get the lock.
+// notInTurn checks the answers to a holder that asks again, and to clients that do not get the lock.
 func notInTurn(ctx context.Context, askers []asker) error {
 	key := freshName("line")
 	fence, err := askers[0].lock(ctx, key, "a")
@@ -260,7 +260,7 @@ func permits(ctx context.Context, askers []asker) error {
 	return above(second, <-third)
 }
 
-// lockOfList: an error is one of the client's own.
+// lockOfList shows that LOCK of a list fails with WRONGTYPE.
 func lockOfList(ctx context.Context, askers []asker) error {
 	key := freshName("line")
 	if err := askers[0].c.RPush(ctx, key, "x").Err(); err != nil {
@@ -274,8 +274,8 @@ func lockOfList(ctx context.Context, askers []asker) error {
 	return nil
 }
 
-// retried: a client whose read timeout is too short hangs up, and asks again by itself, by another
-// connection. It gets the lock once.
+// retried shows that a client whose read timeout is too short disconnects, retries on another connection, and gets the
+// lock once.
 func (l goRedisLine) retried(ctx context.Context, askers []asker) error {
 	key := freshName("line")
 	first, err := askers[0].lock(ctx, key, "a")
@@ -312,8 +312,7 @@ func (l goRedisLine) retried(ctx context.Context, askers []asker) error {
 	return above(b.fence, granted{fence: third, err: err})
 }
 
-// dialWatched is a dialer for connections that tell of each LOCK they send, while there is room in
-// the channel.
+// dialWatched returns a dialer whose connections report each LOCK that they send, while the channel has room.
 func dialWatched(asked chan<- struct{}) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		var d net.Dialer

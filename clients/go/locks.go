@@ -14,13 +14,13 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// pollEvery is how often a library that polls is told to.
+// pollEvery is the polling interval given to libraries that poll.
 const pollEvery = 50 * time.Millisecond
 
-// pushWake is how long after a release one comes at the latest that the server wakes.
+// pushWake bounds the time from a release until a waiter that the server wakes gets the lock.
 const pushWake = 300 * time.Millisecond
 
-// pollWake is how long after a release a poller comes at the latest.
+// pollWake bounds the time from a release until a polling waiter gets the lock.
 const pollWake = 500 * time.Millisecond
 
 var locks = []library{
@@ -28,9 +28,8 @@ var locks = []library{
 	{"redsync", "github.com/go-redsync/redsync/v4", "redigo", lockScenes(openRedsyncRedigo, pollWake)},
 	{"bsm/redislock", "github.com/bsm/redislock", "single", lockScenes(openRedislock, pollWake)},
 	{"rueidislock", rueidisModule, "single/3", lockScenes(openRueidislock(rueidislock.LockerOption{}), pushWake)},
-	// Not with KeyMajority 1: a try that fails may then drop its gate before the failure is
-	// counted, the invalidation that comes finds nobody to wake, and the waiter sleeps for
-	// ever (v1.0.77; also on redis-server).
+	// KeyMajority 1 does not work: a failed try may drop its gate before the failure is counted; then the
+	// invalidation wakes nobody, and the waiter sleeps forever (v1.0.77, also on redis-server).
 	{
 		"rueidislock",
 		rueidisModule,
@@ -105,9 +104,8 @@ type rueidisLock struct {
 	free   context.CancelFunc
 }
 
-// openRueidislock opens a locker of node number i, or of the sentinels that option
-// names. The library gives up a key after 20 ms by default, which a busy machine takes
-// for a disk sync; its own tests wait a second.
+// openRueidislock opens a locker of node i, or of the sentinels in option. By default the library gives up a key
+// after 20 ms, less than a disk sync of a busy machine takes; the library's own tests use a second.
 func openRueidislock(option rueidislock.LockerOption) func(int, string, time.Duration) (locker, error) {
 	return func(i int, name string, lease time.Duration) (locker, error) {
 		option := option

@@ -1,4 +1,4 @@
-// The Go suite: see ../doc.go for what it is told and what it prints.
+// The Go suite: ../doc.go describes its environment and its output.
 package main
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// groups is the table of what is tried. The leader dies once for each group: under
-// plain clients a busy machine would count as the servers' delay, where that is judged.
+// groups is the table of the scenes. The leader dies once per group: a busy machine under plain clients would count
+// as delay of the servers if delays are judged.
 func groups() [][]library {
 	plain := slices.Concat(goRedis, rueidisClients, redigoClients)
 	if safetyOnly {
@@ -30,20 +30,20 @@ type library struct {
 	scenes       []scene
 }
 
-// scene is one thing that a library shows. Its error is its failure. One that kills
-// plays in the death of the leaders; others get none. Its words are told with its success.
+// scene is one test of a library. An error is its failure. A scene that kills runs during a death of the leaders;
+// death is nil for others. Words are printed on success.
 type scene struct {
 	name  string
 	kills bool
 	show  func(ctx context.Context, d *death, ready func()) (words string, err error)
 }
 
-// calm is a scene that disturbs nobody.
+// calm makes a scene that does not disturb other scenes.
 func calm(name string, show func(ctx context.Context) error) scene {
 	return scene{name, false, func(ctx context.Context, _ *death, _ func()) (string, error) { return "", show(ctx) }}
 }
 
-// noScene is a scene's way to say that the library has nothing to show.
+// noScene is the error of a scene that does not apply to the library.
 type noScene string
 
 func (n noScene) Error() string { return string(n) }
@@ -53,8 +53,8 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// sideBySide is how many scenes play at once that disturb nobody. They mostly wait; where
-// delays are judged, they must not make each other's.
+// sideBySide returns how many calm scenes run at the same time. They mostly wait; if delays are judged, one must not
+// delay another.
 func sideBySide() int {
 	if safetyOnly {
 		return 8
@@ -80,8 +80,8 @@ func main() {
 	}
 }
 
-// parts are the scenes of the libraries with some names, or of all if there are none: those that disturb nobody else,
-// and those that play in the death of the leaders.
+// parts returns the scenes of the named libraries, or of all without names: the calm ones, and those that need a
+// death of the leaders.
 func parts(libraries []library, names []string) (quiet, deadly []part) {
 	for _, l := range libraries {
 		if len(names) > 0 && !slices.Contains(names, l.name) {
@@ -118,7 +118,7 @@ func die(parts []part) (passed bool) {
 	return passed
 }
 
-// together plays some parts, so many at once, and prints their results in order.
+// together runs parts, up to atOnce at a time, and prints their results in order.
 func together(parts []part, atOnce int, d *death) (passed bool) {
 	lines := make([]chan string, len(parts))
 	for i := range lines {
@@ -158,7 +158,7 @@ func (p part) play(d *death) string {
 		ready = sync.OnceFunc(d.absent.Done)
 	}
 	words, err := p.s.show(ctx, d, ready)
-	ready() // nobody need wait for a scene that has ended
+	ready() // do not wait for a scene that has ended
 	verdict := "ok"
 	if none, is := err.(noScene); is {
 		verdict, words = "none", string(none)
@@ -169,7 +169,7 @@ func (p part) play(d *death) string {
 	return strings.TrimSuffix(strings.Join(line, " "), " ")
 }
 
-// version is that of a module in this build.
+// version returns the version of a module in this build.
 func version(module string) string {
 	info, _ := debug.ReadBuildInfo()
 	for _, m := range info.Deps {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// plain is a client that knows nothing of locks, in the words of a program that
-// locks by hand. Each method uses the client's own way to do it.
+// plain is a client without a lock library, with the operations of a program that locks by hand. Each method uses the
+// client's native call.
 type plain interface {
 	take(ctx context.Context, key, token string, lease time.Duration) (bool, error) // SET NX PX
 	release(ctx context.Context, key, token string) (int64, error)                  // a script, EVALSHA first
@@ -24,8 +24,7 @@ type plain interface {
 const compareAndDelete = `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else ` +
 	`return 0 end`
 
-// plainScenes are those of a client that finds the leader by itself, or dies with its
-// node.
+// plainScenes returns the scenes of a client; finds: it finds the leader by itself, instead of failing with its node.
 func plainScenes(open func() (plain, error), finds bool) []scene {
 	with := func(show func(context.Context, plain) error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -50,7 +49,7 @@ func plainScenes(open func() (plain, error), finds bool) []scene {
 	return []scene{calm("commands", with(commands)), failover}
 }
 
-// commands is what a program does that locks by hand.
+// commands runs the commands of a program that locks by hand.
 func commands(ctx context.Context, c plain) error {
 	key := "{" + freshName("commands") + "}"
 	for _, step := range []struct {
@@ -88,7 +87,7 @@ func commands(ctx context.Context, c plain) error {
 	return nil
 }
 
-// outageMax is how long a program waits for its next success when the leader dies.
+// outageMax bounds the time from the leader's death to a program's next success.
 const outageMax = 3 * time.Second
 
 // outage is a program that writes while the leader dies, and tries again what failed.

@@ -11,9 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// resumers show how long a program waits when the node dies that its client is connected to: with the settings of
-// docs/clients.md, and with those that the library has by itself. They kill the leader again and again, so each plays
-// alone.
+// resumers measure how long a program waits after the death of the node that its client is connected to, with the
+// settings of docs/clients.md and with the library's defaults. They kill the leader repeatedly, so each runs alone.
 var resumers = []library{
 	{"go-redis", goRedisModule, "sentinel", resume("/kill-leader", goRedisSentinel(true), goRedisSentinel(false))},
 	{"go-redis", goRedisModule, "cluster", resume("/kill-cluster-leader", goRedisCluster(true), goRedisCluster(false))},
@@ -23,13 +22,13 @@ const (
 	resumeRounds = 5                    // deaths of the leader
 	resumeMax    = time.Second          // without a write, with the settings of docs/clients.md
 	resumeBefore = time.Second          // for programs to write before the leader dies
-	resumeSettle = 3 * time.Second      // from its death until a write says that all is well
-	resumeWait   = 10 * time.Second     // from its death until nobody waits for a program any more
+	resumeSettle = 3 * time.Second      // from the death until a write succeeds for certain
+	resumeWait   = 10 * time.Second     // from the death until the scene gives the program up
 	resumePause  = 5 * time.Millisecond // between two writes
 )
 
-// resume is the scene of a client with the settings of docs/clients.md, and with its own. kill is how the node dies
-// that it is connected to.
+// resume is the scene of a client with the settings of docs/clients.md and with its defaults. kill is the way in
+// which the node of the connection dies.
 func resume(kill string, tuned, usual func() plain) []scene {
 	return []scene{{"resume", false, func(ctx context.Context, _ *death, _ func()) (string, error) {
 		if err := needs(isLockd, "failover of a single server"); err != nil {

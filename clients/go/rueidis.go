@@ -147,8 +147,8 @@ func (r rueidisClient) hear(ctx context.Context, channel, message string) (strin
 
 func (r rueidisClient) close() { r.c.Close() }
 
-// rueidisCaching shows that a value the client has kept is forgotten as soon as it
-// changes through another node, and when its lease ends.
+// rueidisCaching shows that the client forgets a cached value when it changes through another node, and when its
+// lease ends.
 func rueidisCaching(ctx context.Context) error {
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: nodes[:1]})
 	if err != nil {
@@ -197,7 +197,7 @@ func rueidisCaching(ctx context.Context) error {
 	return becomes("")
 }
 
-// cachingMax is how long a client may read an old value from its cache.
+// cachingMax bounds the time in which a client may read an old value from its cache.
 func cachingMax() time.Duration {
 	if safetyOnly {
 		return sceneMax / 3 // it will never come

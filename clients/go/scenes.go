@@ -19,8 +19,8 @@ const (
 	goesOnAfter = 5 * time.Second         // after a death: turns are taken again
 )
 
-// lease is one that a scene lets run out. Whoever takes the lock next frees it before it runs
-// out again, which a machine that is elsewhere for so long could not.
+// lease returns a lease that a scene lets expire. The next holder releases the lock before this lease expires again,
+// which holds unless the machine stops for that long.
 func lease() time.Duration {
 	if safetyOnly {
 		return 6 * time.Second
@@ -28,8 +28,7 @@ func lease() time.Duration {
 	return 2 * time.Second
 }
 
-// locker is a lock as one process of a user would hold it: a client of its own
-// and the name of a lock.
+// locker is a lock as held by one process of a user: a separate client, and the name of the lock.
 type locker interface {
 	// lock waits until the lock is held.
 	lock(ctx context.Context) error
@@ -38,8 +37,8 @@ type locker interface {
 	die()
 }
 
-// lockScenes are the four scenes of a lock library. open makes a client of node
-// number i; wakeMax is how long after a release a waiter may come.
+// lockScenes returns the four scenes of a lock library. open makes a client of node i; wakeMax bounds the time from a
+// release to the next holder.
 func lockScenes(open func(i int, name string, lease time.Duration) (locker, error), wakeMax time.Duration) []scene {
 	l := lockScene{open, wakeMax}
 	return []scene{
@@ -59,7 +58,7 @@ type lockScene struct {
 
 var lockNumber atomic.Int64
 
-// freshName names a lock nobody has used.
+// freshName returns an unused name for a lock.
 func freshName(what string) string {
 	return fmt.Sprintf("go:%s:%d:%d", what, time.Now().UnixNano(), lockNumber.Add(1))
 }
@@ -230,8 +229,8 @@ func (l lockScene) failover(ctx context.Context, d *death, ready func()) error {
 	return nil
 }
 
-// failoverLease is short, so that turns go on after a worker that could not release; but a
-// machine that is elsewhere for so long would have two inside.
+// failoverLease is short, so that turns go on after a worker that could not release; if the machine stopped for that
+// long, two workers would be inside.
 func failoverLease() time.Duration {
 	if safetyOnly {
 		return longLease
@@ -239,8 +238,7 @@ func failoverLease() time.Duration {
 	return 3 * time.Second
 }
 
-// patience is how long a worker waits at one node: some libraries go on asking a
-// node that is gone.
+// patience bounds a worker's wait at one node: some libraries keep asking a dead node.
 const patience = 8 * time.Second
 
 // lockWithin locks, or gives up. The context must outlive the lock: rueidislock
@@ -254,8 +252,8 @@ func (l lockScene) lockWithin(ctx context.Context, k locker) (end context.Cancel
 	return end, err
 }
 
-// persist takes the lock for a moment. A worker whose node is gone goes to the
-// next one, and one that does not know whether it has released does as if not.
+// persist takes the lock for a moment. A worker whose node is dead tries the next one, and a release with unknown
+// outcome counts as not done.
 func (l lockScene) persist(ctx context.Context, in *inside, worker int, name string, turns *atomic.Int64) {
 	for try := 0; ctx.Err() == nil; try++ {
 		k, err := l.open(worker+try, name, failoverLease())
@@ -269,7 +267,7 @@ func (l lockScene) persist(ctx context.Context, in *inside, worker int, name str
 			time.Sleep(5 * time.Millisecond)
 			in.leave()
 			turns.Add(1)
-			_ = k.unlock(ctx) // a lease that nobody ends, ends by itself
+			_ = k.unlock(ctx) // a lease that is not released expires
 		}
 		end()
 		k.die()
