@@ -19,7 +19,7 @@ const (
 	statSystem = 12 // stime
 )
 
-// meter is the processor time of processes, in their own code and in the kernel's for them.
+// meter measures the processor time of processes, in user and in kernel mode.
 func meter(procs []*proc) load.CPU {
 	return func() (time.Duration, error) {
 		var all time.Duration

@@ -18,7 +18,7 @@ func TestCPUOf(t *testing.T) {
 	}
 }
 
-// A process that works takes time of a processor, and one that is gone is an error.
+// A busy process uses processor time, and asking about an ended one is an error.
 func TestMeter(t *testing.T) {
 	p := behave(t, testFarm(t), "serve")
 	if err := p.await(t.Context(), connects(p.addr)); err != nil {

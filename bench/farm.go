@@ -16,7 +16,7 @@ import (
 	"lockd/internal/process"
 )
 
-// farm is all the processes of a run, and their folder.
+// farm is the processes of a run, with their folder.
 type farm struct {
 	dir      string
 	binary   string // of lockd
@@ -42,8 +42,8 @@ func newFarm(ctx context.Context, binary string, progress io.Writer) (*farm, err
 	return f, nil
 }
 
-// buildLockd builds lockd in the folder of its own module, whose go.mod says of what
-// versions it is made; this process runs there, or in that of module bench.
+// buildLockd builds lockd in the folder of its module, whose go.mod determines the versions of its dependencies. This
+// process runs there or in the folder of module bench.
 func buildLockd(ctx context.Context, binary string) error {
 	var said strings.Builder
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "lockd")
@@ -113,7 +113,7 @@ func (p *proc) start() (err error) {
 // readyMax bounds how long a started server may take until it serves.
 const readyMax = 60 * time.Second
 
-// pollEvery is how often is asked whether something has come.
+// pollEvery is the interval of polling.
 const pollEvery = 5 * time.Millisecond
 
 // await polls until serving has no error.

@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// filesMax is how many files this process may have open; unlimited, if it has no limit.
+// filesMax returns the limit of this process's open files, or unlimited.
 func filesMax() (int, error) {
 	var files syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files)

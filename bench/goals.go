@@ -8,7 +8,7 @@ const (
 	redisName    = "one redis"
 )
 
-// goal is how much more a second lockd does than a peer, by number of clients.
+// goal is the least ratio of lockd's operations per second to a peer's, by number of clients.
 type goal struct {
 	workload string
 	pipeline int
@@ -16,8 +16,7 @@ type goal struct {
 	ratios   map[int]float64
 }
 
-// goals is what lockd promises: three nodes, two cores for everything, every server
-// syncs before it answers.
+// goals are the promises of lockd: three nodes, two cores for everything, and every server syncs before it answers.
 var goals = []goal{
 	{"set", 1, etcdName, map[int]float64{1: 2.2, 50: 5.5, 300: 8}},
 	{"set", 1, replicasName, map[int]float64{1: 1.1, 50: 1.3, 300: 1.4}},
@@ -32,6 +31,6 @@ var goals = []goal{
 	{"line", 1, redisName, map[int]float64{50: 2.5}}, // its clients poll
 }
 
-// handOverMost is how long a lock may take from one in line to the next, in the time of one SET by itself: both are
-// medians.
+// handOverMost bounds the time in which a lock passes to the next in line, in multiples of the time of a single SET;
+// both are medians.
 const handOverMost = 1.5

@@ -77,7 +77,7 @@ func rejoin(ctx context.Context, p, other *proc) error {
 	})
 }
 
-// writers is how many clients of a pulse write, each one write after the other.
+// writers is the number of writing clients of a pulse; each writes without pause.
 const writers = 30
 
 // pulse is writers at several nodes.

@@ -67,13 +67,13 @@ func largestResident(procs []*proc) (largest int, err error) {
 }
 
 const (
-	// fewKeys is what many keys are compared with.
+	// fewKeys is the number of keys that many keys are compared with.
 	fewKeys = 1000
-	// mostKeysTimes is how much longer than others a round with the most keys is: garbage is collected for 2.4 s in
-	// every 7 on a node with ten million, so a short round has of three nodes' collections none or all.
+	// mostKeysTimes multiplies the length of a round with the most keys. A node with ten million keys collects
+	// garbage for 2.4 s of every 7 s, so a short round would contain all or none of three nodes' collections.
 	mostKeysTimes = 5
-	// calmTries is how often such a round is begun anew because of a snapshot. One that falls into each belongs to the
-	// load.
+	// calmTries bounds the repetitions of a round in which a snapshot was taken. If every round has a snapshot,
+	// snapshots belong to the load.
 	calmTries = 5
 )
 
@@ -128,7 +128,7 @@ func measureKeys(ctx context.Context, s *stage) ([]finding, error) {
 	return []finding{{cost, fmt.Sprintf("%d keys, in turn with a cluster of %d", s.MostKeys, fewKeys)}}, nil
 }
 
-// measureCalm measures a load while none of the nodes takes a snapshot, in so many tries.
+// measureCalm measures a load while no node takes a snapshot, in up to tries tries.
 func (s *stage) measureCalm(ctx context.Context, nodes []*proc, l traffic, tries int) (sample load.Sample, err error) {
 	for try := range tries {
 		if try > 0 {
@@ -194,7 +194,7 @@ func measureSnapshot(ctx context.Context, s *stage) ([]finding, error) {
 		return nil, err
 	}
 	l := traffic{workload: "set", clients: busyClients, keys: s.Keys, length: s.Time}
-	if _, err := s.measure(ctx, all, l); err != nil { // filling is not to be seen in the figures
+	if _, err := s.measure(ctx, all, l); err != nil { // keep the filling out of the measured values
 		return nil, err
 	}
 	l.hasKeys = true
@@ -267,11 +267,11 @@ func snapshotsDuring(ctx context.Context, p *proc, f func() error) (taken int, e
 	return taken, err
 }
 
-// restarts is how often a node is killed; the slowest start counts.
+// restarts is the number of times that a node is killed; the slowest start counts.
 const restarts = 3
 
-// measureRestart kills a node that is a cluster by itself: nobody else can answer for it, so
-// what it serves it has read from its own disk, and it has elected itself.
+// measureRestart kills a node that is a cluster by itself. No other node can answer for it, so it has read its data
+// from its own disk and has elected itself.
 func measureRestart(ctx context.Context, s *stage) ([]finding, error) {
 	all, err := s.lockd(ctx, "lockd", 1)
 	if err != nil {
@@ -343,7 +343,7 @@ func measureExpiry(ctx context.Context, s *stage) ([]finding, error) {
 	}}, nil
 }
 
-// takeRate is how many locks a second can be taken at least, also on a slow machine.
+// takeRate is the least number of locks per second that a slow machine must take.
 const takeRate = 10_000
 
 // expire measures a load in the middle of which locks expire, and makes sure that
@@ -376,7 +376,7 @@ func (s *stage) expire(ctx context.Context, nodes []*proc, l traffic) (load.Samp
 	return sample, size(ctx, first, l.keys)
 }
 
-// size is an error unless the node has so many keys.
+// size fails unless the node has the wanted number of keys.
 func size(ctx context.Context, p *proc, want int) error {
 	got, err := load.Ask(ctx, p.addr, "DBSIZE")
 	if err == nil && got[0] != strconv.Itoa(want) {

@@ -76,7 +76,7 @@ func askOnce(ctx context.Context, addr string) (net.Conn, error) {
 	return c, nil
 }
 
-// measureSoak keeps three nodes busy, and watches them.
+// measureSoak keeps three nodes busy and watches them.
 func measureSoak(ctx context.Context, s *stage) ([]finding, error) {
 	all, err := s.lockd(ctx, "lockd", 3)
 	if err != nil {
@@ -148,7 +148,7 @@ type watch struct {
 	disk     int64     // bytes
 }
 
-// watchEvery is how often a watch looks, and at the end of it once more.
+// watchEvery is the interval at which a watch measures; it also measures at its end.
 const watchEvery = time.Second
 
 func (w *watch) run(ctx context.Context) error {
@@ -182,7 +182,7 @@ func (w *watch) look(now time.Time) error {
 	return nil
 }
 
-// measureClients measures more and more of them.
+// measureClients measures rising numbers of clients.
 func measureClients(ctx context.Context, s *stage) ([]finding, error) {
 	if err := needFiles(slices.Max(s.Clients)); err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ const (
 	least = true
 )
 
-// limits is how far lockd goes, by its own promise: default settings, every server
-// syncs before it answers, and the load is on the same machine.
+// limits are the promised limits of lockd: default settings, every server syncs before it answers, and the load runs
+// on the same machine.
 var limits = []limit{
 	{"memory", []promise{{"resident memory with the same held locks, lockd : redis", 1.5, "x", most}}, measureMemory},
 	{"keys", []promise{{"cost of a SET with the most keys, against 1,000", 1.3, "x", most}}, measureKeys},
@@ -43,9 +43,8 @@ var limits = []limit{
 	{"nodes", []promise{{"SETs of five nodes, against three", 0.7, "x", least}}, measureNodes},
 }
 
-// What is bounded has been at its bound within the first half of a soak: the log is
-// trimmed many times by then. What still grows by more than noise after that has no
-// bound.
+// soakGrowthMax bounds the growth in the second half of a soak. Bounded resources reach their bound in the first
+// half, in which the log is trimmed many times; more growth than noise after that means that a resource has no bound.
 const soakGrowthMax = 1.2
 
 // soakDiskMax, in MiB: the log reaches back to the older of two snapshots, which are

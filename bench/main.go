@@ -1,11 +1,11 @@
-// Command bench measures servers, and checks every reply: bench run those that are there already, bench peers lockd
-// beside etcd and Redis, bench scale lockd's own limits. The last two start what they measure on this machine, and
-// hold the figures against what lockd promises.
+// Command bench measures servers, and checks every reply: bench run measures running servers, bench peers lockd beside
+// etcd and Redis, and bench scale lockd's own limits. The last two start their servers on this machine, and compare the
+// results with the promises of lockd.
 //
-// Its law: all it starts listens on loopback, keeps its data in one temporary folder,
-// and is gone when it ends, however it ends.
+// Its law: every server that it starts listens on loopback, keeps its data in one temporary folder, and ends with it,
+// however it ends.
 //
-// Go's own benchmarks are another thing: `make bench-compare` holds them against those of a commit.
+// Go's own benchmarks are separate: `make bench-compare` compares them with those of a commit.
 package main
 
 import (
@@ -64,7 +64,8 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	return exitFault
 }
 
-// parse returns the command that the arguments choose; none and no error: they ask for help, and have it.
+// parse returns the command that the arguments select, or neither command nor error if help was asked for and
+// printed.
 func parse(args, environ []string, stdout io.Writer) (command, error) {
 	var c cli
 	helped := false

@@ -14,7 +14,7 @@ type runCmd struct {
 	login.Flags `embed:""`
 }
 
-// check reads the login of clients. With --tls all targets of Redis's protocol are those of rediss://.
+// check reads the login of clients. --tls turns all targets of Redis's protocol into rediss://.
 func (c *runCmd) check() (err error) {
 	for i, target := range c.Target {
 		if c.TLS && strings.Contains(target, "redis://") {

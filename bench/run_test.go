@@ -14,8 +14,7 @@ import (
 	"lockd/internal/secure/securetest"
 )
 
-// calm are flags for clusters in which nobody is to lose leadership: a machine that is elsewhere for two seconds elects
-// nobody by it.
+// calm are flags for clusters that need a stable leader: a pause of the machine for two seconds causes no election.
 var calm = []string{"--heartbeat", "2s", "--leader-wait", "20s"}
 
 // bench run gets the right answers from a cluster of lockd in every workload, over all nodes and at the leader, and
@@ -112,7 +111,7 @@ func runAt(t *testing.T, list string, pipeline int, workloads ...string) string 
 	})
 }
 
-// A node that speaks TLS alone, to those who know a password, is measured by the flags that lockd's own clients have.
+// bench run measures a node that serves TLS only, with a password, by the login flags of lockd's clients.
 func TestRunOverTLS(t *testing.T) {
 	ca, dir := securetest.NewCA(t, "ca"), t.TempDir()
 	own := ca.Write(t, dir, time.Hour, "127.0.0.1")
@@ -149,7 +148,7 @@ func TestRunOverTLS(t *testing.T) {
 	}
 }
 
-// What cannot be measured is a mistake in a flag.
+// A measurement that is impossible is reported as a mistake in a flag.
 func TestUsage(t *testing.T) {
 	for want, args := range map[string][]string{
 		"missing flags: --target":      {"run"},

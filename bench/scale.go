@@ -32,29 +32,28 @@ type scaleCmd struct {
 	JSON     string        `name:"json" help:"Also write all figures to this file." placeholder:"FILE"`
 }
 
-// limit is one row of the table (limits.go): what lockd promises, and how that is
-// measured.
+// limit is one row of the table (limits.go): promises of lockd, and their measurement.
 type limit struct {
 	name     string
 	promises []promise
 	measure  func(context.Context, *stage) ([]finding, error) // one finding for each promise
 }
 
-// promise is the bound of one figure.
+// promise is the bound of one value.
 type promise struct {
 	What  string  `json:"what"`
 	Bound float64 `json:"bound"`
 	Unit  string  `json:"unit"`
-	Least bool    `json:"least"` // the figure is at least the bound, instead of at most
+	Least bool    `json:"least"` // the value must be at least the bound, instead of at most
 }
 
-// finding is a figure that was measured, and what it was made of.
+// finding is a measured value, with its parts.
 type finding struct {
 	Measured float64 `json:"measured"`
 	Detail   string  `json:"detail"`
 }
 
-// outcome is what became of one promise.
+// outcome is the verdict on one promise.
 type outcome struct {
 	Limit string `json:"limit"`
 	promise
@@ -63,7 +62,7 @@ type outcome struct {
 	Error string `json:"error,omitempty"` // why there is no finding
 }
 
-// series are the figures between the ends of a limit.
+// series are the values between the ends of a limit.
 type series struct {
 	Name  string `json:"name"`
 	Steps []step `json:"steps"`
@@ -74,7 +73,7 @@ type step struct {
 	load.Sample
 }
 
-// scaleReport is all that was measured, and on what.
+// scaleReport is the result of all measurements, with their conditions.
 type scaleReport struct {
 	Began    time.Time    `json:"began"`
 	Machine  load.Machine `json:"machine"`
@@ -83,16 +82,15 @@ type scaleReport struct {
 	Series   []series     `json:"series"`
 }
 
-// stage is where one limit is measured: it has servers of its own, which are gone
-// when the next limit is measured.
+// stage measures one limit, on separate servers that end before the next limit is measured.
 type stage struct {
 	*scaleCmd
 	*farm
 	series []series
 }
 
-// run measures the limits one after the other, and judges. What cannot be measured is
-// missed; the others still are.
+// run measures the limits one after the other, and judges them. A limit that cannot be measured counts as missed; the
+// others are still measured.
 func (c *scaleCmd) run(ctx context.Context, stdout, progress io.Writer) error {
 	if err := c.check(); err != nil {
 		return usageError{err}
@@ -170,7 +168,7 @@ func limitNames(all []limit) string {
 	return strings.Join(names, ", ")
 }
 
-// try measures one limit on a stage of its own.
+// try measures one limit on a separate stage.
 func (c *scaleCmd) try(ctx context.Context, l limit, binary string, progress io.Writer) ([]finding, []series, error) {
 	f, err := newFarm(ctx, binary, progress)
 	if err != nil {
@@ -204,8 +202,7 @@ func (p promise) met(measured float64) bool {
 	return measured <= p.Bound
 }
 
-// print writes the table of the limits, the figures in between, and how many limits
-// were missed.
+// print writes the table of the limits, the values in between, and the number of missed limits.
 func (r *scaleReport) print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n%s\n%s\n\n", r.Began.Format("2006-01-02 15:04 MST"), r.Machine, r.Version)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -259,7 +256,7 @@ func (r *scaleReport) save(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// version is what the binary says of itself.
+// version returns the version that the binary reports.
 func version(ctx context.Context, binary string) (string, error) {
 	out, err := exec.CommandContext(ctx, binary, "version").Output()
 	if err != nil {

@@ -163,7 +163,7 @@ func TestAskOnce(t *testing.T) {
 	}
 }
 
-// builtDir holds the lockd that built builds; TestMain removes it.
+// builtDir contains the lockd that built builds; TestMain removes it.
 var builtDir string
 
 // built is a real lockd, built once for all tests.

@@ -141,8 +141,7 @@ func (f *farm) etcd(ctx context.Context) ([]*proc, error) {
 	return nodes, nil
 }
 
-// target is how package bench is told of them; options is its part after the
-// question mark.
+// target returns the servers as package load reads a target; options is the part after the question mark.
 func target(name, scheme, options string, procs []*proc) string {
 	var addrs []string
 	for _, p := range procs {

@@ -12,7 +12,7 @@ import (
 	"lockd/bench/load"
 )
 
-// traffic is what clients do to some servers.
+// traffic is the load of clients on some servers.
 type traffic struct {
 	workload string
 	clients  int
@@ -40,13 +40,12 @@ func (s *stage) measure(ctx context.Context, nodes []*proc, l traffic) (load.Sam
 	return sample, nil
 }
 
-// show adds figures below the table.
+// show adds values below the table.
 func (s *stage) show(name string, steps ...step) {
 	s.series = append(s.series, series{name, steps})
 }
 
-// leader is the one of the nodes that leads; an election is waited for. The first of
-// them must be running.
+// leader returns the leader of the nodes, after an election if necessary. The first node must be running.
 func leader(ctx context.Context, nodes []*proc) (*proc, error) {
 	var found *proc
 	err := nodes[0].await(ctx, func(ctx context.Context) error {
@@ -61,7 +60,7 @@ func leader(ctx context.Context, nodes []*proc) (*proc, error) {
 	return found, err
 }
 
-// figure is a whole number that a node tells in a section of INFO.
+// figure returns an integer field of a section of INFO.
 func figure(ctx context.Context, p *proc, section, name string) (int, error) {
 	info, err := load.Info(ctx, p.addr, section)
 	if err != nil {
@@ -97,7 +96,7 @@ func (p *proc) resident() (int, error) {
 	return kb << 10, nil
 }
 
-// disk is how much the files of the process hold, in bytes.
+// disk returns the size of the process's files in bytes.
 func (p *proc) disk() (int64, error) {
 	var sum int64
 	err := filepath.WalkDir(p.dir, func(_ string, e fs.DirEntry, err error) error {
@@ -121,8 +120,8 @@ const filesBesides = 200
 // unlimited is more files than anybody needs.
 const unlimited = 1 << 30
 
-// needFiles is an error if so many connections cannot be open. The soft limit is not
-// in the way: Go's runtime, in lockd as here, raises it to the hard one.
+// needFiles fails if this many connections cannot be open. Only the hard limit counts: Go's runtime raises the soft
+// limit to it, in lockd as here.
 func needFiles(connections int) error {
 	files, err := filesMax()
 	if err != nil {

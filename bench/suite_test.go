@@ -79,8 +79,7 @@ func connects(addr string) func(context.Context) error {
 	}
 }
 
-// All that a farm started is gone when it is closed, also what does not obey, and so
-// is its data.
+// Closing a farm ends all its processes, including those that ignore signals, and removes their data.
 func TestFarmCloses(t *testing.T) {
 	f := testFarm(t)
 	f.patience = 300 * time.Millisecond

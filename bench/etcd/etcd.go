@@ -1,4 +1,4 @@
-// Package etcd is etcd's own Go client, as far as measurements need it.
+// Package etcd wraps the parts of etcd's own Go client that measurements need.
 package etcd
 
 import (
@@ -70,7 +70,7 @@ func (c *Conn) DeletePrefix(ctx context.Context, prefix string) error {
 	return err
 }
 
-// Grant makes a lease; it ends by Revoke, or by itself after so long.
+// Grant creates a lease. It ends by Revoke, or after length.
 func (c *Conn) Grant(ctx context.Context, length time.Duration) (lease int64, err error) {
 	granted, err := c.client.Grant(ctx, int64(length/time.Second))
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *Conn) Grant(ctx context.Context, length time.Duration) (lease int64, er
 	return int64(granted.ID), nil
 }
 
-// Revoke ends a lease, and deletes the keys that are bound to it.
+// Revoke ends a lease and deletes the keys bound to it.
 func (c *Conn) Revoke(ctx context.Context, lease int64) error {
 	_, err := c.client.Revoke(ctx, clientv3.LeaseID(lease))
 	return err
@@ -108,7 +108,7 @@ func (c *Conn) Release(ctx context.Context, key, value string) (bool, error) {
 // Close ends the connection.
 func (c *Conn) Close() error { return c.client.Close() }
 
-// Serves reports what keeps the server at addr from serving: it has a leader, and says so.
+// Serves returns nil if the server at addr has a leader and reports it, and otherwise the reason.
 func Serves(ctx context.Context, addr string) error {
 	c, err := Dial(addr)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// batchWorkers is how many connections fill at the same time.
+// batchWorkers is the number of connections that fill at the same time.
 const batchWorkers = 8
 
-// inBatches has workers work through n keys, batch by batch, and returns the first
-// error. Each worker opens what it works with, and is told to let go of it.
+// inBatches makes workers work through n keys, batch by batch, and returns the first error. Each worker opens its
+// resources and closes them at its end.
 func inBatches(
 	ctx context.Context,
 	n, batch int,

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Config is what to measure; its tags are those of the command line.
+// Config configures a measurement; its tags are those of the command line.
 type Config struct {
 	Target    []string      `required:"" sep:"none" help:"A server, or the servers of a cluster, over which clients are spread; may be given more than once, and the first is what the others are compared with. Options after a question mark: wait=N as --wait, to=master for all clients to the one that leads. rediss:// is TLS, by the flags for it. etcd://HOST:PORT,... is an etcd, measured through its own client." placeholder:"[NAME=]redis://HOST:PORT,..."`
 	Workload  []string      `default:"set,get,lock" help:"What clients do: set, get, lock, reentrant, contend, line, stock, pubsub, mixed (default: ${default})." placeholder:"NAME,..."`
@@ -29,7 +29,7 @@ type Config struct {
 	CPU      func(target string) CPU `kong:"-"` // the meter of a target's servers, or nil; nil: none has one
 }
 
-// CPU tells how much processor time the servers of a target have taken so far, all together.
+// CPU returns the processor time that the servers of a target have used so far, in sum.
 type CPU func() (time.Duration, error)
 
 // Bounds of the settings.
@@ -90,8 +90,7 @@ func (c *Config) Run(ctx context.Context, stdout, progress io.Writer) error {
 	return errors.Join(err, report.Save(c.JSON, c.Plot))
 }
 
-// Measure returns the figures of all targets. With an error there may be figures too:
-// those of what was complete.
+// Measure returns the results of all targets. Together with an error it returns the complete results.
 func (c *Config) Measure(ctx context.Context, progress io.Writer) (*Report, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -165,8 +164,8 @@ func (m *measurement) all(ctx context.Context) error {
 	return m.clear(ctx)
 }
 
-// rounds measures all targets in turn, round by round. What is not complete for all
-// targets does not go into the report.
+// rounds measures all targets in turn, round by round. Rounds that are not complete for all targets are left out of
+// the report.
 func (m *measurement) rounds(ctx context.Context, w *workload, p *plan) error {
 	results := make([]Result, len(m.drivers))
 	for round := range m.cfg.Rounds {

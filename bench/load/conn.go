@@ -17,7 +17,7 @@ import (
 // an exchange allocates nothing.
 type conn struct {
 	net  net.Conn
-	ctx  context.Context // when it ends, what the connection waits for fails at once
+	ctx  context.Context // when it ends, pending waits of the connection fail at once
 	stop func() bool     // no more of that
 	addr string
 	out  []byte // what the next send sends
@@ -32,7 +32,7 @@ const (
 	textMax   = 200              // of a reply in an error
 )
 
-// Login is how clients connect, and make themselves known. The zero Login is without TLS and password.
+// Login configures how clients connect and authenticate. The zero Login has neither TLS nor password.
 type Login struct {
 	User     string // "" is the default user
 	Password string // "": none is asked for
@@ -93,7 +93,7 @@ func (c *conn) limit(d time.Duration) {
 // cut makes what the connection waits for fail at once.
 func (c *conn) cut() { c.net.SetDeadline(time.Unix(1, 0)) }
 
-// command begins a command of n arguments, its name among them.
+// command begins a command of n arguments, including the name.
 func (c *conn) command(name string, n int) {
 	c.out = append(c.out, '*')
 	c.out = strconv.AppendInt(c.out, int64(n), 10)
@@ -146,7 +146,7 @@ func (c *conn) send() error {
 	return nil
 }
 
-// reply is one answer, or the head of an array: its n elements are read after it.
+// reply is one answer, or the head of an array, whose n elements are read next.
 type reply struct {
 	kind byte   // + - : $ *
 	n    int64  // of : and *
@@ -229,7 +229,7 @@ func (c *conn) bulk(n int) ([]byte, error) {
 	return text, nil
 }
 
-// receive waits for more bytes, after making room for them.
+// receive makes room for more bytes and waits for them.
 func (c *conn) receive() error {
 	if c.r == c.w {
 		c.r, c.w = 0, 0

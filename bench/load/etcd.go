@@ -34,7 +34,7 @@ type etcdDriver struct {
 
 func dialEtcd(addr string) (etcdConn, error) { return etcd.Dial(addr) }
 
-// etcdConnClients is how many clients share one connection, as calls of a program do.
+// etcdConnClients is the number of clients that share a connection, like the calls of a program.
 const etcdConnClients = 25
 
 func (d *etcdDriver) supports(w *workload, p *plan) bool { return w.etcd != nil && p.pipeline == 1 }
@@ -162,7 +162,7 @@ func (d *etcdDriver) before(_ context.Context, _ *workload, p *plan, addrs []str
 
 func (d *etcdDriver) after(context.Context, *workload, *plan, []string, int) error { return nil }
 
-// etcdClient is one client of an etcd.
+// etcdClient is one client of etcd.
 type etcdClient struct {
 	*plan
 	kv     etcdConn

@@ -13,7 +13,7 @@ type fakeEtcd struct {
 	mu     sync.Mutex
 	keys   map[string]string
 	leases int
-	deaf   bool // it says that it puts, and does not
+	deaf   bool // it confirms puts without storing them
 }
 
 func (f *fakeEtcd) Status(context.Context) (string, bool, error) { return "3.4.23", true, nil }

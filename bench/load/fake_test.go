@@ -146,7 +146,7 @@ func short(target, workload string, pipeline int) *Config {
 	}
 }
 
-// Every workload runs, with and without a pipeline, and what it leaves is what it did.
+// Every workload runs, with and without a pipeline, and leaves the state that its operations produce.
 func TestWorkloads(t *testing.T) {
 	f := startFake(t, nil)
 	ctx, d := context.Background(), &redisDriver{target: Target{Addrs: []string{f.ln.Addr().String()}}}
@@ -180,7 +180,7 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// A measurement counts operations in every round, and says what the server is.
+// A measurement counts operations in every round, and describes the server.
 func TestMeasure(t *testing.T) {
 	c := short(startFake(t, nil).target(), "set", 4)
 	c.Time, c.JSON = 500*time.Millisecond, filepath.Join(t.TempDir(), "figures.json")
@@ -221,7 +221,7 @@ func onlyLocks(answer string) func([]string) string {
 	}
 }
 
-// A wrong reply to any command ends the measurement, and the error says which.
+// A wrong reply to any command ends the measurement with an error that names the command.
 func TestWrongReplies(t *testing.T) {
 	other := bulk(string(appendValue(nil, 77, testValueSize)))
 	for _, tt := range []struct {
@@ -262,7 +262,7 @@ func TestWrongReplies(t *testing.T) {
 	} {
 		f := startFake(t, map[string]func([]string) string{tt.command: tt.answer})
 		c := short(f.target(), tt.workload, 1)
-		c.Time = time.Second // the error comes first, but for that of what is left
+		c.Time = time.Second // the error ends the measurement earlier, except for errors in the final state
 		err := c.inTime(func() error { _, err := c.Measure(context.Background(), io.Discard); return err })
 		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "fake") {
 			t.Errorf("%s, %s: error %v, want one with %q", tt.workload, tt.command, err, tt.want)
@@ -305,7 +305,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A target nobody answers at, and one that has no leader, are said so.
+// A target that does not answer, or has no leader, is reported.
 func TestNoTarget(t *testing.T) {
 	addrs, err := freeport.Addrs("127.0.0.1", 1)
 	if err != nil {
@@ -321,8 +321,7 @@ func TestNoTarget(t *testing.T) {
 	}
 }
 
-// Told to stop, a measurement ends at once, also when the server is silent, and the
-// figures of what was complete are there.
+// An interrupted measurement ends at once, even if the server is silent, and returns the complete results.
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

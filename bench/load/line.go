@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// sharedLock is the one lock of workload line, as its clients see it: all of them are in this process, so that
-// it is known here when one lets go of the lock and when the next one has it.
+// sharedLock is the single lock of workload line, as seen by its clients. All of them are in this process, so it
+// records when one releases the lock and when the next one has it.
 type sharedLock struct {
 	polls bool // the target knows no LOCK
 
 	mu     sync.Mutex
-	holder int       // client that holds the lock; nobody
-	last   int       // client that held it before; nobody
+	holder int       // client that holds the lock, or nobody
+	last   int       // client that held it before, or nobody
 	sent   time.Time // when that one sent its release
 	fence  int64     // the last one, where LOCK answers it
 }
 
-// nobody is no client.
+// nobody stands for no client.
 const nobody = -1
 
 func newSharedLock(polls bool) *sharedLock {
@@ -91,7 +91,7 @@ func redisLine(c *redisClient) error {
 	return c.settleInts("the release of its holder's lock", 1)
 }
 
-// lockWaiting takes the lock when it is this client's turn. It waits for as long as a lease: nobody waits longer.
+// lockWaiting takes the lock in this client's turn. It waits for up to a lease, the longest possible wait.
 func (c *redisClient) lockWaiting() error {
 	c.command("LOCK", 7)
 	c.argKey(lockPrefix, lineLock)
@@ -137,10 +137,10 @@ func (c *redisClient) lockPolling() error {
 	}
 }
 
-// setPart is the part of a measurement's length for which SET is measured beside it.
+// setPart is the share of a measurement's length in which SET is measured as well.
 const setPart = 4
 
-// medianOfSet is how many microseconds a SET takes while nothing else is asked of the target, at each of its servers
+// medianOfSet returns the median time of a SET, in microseconds, on an otherwise idle target, at each of its servers
 // in turn.
 func medianOfSet(ctx context.Context, d driver, p *plan, length time.Duration) (float64, error) {
 	w, err := findWorkload("set")

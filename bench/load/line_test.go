@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// fakeLine is the one lock of a server that knows LOCK, or of one that does not.
+// fakeLine is the lock of a fake server, with or without the command LOCK.
 type fakeLine struct {
-	ctx   context.Context // when it ends, nobody waits any more
+	ctx   context.Context // ends all waits
 	held  chan struct{}   // full while the lock is held
 	fence atomic.Int64
 	sets  atomic.Int64 // that found the lock held
@@ -75,8 +75,8 @@ func (c *Config) inTime(measure func() error) (err error) {
 	return err
 }
 
-// The lock goes from client to client, in line where the server knows LOCK and by polling where it does not, and the
-// report says which, and what a SET takes.
+// The lock passes from client to client, in line if the server knows LOCK and by polling otherwise. The report tells
+// which, and the time of a SET.
 func TestLine(t *testing.T) {
 	lockd, redis := newFakeLine(t), newFakeLine(t)
 	c := short(startFake(t, lockd.lockd()).target(), "line", 1)
@@ -113,7 +113,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// A hand-over lasts from the release until another client has the lock, and is told from what must not be.
+// A hand-over lasts from the release until another client has the lock; errors of the lock are told apart from it.
 func TestSharedLock(t *testing.T) {
 	began := time.Now()
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
@@ -135,7 +135,7 @@ func TestSharedLock(t *testing.T) {
 	}
 }
 
-// What a server answers wrong to one client of the line is noticed; while it polls, a lock that is held is not wrong.
+// A wrong answer to one client of the line is noticed. While polling, a held lock is no error.
 func TestLineReplies(t *testing.T) {
 	probe := func(answer string) func([]string) string {
 		return func(args []string) string {
@@ -287,7 +287,7 @@ func TestMedianOfSet(t *testing.T) {
 	}
 }
 
-// handedClient is handed a lock in each step: it took so long, or 0.
+// handedClient receives a lock in each step, after the given time, or not at all if it is 0.
 type handedClient struct {
 	client
 	run   *run
@@ -305,8 +305,8 @@ func (c *handedClient) step() error {
 
 func (c *handedClient) handOver() time.Duration { return c.took[c.turns-1] }
 
-// What counts of the line are the locks that came from another client, by how long they were on their way; in other
-// workloads it is the steps.
+// In workload line only locks that came from another client count, by the time of the hand-over; in other workloads
+// each step counts.
 func TestHandOversCount(t *testing.T) {
 	const hour = time.Hour // beyond any step, and any histogram
 	for _, tt := range []struct {

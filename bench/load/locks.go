@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Locks are locks that are taken and then left alone, each a key of its own: what a
-// server holds, not what it does.
+// Locks are locks that are taken and kept, each under a separate key. They measure what a server holds, not what it
+// does.
 type Locks struct {
 	Count int
 	Until time.Time // all leases end at this moment; zero: after an hour each
 }
 
-// Held locks have names of their own: no workload frees them.
+// Held locks have separate names: no workload releases them.
 const (
 	heldPrefix  = keyPrefix + "held:"
 	heldLeaseMs = 3_600_000
@@ -23,7 +23,7 @@ const (
 // Key is the name of the i-th lock.
 func (l Locks) Key(i int) string { return string(appendDigits([]byte(heldPrefix), i)) }
 
-// Token is what the i-th lock is held by.
+// Token returns the token of the i-th lock.
 func (l Locks) Token(i int) string { return string(appendValue(nil, i, tokenSize)) }
 
 // Take takes all locks, by SET NX PX, from the server at addr; one that is not free is

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Machine is what the figures depend on besides the servers.
+// Machine describes the conditions of a measurement besides the servers.
 type Machine struct {
 	Cores  int    `json:"cores"`
 	CPU    string `json:"cpu"`
@@ -19,7 +19,8 @@ func (m Machine) String() string {
 	return fmt.Sprintf("%d cores of %s, %s of memory, %s", m.Cores, m.CPU, m.Memory, m.System)
 }
 
-// ThisMachine is the one the load runs on; where the system does not tell, it says so.
+// ThisMachine describes the machine that runs the load; fields that the system does not provide are marked as
+// unknown.
 func ThisMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU(), CPU: runtime.GOARCH, Memory: "an unknown amount", System: runtime.GOOS}
 	if cpu := ProcField("/proc/cpuinfo", "model name"); cpu != "" {

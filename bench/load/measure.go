@@ -24,7 +24,7 @@ type driver interface {
 	close()
 }
 
-// client is one client of a measurement, used by one goroutine but for interrupt.
+// client is one client of a measurement. One goroutine uses it; only interrupt may be called from others.
 type client interface {
 	step() error              // does as many operations as the pipeline has, and checks every reply
 	handOver() time.Duration  // for which the lock of the step was on its way from another client; 0: it was not
@@ -33,7 +33,7 @@ type client interface {
 	finish()
 }
 
-// Sample is what one measurement gave.
+// Sample is the result of one measurement.
 type Sample struct {
 	Operations int     `json:"operations"`
 	Seconds    float64 `json:"seconds"`
@@ -59,14 +59,14 @@ const (
 	warmMax  = time.Second
 )
 
-// run is one measurement under way.
+// run is the state of one measurement.
 type run struct {
 	phase  atomic.Int32
 	shards [shardCount]shard
 	failed chan error // holds the first error
 }
 
-// counted is the time that was counted, and what the servers' processors did in it.
+// counted is the counted time, and the processor time of the servers in it.
 type counted struct{ time, cpu time.Duration }
 
 // shard is the histogram that some of the clients share: one for each client would
@@ -88,7 +88,7 @@ const (
 	latencyDigits = 3
 )
 
-// measure lets p.clients clients work for so long.
+// measure lets p.clients clients work for length.
 func measure(ctx context.Context, d driver, w *workload, p *plan, length time.Duration) (Sample, error) {
 	addrs, err := d.addrs(ctx)
 	if err != nil {

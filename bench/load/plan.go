@@ -1,6 +1,6 @@
 package load
 
-// plan is what all clients of one measurement share.
+// plan is the part of a measurement that all its clients share.
 type plan struct {
 	clients   int
 	pipeline  int // operations in a step
@@ -9,10 +9,10 @@ type plan struct {
 	wait      int         // replicas that each write waits for
 	inTurn    bool        // one client for each server, and one of them at a time
 	shared    *sharedLock // of workload line
-	cpu       CPU         // of the target's servers; nil: nobody counts it
+	cpu       CPU         // of the target's servers; nil: not counted
 }
 
-// Names of keys. All begin alike, so that they can be told from what was there.
+// Names of keys. They share a prefix that tells them from other keys.
 const (
 	keyPrefix   = "bench:"
 	dataPrefix  = keyPrefix + "key:"
@@ -26,7 +26,7 @@ const (
 // lockOf gives.
 const contendedLock = 999_999_999_999
 
-// leaseMs is how long locks are taken for: longer than any step may take.
+// leaseMs is the lease of locks, longer than any step may take.
 const leaseMs = 60_000
 
 // appendDigits appends i with leading zeros.

@@ -21,7 +21,7 @@ const (
 	gridLines               = 4
 )
 
-// targetColors can be told apart also by those who see few colours.
+// targetColors are distinguishable with colour vision deficiency.
 var targetColors = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"}
 
 // plot draws the throughput as bars: a panel for each workload, a group of bars for

@@ -58,8 +58,8 @@ func (c *redisClient) finish() {
 // waitTimeoutMs bounds a WAIT.
 const waitTimeoutMs = 10_000
 
-// exchange sends what was appended, closed by a WAIT if it writes and the target is to
-// wait: one WAIT for all writes of an exchange, as it covers what came before it.
+// exchange sends the appended commands. If they write and the target is to wait, one WAIT follows: it covers all
+// writes before it.
 func (c *redisClient) exchange(writes bool) error {
 	c.wrote = writes && c.wait > 0
 	if c.wrote {
@@ -104,7 +104,7 @@ type redisDriver struct {
 	login  Login
 }
 
-// addrs are where clients go: the one that leads, if that is asked for.
+// addrs returns the addresses for clients; only the leader's, if the target asks for that.
 func (d *redisDriver) addrs(ctx context.Context) ([]string, error) {
 	if !d.target.Master {
 		return d.target.Addrs, nil
@@ -126,8 +126,8 @@ func (d *redisDriver) addrs(ctx context.Context) ([]string, error) {
 	return masters, nil
 }
 
-// Ask sends one command over a connection of its own. Its answer is a string, or a list
-// of what an array holds, nested ones flattened; an error reply is an error.
+// Ask sends one command on a separate connection. It returns a string, or the flattened elements of an array; an
+// error reply is an error.
 func Ask(ctx context.Context, addr string, args ...string) ([]string, error) {
 	return (&redisDriver{}).ask(ctx, addr, args...)
 }
@@ -340,7 +340,7 @@ func loadScripts(c *conn, scripts []*script) error {
 	return nil
 }
 
-// after checks what a measurement left behind: steps is what all clients did.
+// after checks the state after a measurement; steps is the number of steps of all clients.
 func (d *redisDriver) after(ctx context.Context, w *workload, p *plan, addrs []string, steps int) error {
 	if w.redis.after == nil {
 		return nil

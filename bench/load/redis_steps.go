@@ -11,8 +11,8 @@ var (
 	releaseScript = newScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else ` +
 		`return 0 end`)
 
-	// What Redisson's RLock sends for lock() and unlock(), word for word: the cost of
-	// a script is in its words.
+	// The scripts of Redisson's RLock for lock() and unlock(), word for word, because the text of a script affects
+	// its cost.
 	redissonLock = newScript(
 		`if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then ` +
 			`redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; ` +
@@ -163,11 +163,10 @@ func redisReentrant(c *redisClient) error {
 	return c.settleInts("unlock() of its holder's lock", c.pipeline)
 }
 
-// latchMs is how long unlock() leaves its latch: long enough for an answer that has
-// to be asked for again.
+// latchMs is the time to live of unlock()'s latch, long enough for a retry to find the answer.
 const latchMs = 10_000
 
-// argLatch is a name of its own for each unlock().
+// argLatch appends the unique name of an unlock()'s latch.
 func (c *redisClient) argLatch(turn int) {
 	const prefix = keyPrefix + "latch:"
 	c.argLen(len(prefix) + len(c.token) + keyDigits)
@@ -177,7 +176,7 @@ func (c *redisClient) argLatch(turn int) {
 	c.out = append(c.out, '\r', '\n')
 }
 
-// redisContend asks for the one lock of all; whoever gets it frees it.
+// redisContend asks for the lock that all clients share, and releases it when it has it.
 func redisContend(c *redisClient) error {
 	for range c.pipeline {
 		c.appendAcquire(contendedLock)
@@ -343,7 +342,7 @@ func redisMixed(c *redisClient) error {
 	return c.settleInts("the release of its holder's lock", c.turn-first)
 }
 
-// What stands in picks where it is no key to get.
+// Values of picks that are not keys to get.
 const (
 	pickSet  = -1
 	pickLock = -2

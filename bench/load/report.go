@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Report is all that was measured, and on what.
+// Report is the result of all measurements, with their conditions.
 type Report struct {
 	Began    time.Time    `json:"began"`
 	Machine  Machine      `json:"machine"`
@@ -22,7 +22,7 @@ type Report struct {
 	Results  []Result     `json:"results"`
 }
 
-// Settings are those of a Config that change the figures.
+// Settings are the settings of a Config that affect the results.
 type Settings struct {
 	Seconds   float64 `json:"seconds"`
 	Rounds    int     `json:"rounds"`
@@ -34,24 +34,24 @@ func (c *Config) settings() Settings {
 	return Settings{c.Time.Seconds(), c.Rounds, c.Keys, c.ValueSize}
 }
 
-// TargetInfo is a target and what its servers say of themselves.
+// TargetInfo describes a target, by its servers' own account.
 type TargetInfo struct {
 	Target
 	Servers []string `json:"servers"`
 }
 
-// Result is one workload at one number of clients on one target.
+// Result is the result of one workload at one number of clients on one target.
 type Result struct {
 	Workload string   `json:"workload"`
 	Clients  int      `json:"clients"`
 	Pipeline int      `json:"pipeline"`
 	Target   string   `json:"target"`
-	Median   Sample   `json:"median"` // each figure by itself
+	Median   Sample   `json:"median"` // of each value by itself
 	Rounds   []Sample `json:"rounds"`
 	Polls    bool     `json:"polls,omitempty"` // the target knows no LOCK, and its clients polled
 }
 
-// Medians takes the median of each figure.
+// Medians returns the median of each value.
 func Medians(rounds []Sample) Sample {
 	of := func(figure func(Sample) float64) float64 {
 		var all []float64
@@ -82,7 +82,7 @@ func Median(all []float64) float64 {
 	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
-// Find returns the figures of one cell of the tables.
+// Find returns the results in one cell of the tables.
 func (r *Report) Find(workload string, clients, pipeline int, target string) (Sample, bool) {
 	for _, res := range r.Results {
 		if res.Workload == workload && res.Clients == clients && res.Pipeline == pipeline && res.Target == target {
@@ -110,7 +110,7 @@ func (r *Report) Print(w io.Writer) {
 	}
 }
 
-// table is what goes into one table, or one panel of the picture.
+// table is the data of one table, or of one panel of the picture.
 type table struct {
 	workload string
 	pipeline int
@@ -249,7 +249,7 @@ func (r *Report) writeJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// countFrom is how much there must be to do that progress is worth a line.
+// countFrom is the least amount of work whose progress is printed.
 const countFrom = 100_000
 
 // counter reports how far something is, every tenth.

@@ -45,7 +45,7 @@ func testReport() *Report {
 	return r
 }
 
-// Ratios are those of the medians, and there is none without both.
+// Ratios are ratios of medians, and exist only with both.
 func TestRatio(t *testing.T) {
 	r := testReport()
 	if got, ok := r.Ratio("set", 1, 1, "b<", "a"); !ok || got != 2 {
@@ -82,7 +82,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// Processor time has a column where somebody has counted it.
+// Processor time has a column if it was counted.
 func TestPrintCPU(t *testing.T) {
 	r := testReport()
 	r.Results[1].Median.CPU = 52.6
@@ -99,7 +99,7 @@ func TestPrintCPU(t *testing.T) {
 	}
 }
 
-// The picture is well-formed, and has a bar for each figure and a box for each target.
+// The picture is well-formed, and has a bar for each result and a box for each target.
 func TestPlot(t *testing.T) {
 	var out bytes.Buffer
 	if err := testReport().plot(&out); err != nil {

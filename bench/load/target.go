@@ -25,8 +25,8 @@ const (
 	schemeEtcd  = "etcd"
 )
 
-// ParseTarget reads [NAME=]redis://HOST:PORT[,HOST:PORT...][?wait=N&to=master], or the
-// same with rediss or etcd. wait is what the target does where it does not say.
+// ParseTarget parses [NAME=]redis://HOST:PORT[,HOST:PORT...][?wait=N&to=master], or the same with rediss or etcd.
+// wait is the default of the target's wait.
 func ParseTarget(text string, wait int) (Target, error) {
 	head, rest, found := strings.Cut(text, "://")
 	if !found {
@@ -88,7 +88,7 @@ func (t *Target) options(query string) error {
 	return nil
 }
 
-// parseTargets reads all of them; names must differ, since the tables go by them.
+// parseTargets parses several targets, whose names must differ because the tables identify targets by name.
 func parseTargets(texts []string, wait int) ([]Target, error) {
 	seen := map[string]bool{}
 	var all []Target

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// workload is one row of the table: what the clients do.
+// workload is one row of the table: the work of the clients.
 type workload struct {
 	name    string
 	summary string
