@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Type says what an event is.
+// Type is the kind of an event.
 type Type string
 
 // The types of events.
@@ -25,19 +25,19 @@ const (
 // Nemesis is the process of events about faults.
 const Nemesis = -1
 
-// Operations of Nemesis, of type Info, that tell which processes run: Down is
-// written when the process of a node has gone, Up before it is started again.
+// Operations of Nemesis, of type Info, that mark which processes run: Down is written after the process of a node has
+// ended, Up before it is started again.
 const (
 	Down = "down"
 	Up   = "up"
 )
 
-// Rest is the operation of Nemesis, of type Info, that ends the time in which clients work: a while after the last
-// fault. What comes after it is what they have begun, and looks at what there is.
+// Rest is the operation of Nemesis, of type Info, that ends the clients' work, a while after the last fault. Later
+// operations finish what clients began, and read the final state.
 const Rest = "rest"
 
-// Ends is the operation of Nemesis, of type Info, that tells in its value, after the last fault, how many processes have
-// ended, and of how many of these another node has said so at once.
+// Ends is the operation of Nemesis, of type Info, written after the last fault. Its value tells how many processes
+// have ended, and how many of these ends another node reported at once.
 const Ends = "ends"
 
 // Event is one line of a history.
@@ -162,7 +162,7 @@ type Op struct {
 	Node       string
 	Start, End int64 // End is Forever if the outcome is Info
 	Told       int64 // when its client knew the outcome, or gave up; Start if there is no completion
-	Slept      int64 // of that, what the client let pass itself
+	Slept      int64 // part of that in which the client itself paused
 	Line       int   // of the completion in the file, from 1; of the invocation if there is no completion
 }
 
@@ -384,8 +384,8 @@ func (h *History) At(line int) *Op {
 	return nil
 }
 
-// Disturbed is how much of the time from a to b lies in a fault, or within after
-// of its end: until then elections and retries may still go on.
+// Disturbed returns how much of the time from a to b lies in a fault, or within after of its end, while elections and
+// retries may still go on.
 func (h *History) Disturbed(a, b, after int64) int64 {
 	var sum, reach int64
 	for _, w := range h.Faults {

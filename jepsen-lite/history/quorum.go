@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Operations of Nemesis, of type Info, that tell which nodes serve and which links
-// between them hold. They are on the other side than Up and Down: what they say is
-// there was certainly there.
+// Operations of Nemesis, of type Info, that mark which nodes serve and which links between them hold. In contrast to
+// Up and Down they err on the other side: a node or link that they mark as present was certainly present.
 const (
 	// Serves is written when a node has answered as a member with a vote: it serves from
 	// then on. The history begins with one for each node.
@@ -15,13 +14,13 @@ const (
 	// Leaves is written before a node is killed, told to end or paused, and when it was
 	// seen to have ended by itself, or to lack what others may have trimmed from their logs.
 	Leaves = "leaves"
-	// Link tells what the way of bytes from Node to Key is from now on: Value is LinkWhole,
-	// LinkSlow or LinkCut. What makes it worse is written before it is done, what makes it
-	// better after it. Links are whole until then.
+	// Link marks the state of the link that carries bytes from Node to Key from now on: Value is LinkWhole, LinkSlow
+	// or LinkCut. A change for the worse is written before it is made, one for the better after it. Links begin
+	// whole.
 	Link = "link"
 )
 
-// What a link may be.
+// States of a link.
 const (
 	LinkWhole = "whole"
 	LinkSlow  = "slow" // it delays, drips, loses its connections, or its messages
@@ -49,7 +48,7 @@ func newQuorums() quorums {
 	return quorums{serving: map[string]bool{}, links: map[[2]string]string{}}
 }
 
-// add takes a mark. It reports whether it was one.
+// add takes an event, and reports whether it was a mark.
 func (q *quorums) add(e Event) bool {
 	if e.Process != Nemesis || e.Type != Info {
 		return false
@@ -81,8 +80,8 @@ func (q *quorums) follow(now int64) {
 	q.members = members
 }
 
-// next is the quorum from now on: one without slow links, if there is one; and the
-// present one, as long as it holds.
+// next returns the quorum from now on: one without slow links if there is one, and preferably the present one while it
+// holds.
 func (q *quorums) next() (members []string, slow bool) {
 	for _, slow := range []bool{false, true} {
 		if q.enough(q.members) && q.hold(q.members, slow) {
@@ -146,7 +145,7 @@ func (q *quorums) finish(now int64) []Quorum {
 	return q.found
 }
 
-// QuorumTime is how much of the time from a to b lies in a quorum.
+// QuorumTime returns how much of the time from a to b lies in a quorum.
 func (h *History) QuorumTime(a, b int64) int64 {
 	sum := int64(0)
 	for _, q := range h.Quorums {
