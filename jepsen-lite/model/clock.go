@@ -9,10 +9,9 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// logClock is what a history tells about the clock by which leases run. It goes as
-// fast as real time while somebody leads, and stands still while nobody does. So
-// there are two bounds: it has not run in halts, when nobody can have led; and it
-// has run wherever writes were acknowledged so closely that there was no election.
+// logClock bounds the clock by which leases run, from a history. The clock runs at the speed of real time while a
+// node leads, and stands still otherwise. So it did not run in halts, when no node can have led; and it ran wherever
+// writes were acknowledged so closely that there was no election between them.
 type logClock struct {
 	halts []span // in order, none overlap
 	gaps  []span // likewise
@@ -20,31 +19,30 @@ type logClock struct {
 
 type span struct{ from, to int64 }
 
-// Bounds on who leads, in ns.
+// Bounds on leadership, in ns.
 const (
-	// A leader without a majority gives up within the heartbeat timeout of lockd, of
-	// half a second; this is how long it may take on a busy machine.
+	// A leader without a majority gives up within the heartbeat timeout of lockd, half a second. reignMax is the
+	// bound on a busy machine.
 	reignMax = int64(2 * time.Second)
-	// Whoever acknowledges a write has just been heard by a majority, of which nobody
-	// votes for another one before the heartbeat timeout has passed, unless its process has ended.
+	// A leader that acknowledges a write has just heard from a majority, whose members vote for no other node before
+	// the heartbeat timeout has passed, unless its process has ended.
 	electionMin = int64(300 * time.Millisecond)
-	// successionMax is how long after the end of its process a leader may be replaced because of that.
+	// successionMax bounds the time after the end of a leader's process in which that end causes its replacement.
 	successionMax = int64(1500 * time.Millisecond)
-	// marksLate is how much later than the end of a process the mark of it may be.
+	// marksLate bounds the delay of the mark of the end of a process.
 	marksLate = int64(100 * time.Millisecond)
 )
 
-// silentKinds are the faults that move leadership only by silence or by the end of a process, as the second
-// bound needs it; under others it may be handed over at any moment. So it is where a
-// fault waits for a vote to be written, see silent.
+// silentKinds are the faults that move leadership only through silence or the end of a process, as the second bound
+// requires. Under other faults leadership may be handed over at any moment, as it is when a fault waits for a vote to
+// be written: see silent.
 var silentKinds = []string{
 	"kill", "pause", "partition", "slow", "late", "clients", "load", "clock", "point", "store", "stall", "unsynced",
 	"port", unnoticed,
 }
 
-// endingKinds are the faults that do nothing but end processes and start them. What
-// else goes on (a leader that is paused, or whose disk hangs) may have it lead on
-// for longer than reignMax.
+// endingKinds are the faults that only end processes and start them. Under other faults, such as a paused leader or a
+// hanging disk, a leader may lead for longer than reignMax.
 var endingKinds = []string{"kill", "restart", "unsynced"}
 
 func newLogClock(h *history.History, writes func(o *history.Op) bool) *logClock {
@@ -62,14 +60,13 @@ func newLogClock(h *history.History, writes func(o *history.Op) bool) *logClock 
 	return c
 }
 
-// deposed is when the leader that may have survived the beginning of a halt has
-// certainly given up.
+// deposed returns when a leader that may have survived the beginning of a halt has certainly given up.
 func (c *logClock) deposed(h *history.History, i int) int64 {
 	halt := h.Halts[i]
 	start := halt.Start
 	for ; i > 0 && h.Halts[i-1].End == start; i-- {
 		if h.Halts[i-1].Dark {
-			return halt.Start // all were dead, so nobody leads since
+			return halt.Start // all processes had ended, so no node led after it
 		}
 		start = h.Halts[i-1].Start
 	}
@@ -136,20 +133,20 @@ func handedOver(h *history.History, from, to int64) bool {
 	})
 }
 
-// silent reports whether a fault moves leadership only by silence. One that strikes at
-// a vote has leadership handed round until there is one.
+// silent reports whether a fault moves leadership only through silence. A fault that strikes at a vote makes
+// leadership move until there is a vote.
 func silent(f history.Window) bool {
 	return slices.Contains(silentKinds, f.Kind) && !strings.Contains(f.What, "vote.")
 }
 
-// ranMax is how long the clock can have run between two moments at most.
+// ranMax returns the longest time that the clock can have run between two moments.
 func (c *logClock) ranMax(from, to int64) int64 { return to - from - overlap(c.halts, from, to) }
 
-// lostMax is by how much less than the real time it can have run at most.
+// lostMax returns by how much the clock can have fallen behind real time between two moments.
 func (c *logClock) lostMax(from, to int64) int64 { return overlap(c.gaps, from, to) }
 
-// gapBefore is the beginning of the gap that a moment lies in, or the moment: a new
-// leader may know only of what was written before.
+// gapBefore returns the beginning of the gap that contains a moment, or the moment itself: a new leader may know only
+// of earlier writes.
 func (c *logClock) gapBefore(moment int64) int64 {
 	for _, g := range c.gaps {
 		if g.from <= moment && moment < g.to {
