@@ -22,7 +22,7 @@ const (
 	pictureFile = "timeline.html"
 )
 
-// What is judged of a run.
+// Parts of the judgement of a run.
 const (
 	judgeAll    = "all"
 	judgeSafety = "safety" // not what depends on how fast the machine is
@@ -97,7 +97,7 @@ func (r recording) judge(what string) (result report.Result, err error) {
 	return result, err
 }
 
-// recorded finds the recordings in the folder of a run, or of one workload of it.
+// recorded finds the recordings in the folder of a run, or of one of its workloads.
 func recorded(name string) (found []recording, err error) {
 	dir, err := filepath.Abs(name)
 	if err != nil {

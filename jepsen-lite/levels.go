@@ -12,31 +12,30 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// level is what a process uses when nobody asks anything of it.
+// level is the use of resources by an idle process.
 type level struct {
 	goroutines int
 	heap       int64 // bytes in use after a garbage collection, beyond what the node counts for its data
 }
 
-// What a node may use more, after a workload, than before the first one. Whoever
-// forgets a goroutine or a buffer for each connection, request or fault is over that
-// soon: a workload has hundreds of connections and thousands of requests.
+// Limits of the growth of an idle node over a workload. A leak of a goroutine or a buffer per connection, request or
+// fault soon exceeds them: a workload has hundreds of connections and thousands of requests.
 const (
-	// goroutinesMore, and more for each peer, is for another role: a leader has some
-	// for each follower, and a stream of Raft until the other end lets go of it.
+	// goroutinesMore, and goroutinesMorePerPeer for each peer, allow for a change of role: a leader has goroutines for
+	// each follower, and a stream of Raft until the other end closes it.
 	goroutinesMore        = 10
 	goroutinesMorePerPeer = 5
 	// heapMore is for caches that fill slowly, and for a snapshot's buffers.
 	heapMore = 16 << 20
-	// heapPerOperation is for what the count of the data lacks: most workloads leave something
-	// behind with every other operation, a key or a member with its tree node.
+	// heapPerOperation covers data that the count of the data omits: in most workloads every other operation leaves a
+	// key, or a member with its tree node.
 	heapPerOperation = 512
 	levelsWait       = 10 * time.Second // for connections that are being closed
 	levelsEvery      = 250 * time.Millisecond
 )
 
-// allowed is the level that a node with so many peers which had l may have after so
-// many operations.
+// allowed returns the level that a node with this many peers, which had level l, may reach after this many
+// operations.
 func (l level) allowed(peers, operations int) level {
 	return level{
 		l.goroutines + goroutinesMore + peers*goroutinesMorePerPeer,
@@ -57,7 +56,7 @@ func askLevel(t target.Target, node string) (l level, err error) {
 	return l, err
 }
 
-// askData is how many bytes a node counts for its data: a script may leave megabytes.
+// askData returns the bytes that a node counts for its data; a script may leave megabytes.
 func askData(t target.Target, node string) (data int64, err error) {
 	r, err := t.Do(node, levelsWait, "INFO", "memory")
 	if err != nil {
@@ -67,7 +66,7 @@ func askData(t target.Target, node string) (data int64, err error) {
 	return data, err
 }
 
-// warmOperations is how often each client of the warm-up asks for something.
+// warmOperations is the number of requests of each client in the warm-up.
 const warmOperations = 50
 
 // warmUp has clients work on all nodes, so that pools and caches are there, and

@@ -1,5 +1,5 @@
-// Command jepsen-lite starts a cluster, lets clients work on it while it breaks
-// it, and judges what they saw. Its README says how to run it.
+// Command jepsen-lite starts a cluster, breaks it while clients work on it, and judges what the clients saw.
+// README.md tells how to run it.
 package main
 
 import (
@@ -120,7 +120,7 @@ func list(w io.Writer) {
 	fmt.Fprintf(w, "bugs to plant:\n  %s\n", strings.Join(bugs(), ", "))
 }
 
-// names resolves a list of names against a table: "all", "none" or names of it.
+// names resolves a list of names against a table: "all", "none", or names of the table.
 func names(what string, given, known []string) ([]string, error) {
 	var out []string
 	for _, g := range given {

@@ -78,7 +78,7 @@ func (c *runCmd) buildOnce(kind target.Kind) error {
 	return c.build(kind, c.Binary)
 }
 
-// errorsMax is how many runs in a row may not even begin.
+// errorsMax bounds the consecutive runs that fail to start.
 const errorsMax = 3
 
 // rounds makes one run after the other. A run that cannot be made ends it if it is the
@@ -125,8 +125,8 @@ func seeds(first uint64) func(yield func(uint64) bool) {
 	}
 }
 
-// length is how long the next run may be; false: it would be shorter than half of one,
-// which tests little. The first one is made in any case.
+// length returns the length of the next run; false if it would be shorter than half a run, which tests little. The
+// first run always happens.
 func (c *marathonCmd) length(spent time.Duration, first bool) (time.Duration, bool) {
 	if c.Flags.Time == 0 {
 		return c.Each, true
@@ -170,7 +170,7 @@ func playAside(ctx context.Context, play player, run *runCmd) ([]report.Result, 
 	return play(ctx, run, said)
 }
 
-// round is what became of the run of one seed.
+// round is the result of the run of one seed.
 type round struct {
 	seed        uint64
 	dir         string // "": it was removed
@@ -180,11 +180,11 @@ type round struct {
 
 	report.Figures
 	silence  time.Duration
-	majority string // the share of the time with faults in which there was one; "-": nothing tells
+	majority string // share of the time with faults in which a majority served; "-": unknown
 }
 
-// count takes the figures and the first thing that is wrong. Nothing that is only
-// undecided is held against a run that was interrupted.
+// count adds the counts and the first problem of the results. An undecided verdict does not count against an
+// interrupted run.
 func (r *round) count(results []report.Result) {
 	if r.err != nil {
 		r.verdict = "NOT MADE: " + r.err.Error()

@@ -28,13 +28,13 @@ type pace struct {
 	slow []lateness
 }
 
-// lateness is one that was worth a note.
+// lateness is a delay that was long enough to note.
 type lateness struct {
 	at, took time.Duration // since the workload began
 	what     string
 }
 
-// watchPace begins to watch; the disk is that of dir.
+// watchPace starts to watch the machine and the disk of dir.
 func watchPace(dir string, began time.Time) *pace {
 	p := &pace{began: began, stop: make(chan struct{})}
 	p.done.Go(p.processor)
@@ -51,7 +51,7 @@ func (p *pace) processor() {
 func (p *pace) disk(name string) {
 	f, err := os.Create(name)
 	if err != nil {
-		return // the nodes will say so
+		return // the nodes report it themselves
 	}
 	defer func() { _ = f.Close(); _ = os.Remove(name) }()
 	block := make([]byte, 4096)

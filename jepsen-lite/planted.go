@@ -137,7 +137,7 @@ var plantedRuns = []plantedRun{
 		"--workload register --nemesis hostile:deaf --time 60s --seed 1", []string{"too much memory"}},
 }
 
-// bugs are those that can be planted.
+// bugs returns the names of the bugs that can be planted.
 func bugs() (names []string) {
 	for _, p := range plantedRuns {
 		names = append(names, p.bug)
@@ -251,8 +251,8 @@ func (p plantedRun) parse() (*runCmd, error) {
 	return &c.Run, err
 }
 
-// judge says as what the bug was caught, and after what time of the run the first answer
-// came that shows it, if it is one.
+// judge returns how the bug was caught, with the time of the run at which the first answer showed it, if an answer
+// did.
 func (p plantedRun) judge(results []report.Result) (word string, caught bool) {
 	var kinds []string
 	first := history.Forever

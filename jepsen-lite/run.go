@@ -80,7 +80,7 @@ func (c *runCmd) checkBinary() error {
 	return nil
 }
 
-// results runs the workloads. It is complete if nobody interrupted it.
+// results runs the workloads; complete is false if the run was interrupted.
 func (c *runCmd) results(out io.Writer) (results []report.Result, complete bool, err error) {
 	ctx, stop := untilTold()
 	defer stop()
@@ -225,7 +225,7 @@ func (s *session) prepare() error {
 	return s.open(kind)
 }
 
-// check checks the flags and resolves the names among them.
+// check checks the flags and resolves the names in them.
 func (s *session) check() (kind target.Kind, err error) {
 	c := s.cmd
 	var loads, kinds []string
@@ -277,7 +277,8 @@ func (s *session) check() (kind target.Kind, err error) {
 	return kind, nil
 }
 
-// seal leaves out what looks into the messages between nodes, which TLS hides. What was named must not do so alone.
+// seal leaves out the faults that read messages between nodes, which TLS encrypts. It fails if the command line names
+// one of them, or a kind that has no others.
 func (s *session) seal() error {
 	for _, step := range s.steps {
 		for _, f := range step.Faults {
@@ -306,7 +307,7 @@ func (s *session) seal() error {
 	return nil
 }
 
-// chosen is how --nemesis names a variant.
+// chosen returns the name of a variant in --nemesis.
 func chosen(kind, variant string) string { return kind + ":" + strings.ReplaceAll(variant, " ", "-") }
 
 func hidden(kind string, variants ...string) error {
@@ -344,7 +345,7 @@ func (c *runCmd) build(k target.Kind, path string) error {
 	return nil
 }
 
-// bug is what is planted in each build of these sources.
+// bug returns the bugs planted in each build of these sources.
 func (c *runCmd) bug() (bugs []string) {
 	if c.Plant != "" {
 		bugs = append(bugs, c.Plant)
@@ -387,7 +388,7 @@ func (s *session) moreBuilds(k target.Kind, own string) (map[string]string, erro
 	return builds, nil
 }
 
-// buildFlags are those that go build is given for this run.
+// buildFlags returns the flags of go build for this run.
 func (c *runCmd) buildFlags() (flags []string) {
 	if c.Race {
 		flags = append(flags, "-race")
@@ -616,7 +617,7 @@ func (s *session) ends(rec *history.Recorder, v *model.Verdict) {
 	}
 }
 
-// deaths adds the deaths that nobody expected to the verdict.
+// deaths adds unexpected deaths to the verdict.
 func (s *session) deaths(v *model.Verdict) {
 	for _, d := range s.target.Deaths() {
 		v.Add("a node died", nil, "%s", d)

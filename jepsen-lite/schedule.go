@@ -12,10 +12,9 @@ import (
 // scheduleFile has the faults that a workload's run was to meet.
 const scheduleFile = "schedule.json"
 
-// schedule is what a scheduleFile says: the faults, and how the run was made, so that
-// it can be made again.
+// schedule is the content of a scheduleFile: the faults, and the settings of the run, so that it can be repeated.
 type schedule struct {
-	Seed    uint64         `json:"seed"`   // of what clients do; of the faults, too, if they come from one
+	Seed    uint64         `json:"seed"`   // of the clients' operations, and of the faults unless they are listed
 	Began   time.Time      `json:"began"`  // when the history's time was 0, as the nodes' logs count
 	Length  time.Duration  `json:"length"` // of the workload, ns
 	Target  string         `json:"target"`
@@ -71,7 +70,7 @@ func (s *session) plan() error {
 	return nil
 }
 
-// schedule is what the workload with a seed is to meet, in a time.
+// schedule returns the faults of a workload with this seed, for this length.
 func (s *session) schedule(seed uint64, length time.Duration) []nemesis.Step {
 	if s.cmd.Schedule != "" {
 		return s.steps

@@ -215,8 +215,8 @@ type search struct {
 	again string
 }
 
-// least are the fewest faults found that fail. What came after the first thing was wrong
-// is left out first, if that fails, too.
+// least returns the smallest set of faults found that still fails. Faults after the first problem are left out first,
+// if the rest fails too.
 func (s *search) least(ctx context.Context) ([]int, error) {
 	fails := func(keep []int) (bool, error) { return s.fails(ctx, keep) }
 	all := make([]int, len(s.failure.lasted))
@@ -288,7 +288,7 @@ func (s *search) try(ctx context.Context, keep []int) (failed bool, err error) {
 	return true, err
 }
 
-// whats is what the faults did.
+// whats describes the effects of the faults.
 func whats(results []report.Result) (what []string) {
 	for _, r := range results {
 		for _, w := range r.History.Faults {

@@ -27,7 +27,7 @@ const (
 	stateReadMax = 2 * time.Minute
 )
 
-// stateValue is what each value begins with.
+// stateValue is the beginning of each value.
 var stateValue = strings.Repeat("s", stateBytes)
 
 // bulk makes one connection after the other, and has do use it for one piece of the state
@@ -62,7 +62,7 @@ type wrongState struct{ text string }
 
 func (w wrongState) Error() string { return w.text }
 
-// loadState writes the state, and has all nodes take a snapshot of it.
+// loadState writes the state, and makes all nodes take a snapshot of it.
 func (s *session) loadState(ctx context.Context) error {
 	if s.cmd.State == 0 {
 		return nil
