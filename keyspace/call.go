@@ -16,8 +16,8 @@ type row struct {
 // with them whatever the state is; the call is nil then. It is called by any goroutine, and reads no clock and no state.
 type parser func(args resp.Args) (call, error)
 
-// call is one call of a command, whose arguments were read. It runs once. Its strings may alias a log entry, so what Run keeps
-// of them is cloned (ctx's writers do).
+// call is one call of a command, whose arguments were read. It runs once. Its strings may alias a log entry, so what
+// Run keeps of them is cloned (ctx's writers do).
 type call interface {
 	Run(c *ctx) resp.Reply
 }
