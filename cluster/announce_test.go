@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/raft"
+	"lockd/cluster/followers"
 )
 
 // slowCommits has Raft itself tell a commit late, or with the next entry.
@@ -16,10 +16,10 @@ func slowCommits(cfg *Config) { cfg.commitTimeout = time.Minute }
 // have heard that they can.
 func (c *testCluster) announced(lead *testNode) {
 	c.t.Helper()
-	time.Sleep(2 * announcePause)
+	time.Sleep(2 * followers.AnnouncePause)
 	for _, n := range c.others(lead) {
 		if got, want := n.state.appliedNow.Load(), lead.state.appliedNow.Load(); got != want {
-			c.t.Errorf("%s has applied %d entries %s after the leader's %d", n.id, got, 2*announcePause, want)
+			c.t.Errorf("%s has applied %d entries %s after the leader's %d", n.id, got, 2*followers.AnnouncePause, want)
 		}
 	}
 }
@@ -68,20 +68,4 @@ func TestCommitIsAnnouncedLater(t *testing.T) {
 			t.Error(stopped)
 		}
 	})
-}
-
-// A member that says it has the newest entry after the leader has applied it is told at
-// once too; who knows already, or lacks it, is not.
-func TestAnnouncerWakesUp(t *testing.T) {
-	for _, tt := range []struct {
-		has, knows uint64
-		want       bool
-	}{{5, 4, true}, {5, 5, false}, {4, 4, false}} {
-		a := newAnnouncer(nil, nil, nil)
-		a.applied.Store(&raft.Log{Index: 5, Term: 1})
-		a.answered("n2", "n2:1", &raft.AppendEntriesRequest{Term: 1, PrevLogEntry: tt.has, LeaderCommitIndex: tt.knows})
-		if got := len(a.wake) > 0; got != tt.want {
-			t.Errorf("a member has %d of 5 and knows of %d: it is told: %v", tt.has, tt.knows, got)
-		}
-	}
 }

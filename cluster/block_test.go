@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/followers"
 	"lockd/cluster/store"
 	"lockd/keyspace"
 	"lockd/resp"
@@ -835,14 +836,14 @@ func TestLockIsHandedToAFollowerAtOnce(t *testing.T) {
 			freed := time.Since(began)
 			c.expect(leader, "UNLOCK door alice", ":1")
 			c.want(next, ":"+c.fence(leader, "door"))
-			if took := next.took - freed; took >= announcePause {
+			if took := next.took - freed; took >= followers.AnnouncePause {
 				t.Errorf("a client of %s, where %s leads, has the lock %s after its release", n.id, leader.id, took)
 			}
 			c.expect(leader, "UNLOCK door bob", ":1")
 			free := c.block(n, "LOCK door carol PX 60000 WAIT 30000")
 			time.Sleep(time.Second)
 			c.want(free, ":"+c.fence(leader, "door"))
-			if free.took >= announcePause {
+			if free.took >= followers.AnnouncePause {
 				t.Errorf("a client of %s, where %s leads, has a lock that was free after %s", n.id, leader.id, free.took)
 			}
 			c.expect(leader, "UNLOCK door carol", ":1")

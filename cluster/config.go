@@ -39,13 +39,6 @@ const (
 	entriesInFlightMax = 2
 	// queueBytesMax bounds the requests that wait for an entry, and those that wait for a round.
 	queueBytesMax = 256 << 20
-	// peerTimeout bounds one message of Raft to a peer that does not answer.
-	peerTimeout = 5 * time.Second
-	// messageBytes is how large a message of several entries becomes.
-	messageBytes = 4 << 20
-	// appendEntriesMax is how many entries one message carries to a follower that
-	// catches up.
-	appendEntriesMax = 32
 
 	snapshotEntriesDefault = 16384    // entries after which a snapshot is taken
 	snapshotBytesDefault   = 64 << 20 // bytes of entries after which a snapshot is taken

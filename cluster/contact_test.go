@@ -6,107 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockd/cluster/clock"
+	"lockd/cluster/followers"
 
 	"github.com/hashicorp/raft"
 )
-
-// contactsOf are those of a leader of two others that answer heartbeats.
-func contactsOf(heartbeat time.Duration) (c *contacts, voters []raft.Server) {
-	core := newCore(Config{ID: "n1", Heartbeat: heartbeat, Clock: clock.NewSystem()})
-	for _, id := range []raft.ServerID{"n1", "n2", "n3"} {
-		voters = append(voters, raft.Server{ID: id})
-	}
-	return &contacts{core: core}, voters
-}
-
-// hear has the others answer heartbeats for a while, and reports whether they could have done without the leader.
-func (c *contacts) hear(voters []raft.Server, d time.Duration, busy bool) (unserved bool) {
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(c.cfg.Heartbeat / 10) {
-		unserved = unserved || c.unserved(2, voters) != nil
-		c.answered("n2", busy)
-		c.answered("n3", busy)
-	}
-	return unserved || c.unserved(2, voters) != nil
-}
-
-// A delivery is late when its time is over, which is that in which the member is heard and not busy.
-func TestDeliveryIsLate(t *testing.T) {
-	entries := func(size int) *raft.AppendEntriesRequest {
-		return &raft.AppendEntriesRequest{Term: 2, Entries: []*raft.Log{{Data: []byte(strings.Repeat("x", size))}}}
-	}
-	for _, tt := range []struct {
-		name      string
-		heartbeat time.Duration
-		size      int
-		begin     func(c *contacts, voters []raft.Server) bool
-		limit     time.Duration // from then on
-	}{
-		{"small", 500 * time.Millisecond, 10, nil, answerPatience + secondTryMin},
-		{"of a mebibyte", 500 * time.Millisecond, 1 << 20, nil, 2*time.Second + secondTryMin},
-		{"larger than messages are", 500 * time.Millisecond, 2 * messageBytes, nil, 2*peerTimeout + secondTryMin},
-		{"the leader was stopped", 5 * time.Second, 10, func(c *contacts, voters []raft.Server) bool {
-			time.Sleep(4 * time.Second)
-			return c.unserved(2, voters) != nil
-		}, 2500 * time.Millisecond},
-		{"disks hang", 500 * time.Millisecond, 10, func(c *contacts, voters []raft.Server) bool {
-			return c.hear(voters, 10*time.Second, true)
-		}, answerPatience + secondTryMin},
-		{"replication of an older term ends late", 500 * time.Millisecond, 10,
-			func(c *contacts, voters []raft.Server) bool {
-				late := c.hear(voters, time.Second, false)
-				c.sending("n2", &raft.AppendEntriesRequest{Term: 1})
-				c.delivered("n2", 1, true)
-				return late
-			}, answerPatience + secondTryMin - time.Second},
-		{"after a leader that resigned", 500 * time.Millisecond, 10, func(c *contacts, voters []raft.Server) bool {
-			c.called(true)
-			c.sending("n2", entries(10))
-			return false
-		}, answerPatience + secondTryMin + peerTimeout},
-		{"a slow link has carried something", 500 * time.Millisecond, 10, func(c *contacts, voters []raft.Server) bool {
-			late := c.hear(voters, answerPatience+secondTryMin, false)
-			time.Sleep(time.Millisecond)
-			c.delivered("n2", 2, true)
-			c.sending("n2", entries(10))
-			return late
-		}, answerPatience + secondTryMin + peerTimeout},
-		{"nothing came of a message", 500 * time.Millisecond, 10, func(c *contacts, voters []raft.Server) bool {
-			late := c.hear(voters, answerPatience+secondTryMin, false)
-			time.Sleep(time.Millisecond)
-			c.delivered("n2", 2, false)
-			c.sending("n2", entries(10))
-			return late
-		}, answerPatience + secondTryMin},
-		{"that was long ago", 500 * time.Millisecond, 10, func(c *contacts, voters []raft.Server) bool {
-			c.called(true)
-			c.delivered("n2", 2, true)
-			c.delivered("n3", 2, true)
-			late := c.hear(voters, patientMax, false)
-			c.sending("n2", entries(10))
-			c.sending("n3", entries(10))
-			return late
-		}, answerPatience + secondTryMin},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, voters := contactsOf(tt.heartbeat)
-				c.hear(voters, tt.heartbeat, false)
-				c.sending("n2", entries(tt.size))
-				c.sending("n3", entries(tt.size))
-				if tt.begin != nil && tt.begin(c, voters) {
-					t.Error("it is late before its time")
-				}
-				if c.hear(voters, tt.limit, false) {
-					t.Errorf("it is late within %s", tt.limit)
-				}
-				if !c.hear(voters, tt.heartbeat/2, false) {
-					t.Errorf("it is not late after %s", tt.limit+tt.heartbeat/2)
-				}
-			})
-		})
-	}
-}
 
 // Who resigned leaves it to others to stand for election, for a while, or until the next leader hands over to it.
 func TestRestAfterResigning(t *testing.T) {
@@ -137,7 +40,7 @@ func TestRestAfterResigning(t *testing.T) {
 					t.Error("it was asked to lead, and does not")
 				}
 			} else {
-				time.Sleep(restHeartbeats * lead.cfg.Heartbeat)
+				time.Sleep(followers.RestHeartbeats * lead.cfg.Heartbeat)
 			}
 			if err := stands(); err == errResigned {
 				t.Errorf("it rests for ever, asked to lead: %v", asked)

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/figures"
+	"lockd/cluster/followers"
 	"lockd/cluster/peer"
 	"lockd/cluster/wake"
 )
@@ -52,8 +53,8 @@ type deaths struct {
 	peers    *peer.Port
 	trans    *transport
 	members  *members
-	contacts *contacts
-	replicas *replicas
+	contacts *followers.Contacts
+	replicas *followers.Conns
 	ownLog   *ownLog
 	room     *figures.Room
 
@@ -161,7 +162,7 @@ func (d *deaths) heard(who peer.Identity, admitted bool) {
 		wake.Signal(d.due)
 		d.begin(who.ID, l, former, false)
 	}
-	d.contacts.back(who.ID)
+	d.contacts.Back(who.ID)
 }
 
 // ended implements peer.Handler.
@@ -202,7 +203,7 @@ func (d *deaths) lookAround() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id, l := range d.lives {
-		if d.peers.Open(id, l.process) == 0 && !d.contacts.gone(id) {
+		if d.peers.Open(id, l.process) == 0 && !d.contacts.Gone(id) {
 			d.begin(id, l, l.process, true)
 		}
 	}
@@ -333,7 +334,7 @@ func (d *deaths) able() bool {
 // connected reports whether a connection with the process has not ended. Nobody reads those on which a leader
 // replicates while it does not.
 func (d *deaths) connected(q *inquiry) bool {
-	d.replicas.prune(raft.ServerAddress(q.addr))
+	d.replicas.Prune(raft.ServerAddress(q.addr))
 	return d.peers.Open(q.id, q.process) > 0
 }
 
@@ -439,7 +440,7 @@ func (d *deaths) mark(l *life, q *inquiry) {
 	defer d.mu.Unlock()
 	l.told = q.process
 	if l.process == q.process && l.heard <= l.foundAt {
-		d.contacts.lost(q.id)
+		d.contacts.Lost(q.id)
 	}
 }
 

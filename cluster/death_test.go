@@ -71,7 +71,7 @@ func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 					if now := next.raft.CurrentTerm(); now != term+1 {
 						t.Errorf("of %d left, it took %d elections", len(others), now-term)
 					}
-					if !next.contacts.gone(lead.id) {
+					if !next.contacts.Gone(lead.id) {
 						t.Error("the next leader does not know that the process has ended")
 					}
 					time.Sleep(time.Second)
@@ -230,7 +230,7 @@ func TestLivingLeaderStays(t *testing.T) {
 					}
 					lead.sameTerm(t, term)
 					for _, n := range others {
-						if n.contacts.gone(lead.id) || lead.contacts.gone(n.id) {
+						if n.contacts.Gone(lead.id) || lead.contacts.Gone(n.id) {
 							t.Errorf("%s or the leader is gone", n.id)
 						}
 					}
@@ -440,7 +440,7 @@ func TestRestartedLeader(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				next.sameTerm(t, term+1)
-				if next.contacts.gone(lead.id) {
+				if next.contacts.Gone(lead.id) {
 					t.Error("the member that is back is gone")
 				}
 				c.expect(lead, "INCR a", ":2")
@@ -511,7 +511,7 @@ func TestDeadFollower(t *testing.T) {
 				for times := 1; times <= 2; times++ {
 					c.kill(dead.id)
 					time.Sleep(2 * atOnce) // the others look when they are asked
-					if !lead.contacts.gone(dead.id) {
+					if !lead.contacts.Gone(dead.id) {
 						t.Error("the leader does not know it")
 					}
 					if got := told(); !slices.Equal(got, slices.Repeat([]string{dead.id}, times)) {
@@ -533,7 +533,7 @@ func TestDeadFollower(t *testing.T) {
 					time.Sleep(2 * time.Second)
 					c.start(dead.id)
 					time.Sleep(2 * replicatePause)
-					if lead.contacts.gone(dead.id) {
+					if lead.contacts.Gone(dead.id) {
 						t.Error("it is gone for ever")
 					}
 					c.expect(dead, "GET a", "$1 0")
@@ -555,18 +555,18 @@ func TestGoneFollowerIsHeardOf(t *testing.T) {
 		d.mu.Unlock()
 		d.found(l, q, peer.Ended)
 		d.mark(l, q)
-		if !lead.contacts.gone(n.id) {
+		if !lead.contacts.Gone(n.id) {
 			t.Fatal("it is not gone")
 		}
 		c.net.Reset(lead.addr, n.addr)
 		time.Sleep(time.Second)
-		if lead.contacts.gone(n.id) {
+		if lead.contacts.Gone(n.id) {
 			t.Error("it is gone, and was heard of")
 		}
 		told := lead.tellDeaths()
 		c.kill(n.id)
 		time.Sleep(2 * atOnce)
-		if !lead.contacts.gone(n.id) || len(told()) != 1 {
+		if !lead.contacts.Gone(n.id) || len(told()) != 1 {
 			t.Errorf("it is not gone: told of %q", told())
 		}
 	})
@@ -611,7 +611,7 @@ func TestLivingFollowerIsNotGone(t *testing.T) {
 				told := lead.tellDeaths()
 				fault(c, lead, others[0])
 				time.Sleep(3 * time.Second)
-				if lead.contacts.gone(others[0].id) || len(told()) > 0 {
+				if lead.contacts.Gone(others[0].id) || len(told()) > 0 {
 					t.Error("it is gone")
 				}
 				c.net.Heal()
@@ -634,11 +634,11 @@ func TestNextLeaderKnowsWhoIsGone(t *testing.T) {
 		time.Sleep(time.Second)
 		c.kill(lead.id)
 		next := c.leader()
-		if !next.contacts.gone(lead.id) {
+		if !next.contacts.Gone(lead.id) {
 			t.Error("the leader before it is not gone")
 		}
 		time.Sleep(2 * atOnce)
-		if got := told[next.id](); !next.contacts.gone(dead.id) || !slices.Equal(got, []string{dead.id}) {
+		if got := told[next.id](); !next.contacts.Gone(dead.id) || !slices.Equal(got, []string{dead.id}) {
 			t.Errorf("the follower that was killed before is not gone: told of %q", got)
 		}
 	})

@@ -43,14 +43,12 @@
 //	death.go          the process of a member has ended: who says so, and what follows
 //	transport.go      Raft's messages
 //	yield.go          a leader that cannot go on lets another one lead
-//	contact.go        whether the members hear a leader, and take what they are sent
-//	announce.go       what the members have heard, and have confirmed
 //	read.go           reads: rounds of questions
 //	claim.go          what clients that have waited may be told
 //	propose.go        the door to the log
 //	commands.go       what clients may send, and what must not be logged any more
 //	level.go          which level is in force, when it rises, and the formats of each
-//	replicate.go      AppendEntries, and what is here already
+//	replicate.go      AppendEntries is answered, and what is here already
 //	state.go          the machine, and the one lock around it
 //	snapshot.go       images, and when they are taken
 //	members.go        what this node says of itself, whom it lets in, and whom it misses

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/figures"
+	"lockd/cluster/followers"
 	"lockd/cluster/group"
 	"lockd/cluster/membership"
 	"lockd/cluster/record"
@@ -30,7 +31,7 @@ type fsm struct {
 	commands  *commands
 	attempts  *attempts
 	blocker   *blocker
-	announcer *announcer
+	announcer *followers.Announcer
 	snapshots *snapshots
 	ownLog    *ownLog
 
@@ -81,7 +82,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	f.attempts.applied(l.Term, &e, a)
 	f.endReplay(l.Index)
 	if f.lead.Held() {
-		f.announcer.entryApplied(l.Index, l.Term, served)
+		f.announcer.EntryApplied(l.Index, l.Term, served)
 	}
 	f.snapshots.grown(len(l.Data), work)
 	return a

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/followers"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -23,7 +24,7 @@ type elections struct {
 	members   *members
 	proposer  *proposer
 	reader    *reader
-	announcer *announcer
+	announcer *followers.Announcer
 	deaths    *deaths
 	clocks    *clock.Members
 	watch     *leaderWatch
@@ -157,7 +158,7 @@ func (e *elections) handOver(ctx context.Context, id string) error {
 func (e *elections) awaitLog(ctx context.Context, id raft.ServerID) bool {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Heartbeat)
 	defer cancel()
-	return wake.Poll(ctx, func() bool { return e.announcer.has(id) >= e.raft.LastIndex() })
+	return wake.Poll(ctx, func() bool { return e.announcer.Has(id) >= e.raft.LastIndex() })
 }
 
 // handOverMax bounds a requested hand-over of leadership.
@@ -196,7 +197,7 @@ func (e *elections) successor(ctx context.Context, id string) (raft.Server, erro
 // wait for a leader that is gone.
 type leaderWatch struct {
 	*core
-	contacts  *contacts
+	contacts  *followers.Contacts
 	noteLoss  func()      // gives up a leadership that is lost
 	diskHangs func() bool // an append to the log has been under way for long
 
@@ -274,7 +275,7 @@ type leaderTerm struct {
 // over does answer; one that is gone does not.
 const termGrace = time.Second
 
-func newLeaderWatch(c *core, contacts *contacts, noteLoss func(), diskHangs func() bool) *leaderWatch {
+func newLeaderWatch(c *core, contacts *followers.Contacts, noteLoss func(), diskHangs func() bool) *leaderWatch {
 	return &leaderWatch{
 		core: c, contacts: contacts, noteLoss: noteLoss, diskHangs: diskHangs,
 		due: make(chan struct{}, 1), events: make(chan raft.Observation, 64),
@@ -327,7 +328,7 @@ func (w *leaderWatch) event(data any) {
 	switch e := data.(type) {
 	case raft.FailedHeartbeatObservation:
 		id, silent := string(e.PeerID), clock.Since(e.LastContact)
-		if w.away[id] || silent < w.cfg.Heartbeat/2 || w.raft.State() != raft.Leader || w.contacts.rests() {
+		if w.away[id] || silent < w.cfg.Heartbeat/2 || w.raft.State() != raft.Leader || w.contacts.Rests() {
 			return // a connection broke, or this node does not ask any more
 		}
 		w.away[id] = true
@@ -382,7 +383,7 @@ func (w *leaderWatch) count(was, now leaderTerm, loss change) {
 		w.changes[leadsFirst]++
 	case now.leader != "":
 		w.changes[follows]++
-	case was.leader != self && w.contacts.gone(was.leader):
+	case was.leader != self && w.contacts.Gone(was.leader):
 		w.changes[leaderEnded]++
 	case was.leader != self && w.silence() < w.cfg.Heartbeat:
 		w.changes[leaderGaveUp]++
@@ -430,7 +431,7 @@ func (w *leaderWatch) lineOf(was, now leaderTerm, loss change) logLine {
 		what = "there is no leader" // if that lasts, keeper.logAwaited says what to do
 		why = was.leader + " was not heard from for " + w.silence().String()
 		switch {
-		case w.contacts.gone(was.leader):
+		case w.contacts.Gone(was.leader):
 			why = "the process of " + was.leader + " has ended"
 		case w.silence() < w.cfg.Heartbeat:
 			why = was.leader + " has given up, or another node stands for election"
@@ -456,7 +457,7 @@ func (w *leaderWatch) loss() change {
 		return lostHandedOver
 	case w.closing:
 		return lostStopping
-	case w.contacts.rests():
+	case w.contacts.Rests():
 		return lostResigned
 	case w.diskHangs():
 		return lostDisk

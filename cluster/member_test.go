@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/followers"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/internal/freeport"
@@ -248,7 +249,7 @@ func TestReplacementLeadsWhoKnewItsPredecessor(t *testing.T) {
 		leader := c.settle()
 		away, gone := c.others(leader)[0], c.others(leader)[1]
 		c.kill(away.id)
-		for range appendEntriesMax + 10 { // so that the log does not fit into one message
+		for range followers.EntriesMax + 10 { // so that the log does not fit into one message
 			c.expect(leader, "SET a 0", "+OK")
 		}
 		c.expect(leader, "LOCKD REMOVE "+gone.id, "+OK")

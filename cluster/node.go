@@ -14,6 +14,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/figures"
+	"lockd/cluster/followers"
 	"lockd/cluster/group"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
@@ -46,11 +47,11 @@ type Node struct {
 
 	// Beside it.
 	members     *members
-	contacts    *contacts
+	contacts    *followers.Contacts
 	deaths      *deaths
-	acked       *acknowledged
-	replicas    *replicas
-	announcer   *announcer
+	acked       *followers.Acked
+	replicas    *followers.Conns
+	announcer   *followers.Announcer
 	ownLog      *ownLog
 	snapshots   *snapshots
 	backups     *backups
@@ -102,7 +103,7 @@ type data struct {
 func openData(c *core) (d data, err error) {
 	opts := store.Options{
 		LogStore: c.cfg.LogStore, Fatal: c.fatal,
-		CacheSize: 4 * appendEntriesMax, Log: group.NewLog("store: ", c.log), SegmentBytes: c.cfg.segmentBytes(),
+		CacheSize: 4 * followers.EntriesMax, Log: group.NewLog("store: ", c.log), SegmentBytes: c.cfg.segmentBytes(),
 	}
 	if c.cfg.Disk != nil {
 		incarnation, starts := c.cfg.Disk.Begin()
@@ -139,19 +140,19 @@ func (d data) close() error {
 func assemble(c *core, d data) *Node {
 	n := &Node{core: c, data: d, peers: peer.New(), attempts: newAttempts(), ready: make(chan struct{}), room: &figures.Room{}}
 	lost := make(chan struct{}, 1) // a member's process has ended, or this node leads: for the suspender
-	n.contacts = newContacts(c)
-	n.members = newMembers(c, d, n.peers, clock.NewMembers(c.clock, c.raft, &c.lead, c.log, n.peers), n.serveStatus, n.contacts.gone)
+	n.contacts = followers.NewContacts(c.clock, c.raft.Self, c.cfg.Heartbeat)
+	n.members = newMembers(c, d, n.peers, clock.NewMembers(c.clock, c.raft, &c.lead, c.log, n.peers), n.serveStatus, n.contacts.Gone)
 	n.commands = &commands{protocol: protocolOf(&c.cfg), data: c.cfg.Machine, members: n.members}
 	n.state = newState(c, c.cfg.Machine, n.members)
-	n.acked = &acknowledged{core: c, members: n.members, state: n.state}
+	n.acked = followers.NewAcked(c.raft, n.members.identityOf, n.state.appliedNow.Load)
 	n.proposer = newProposer(c, n.state, n.commands)
-	n.reader = newReader(c, n.state, n.members.clocks, n.proposer, n.contacts.gone)
-	n.replicas = newReplicas(func(target raft.ServerAddress) (net.Conn, error) {
-		return n.peers.DialLog(target, peerTimeout)
+	n.reader = newReader(c, n.state, n.members.clocks, n.proposer, n.contacts.Gone)
+	n.replicas = followers.NewConns(func(target raft.ServerAddress) (net.Conn, error) {
+		return n.peers.DialLog(target, followers.Timeout)
 	})
 	n.snapshots = newSnapshots(c, d.stores)
 	n.ownLog = &ownLog{core: c, state: n.state, snapshots: n.snapshots, stores: d.stores, mark: d.mark}
-	n.announcer = newAnnouncer(c, n.proposer.busy, n.replicas)
+	n.announcer = followers.NewAnnouncer(c.raft, c.stop, n.proposer.busy, n.replicas)
 	n.trans = &transport{
 		core: c, stores: d.stores, peers: n.peers, members: n.members, contacts: n.contacts, acked: n.acked,
 		announcer: n.announcer, ownLog: n.ownLog, snapshots: n.snapshots, replicas: n.replicas,
@@ -250,7 +251,7 @@ func (n *Node) stored(took time.Duration) {
 func (n *Node) openPeers() error {
 	err := n.peers.Listen(peer.Config{
 		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.members.identity,
-		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.raft.IDAt, Where: n.members.where,
+		Heartbeat: n.cfg.Heartbeat, Patience: followers.Timeout, Log: n.log, Expect: n.raft.IDAt, Where: n.members.where,
 		Secrets: n.cfg.PeerSecrets, Certs: n.certificates(), Ready: n.ready,
 	}, peer.Handler{
 		Admit: n.members.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.members.refused,
@@ -272,7 +273,7 @@ func (n *Node) raftConfig() *raft.Config {
 	c.ElectionTimeout = n.cfg.Heartbeat
 	c.LeaderLeaseTimeout = n.cfg.Heartbeat
 	c.CommitTimeout = n.cfg.commitTimeout
-	c.MaxAppendEntries = appendEntriesMax
+	c.MaxAppendEntries = followers.EntriesMax
 	c.ShutdownOnRemove = false // the others refuse a removed node: it stops with their sentence
 	c.NotifyCh = n.elections.elected
 	c.NoLegacyTelemetry = true
@@ -425,7 +426,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.blocker.keep)
 	n.goroutines.Go(n.suspender.run)
 	n.goroutines.Go(n.asker.run)
-	n.goroutines.Go(n.announcer.run)
+	n.goroutines.Go(n.announcer.Run)
 	n.goroutines.Go(n.elections.run)
 	n.goroutines.Go(n.deaths.run)
 	n.goroutines.Go(n.snapshots.run)

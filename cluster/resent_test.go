@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/followers"
 	"lockd/cluster/membership"
 	"lockd/cluster/store"
 )
@@ -111,7 +112,7 @@ func TestResentAfterSnapshot(t *testing.T) {
 			"a part of what follows": lead.message(t, at, meta.Index+1),
 		} {
 			var resp raft.AppendEntriesResponse
-			if err := lead.trans.replicas.call(raft.ServerAddress(member.addr), msg, &resp); err != nil || !resp.Success || resp.LastLog != last {
+			if err := lead.trans.replicas.Call(raft.ServerAddress(member.addr), msg, &resp); err != nil || !resp.Success || resp.LastLog != last {
 				t.Errorf("%s: %+v, %v", name, resp, err)
 			}
 		}
@@ -185,7 +186,7 @@ func TestRestartAfterSnapshot(t *testing.T) {
 		exposed := member.snapshots.exposed.Load()
 		var resp raft.AppendEntriesResponse
 		msg := lead.message(t, raft.Log{Index: meta.Index, Term: meta.Term}, lead.raft.LastIndex())
-		if err := lead.trans.replicas.call(raft.ServerAddress(member.addr), msg, &resp); err != nil || !resp.Success {
+		if err := lead.trans.replicas.Call(raft.ServerAddress(member.addr), msg, &resp); err != nil || !resp.Success {
 			t.Errorf("%+v, %v", resp, err)
 		}
 		c.agree()
@@ -287,7 +288,7 @@ func TestAnswerAfterInstallIsLost(t *testing.T) {
 		c.net.SetCut(true, []string{member.addr}, []string{lead.addr})
 		c.expect(lead, "SET lock me", "+OK")
 		last := lead.raft.LastIndex()
-		time.Sleep(peerTimeout + 500*time.Millisecond)
+		time.Sleep(followers.Timeout + 500*time.Millisecond)
 		c.net.Heal()
 		time.Sleep(2 * time.Second)
 		if has, err := member.stores.Log.LastIndex(); has < last || err != nil || member.snapshots.exposed.Load() != 1 {
@@ -366,7 +367,7 @@ func TestResentOverBarrier(t *testing.T) {
 			t.Fatal(err)
 		}
 		var resp raft.AppendEntriesResponse
-		if err := lead.trans.replicas.call(raft.ServerAddress(member.addr), lead.message(t, before, lead.raft.LastIndex()), &resp); err != nil || !resp.Success {
+		if err := lead.trans.replicas.Call(raft.ServerAddress(member.addr), lead.message(t, before, lead.raft.LastIndex()), &resp); err != nil || !resp.Success {
 			t.Errorf("%+v, %v", resp, err)
 		}
 		c.expect(lead, "SET a 1", "+OK")
@@ -431,7 +432,7 @@ func TestSnapshotOfSilentLeader(t *testing.T) {
 			rest = append(rest, o.id)
 		}
 		c.expect(c.leader(rest...), "SET b 1", "+OK")
-		if took := time.Since(began); took > peerTimeout+2*time.Second {
+		if took := time.Since(began); took > followers.Timeout+2*time.Second {
 			t.Errorf("writes went on after %v", took)
 		}
 		c.net.Heal()
@@ -616,7 +617,7 @@ func TestInstallOverLongerLog(t *testing.T) {
 		}
 		addStray(t, member, newestSnapshot(t, lead).Index+3)
 		// What the leader before had under way for the member would cut the stray entries off.
-		time.Sleep(2 * peerTimeout)
+		time.Sleep(2 * followers.Timeout)
 		c.start(member.id)
 		time.Sleep(5 * time.Second)
 		if said := member.stopped(); !strings.Contains(said, errRestart.Error()) {

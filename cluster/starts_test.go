@@ -161,9 +161,7 @@ func TestMemberIsHeldToWhatItHasStored(t *testing.T) {
 		c.expect(leader, "SET a 1", "+OK")
 		c.agree()
 		who, _ := leader.members.identityOf(other.id)
-		leader.acked.mu.Lock()
-		leader.acked.folders = nil
-		leader.acked.mu.Unlock()
+		leader.acked.Forget()
 		var last raft.Log
 		if err := leader.stores.Log.GetLog(leader.raft.LastIndex(), &last); err != nil {
 			t.Fatal(err)
@@ -179,12 +177,12 @@ func TestMemberIsHeldToWhatItHasStored(t *testing.T) {
 		if err != nil || !answer.Success {
 			t.Fatalf("%+v, %v", answer, err)
 		}
-		if got := leader.acked.owned(who); got != 0 {
+		if got := leader.acked.Owned(who); got != 0 {
 			t.Errorf("it must have entry %d, and has stored none of this leader", got)
 		}
 		c.expect(leader, "SET a 2", "+OK")
 		c.agree()
-		if got := leader.acked.owned(who); got <= last.Index {
+		if got := leader.acked.Owned(who); got <= last.Index {
 			t.Errorf("it must have entry %d, and has stored more than %d", got, last.Index)
 		}
 	})

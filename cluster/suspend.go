@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/followers"
 	"lockd/resp"
 )
 
@@ -17,7 +18,7 @@ type suspender struct {
 	*core
 	state    *state
 	members  *members
-	contacts *contacts
+	contacts *followers.Contacts
 	router   *router
 	claims   *claims
 
@@ -30,7 +31,7 @@ type suspender struct {
 const suspendEvery = 5
 
 func newSuspender(
-	c *core, s *state, m *members, contacts *contacts, r *router, claims *claims, due chan struct{},
+	c *core, s *state, m *members, contacts *followers.Contacts, r *router, claims *claims, due chan struct{},
 ) *suspender {
 	return &suspender{core: c, state: s, members: m, contacts: contacts, router: r, claims: claims, due: due}
 }
@@ -97,7 +98,7 @@ func (s *suspender) isLost(lead *clock.Leadership, session *resp.BlockSession) b
 	if _, member := s.members.roster.Load().Members[session.Node]; !member {
 		return true
 	}
-	return s.contacts.gone(session.Node) || s.silent(lead, session.Node) >= s.cfg.Heartbeat
+	return s.contacts.Gone(session.Node) || s.silent(lead, session.Node) >= s.cfg.Heartbeat
 }
 
 // silent is how long a node has not been heard from. This leader asks the others from the beginning of its term on; the
@@ -107,5 +108,5 @@ func (s *suspender) silent(lead *clock.Leadership, id string) time.Duration {
 	if heard := s.raft.LastContact(); id == s.former && !heard.IsZero() {
 		asked = clock.Since(heard)
 	}
-	return min(s.contacts.silent(raft.ServerID(id)), asked)
+	return min(s.contacts.Silent(raft.ServerID(id)), asked)
 }

@@ -137,7 +137,7 @@ func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 // offsetOf is how far a member is known to have the log of this node, which leads: no
 // further than what this node has applied, which is its own offset.
 func (n *Node) offsetOf(id raft.ServerID) uint64 {
-	return min(n.announcer.has(id), n.state.appliedNow.Load())
+	return min(n.announcer.Has(id), n.state.appliedNow.Load())
 }
 
 // sectionOrder is the order in which INFO lists its sections, and which of them
@@ -246,7 +246,7 @@ func (n *Node) infoReplication() resp.Section {
 				continue
 			}
 			host, port := n.members.clientHostPort(v)
-			state, silent := "online", n.contacts.silent(v.ID)
+			state, silent := "online", n.contacts.Silent(v.ID)
 			if silent > downAfter {
 				state = "offline"
 			}

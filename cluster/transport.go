@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/followers"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
 )
@@ -31,12 +32,12 @@ type transport struct {
 	stores    *store.Stores
 	peers     *peer.Port
 	members   *members
-	contacts  *contacts
-	acked     *acknowledged
-	announcer *announcer
+	contacts  *followers.Contacts
+	acked     *followers.Acked
+	announcer *followers.Announcer
 	ownLog    *ownLog
 	snapshots *snapshots
-	replicas  *replicas
+	replicas  *followers.Conns
 
 	requests  chan raft.RPC // of all connections
 	closed    chan struct{}
@@ -65,15 +66,15 @@ const replicatePause = 100 * time.Millisecond
 func (t *transport) AppendEntries(
 	id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) (err error) {
-	alive := heartbeat(args)
+	alive := followers.IsHeartbeat(args)
 	args.LeaderCommitIndex = t.stores.Log.Committed(args.LeaderCommitIndex)
 	args.Entries = args.Entries[:withinMessage(args.Entries)]
 	// What comes behind may be another's with the member, and Raft there would take it for committed.
 	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
 	if !alive {
-		t.contacts.sending(id, args)
-		defer func() { t.contacts.delivered(id, args.Term, err == nil) }()
-	} else if t.contacts.patient() && t.tried.Swap(args.Term) != args.Term {
+		t.contacts.Sending(id, args)
+		defer func() { t.contacts.Delivered(id, args.Term, err == nil) }()
+	} else if t.contacts.Patient() && t.tried.Swap(args.Term) != args.Term {
 		go t.tryLinks()
 	}
 	for {
@@ -84,21 +85,21 @@ func (t *transport) AppendEntries(
 			return errResigned
 		}
 		who, met := t.members.identityOf(string(id))
-		owned := t.acked.owned(who)
-		err = t.replicas.call(target, args, resp)
+		owned := t.acked.Owned(who)
+		err = t.replicas.Call(target, args, resp)
 		if err == nil {
-			t.contacts.answered(id, alive && resp.NoRetryBackoff)
+			t.contacts.Answered(id, alive && resp.NoRetryBackoff)
 		}
 		if err == nil && !alive && met && resp.LastLog < owned {
 			t.members.condemn(who, resp.LastLog, owned)
 			err = errLostLog
 		}
 		if err == nil && !alive && resp.Success {
-			t.announcer.answered(id, target, args)
+			t.announcer.Answered(id, target, args)
 			// Before the first entry of this leader a member may have what it sent itself while it led in
 			// memory only (store.ParallelLog), and say that it has it: with an entry it is on its disk.
 			if len(args.Entries) > 0 {
-				t.acked.note(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
+				t.acked.Note(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
 			}
 		}
 		if err == nil || alive || !t.raft.Owes(args.Term, id, target) {
@@ -119,7 +120,7 @@ func (t *transport) AppendEntries(
 func withinMessage(entries []*raft.Log) int {
 	size := 0
 	for i, e := range entries {
-		if size += len(e.Data); i > 0 && size > messageBytes {
+		if size += len(e.Data); i > 0 && size > followers.MessageBytes {
 			return i
 		}
 	}
@@ -129,7 +130,7 @@ func withinMessage(entries []*raft.Log) int {
 // Close implements raft.WithClose. It may be called twice.
 func (t *transport) Close() error {
 	t.closeOnce.Do(func() { close(t.closed) })
-	t.replicas.close()
+	t.replicas.Close()
 	return t.NetworkTransport.Close()
 }
 
@@ -149,7 +150,7 @@ func (t *transport) relay() {
 					rpc.Respond(nil, why)
 					continue
 				}
-				t.contacts.called(string(req.Addr) == calledByResigned)
+				t.contacts.Called(string(req.Addr) == calledByResigned)
 			}
 			select {
 			case t.requests <- rpc:
@@ -223,7 +224,7 @@ func (t *transport) open(log hclog.Logger) {
 		Stream: t.peers.StreamLayer(),
 		// This transport is rarely used: a pooled connection may be dead, and a vote be lost with it.
 		MaxPool:                 0,
-		Timeout:                 peerTimeout,
+		Timeout:                 followers.Timeout,
 		Logger:                  log,
 		MsgpackUseNewTimeFormat: true,
 	})

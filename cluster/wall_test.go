@@ -357,14 +357,14 @@ func TestShownTimeIsAskedFor(t *testing.T) {
 			}
 			lead.clock.stepWall(-time.Hour)
 			asked.clock.stepWall(-time.Hour)
-			asked.contacts.resigned() // it leaves it to the other to stand for election
+			asked.contacts.Resigned() // it leaves it to the other to stand for election
 			c.kill(lead.id)
 			c.net.Heal()
 			for range 1000 {
 				if cut.lead.Held() {
 					break
 				}
-				asked.contacts.resigned()
+				asked.contacts.Resigned()
 				time.Sleep(10 * time.Millisecond)
 			}
 			if !cut.lead.Held() {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"lockd/cluster/followers"
+
 	"github.com/hashicorp/raft"
 )
 
@@ -53,7 +55,7 @@ func (t *transport) prepared() *raft.Server {
 	var next *raft.Server
 	have := 0
 	for i, v := range voters {
-		if t.contacts.silent(v.ID) < t.cfg.Heartbeat && !t.contacts.gone(string(v.ID)) && t.announcer.has(v.ID) >= last {
+		if t.contacts.Silent(v.ID) < t.cfg.Heartbeat && !t.contacts.Gone(string(v.ID)) && t.announcer.Has(v.ID) >= last {
 			have++
 			next = &voters[i]
 		}
@@ -75,12 +77,12 @@ func (t *transport) resigns(term uint64) bool {
 	if !t.raft.Started.Load() || t.raft.State() != raft.Leader || t.raft.CurrentTerm() != term {
 		return false
 	}
-	able := t.contacts.unserved(term, t.raft.Voters())
+	able := t.contacts.Unserved(term, t.raft.Voters())
 	if able == nil {
 		return false
 	}
 	if t.resigned.Swap(term) != term {
-		t.contacts.resigned()
+		t.contacts.Resigned()
 		t.log.Warn("the other nodes hear this one, but what it sends them to store does not arrive in time: another node " +
 			"shall lead; look at the network from here to them, and at what it carries")
 		go t.callBest(term, able)
@@ -125,7 +127,7 @@ func (t *transport) tryLinks() {
 			need--
 		}
 		if need == 0 {
-			t.contacts.linksAreGood()
+			t.contacts.LinksAreGood()
 			return
 		}
 	}
@@ -136,10 +138,10 @@ func (t *transport) goodLink(to raft.ServerAddress) bool {
 		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax},
 		Entries:   []*raft.Log{{Data: make([]byte, tryBytes)}},
 	}
-	limit := t.clock.Monotonic() + patience(tryBytes) - answerPatience
-	err := t.replicas.call(to, msg, &raft.AppendEntriesResponse{})
+	limit := t.clock.Monotonic() + followers.Patience(tryBytes) - followers.AnswerPatience
+	err := t.replicas.Call(to, msg, &raft.AppendEntriesResponse{})
 	if err != nil { // the connection may have been dead for long
-		err = t.replicas.call(to, msg, &raft.AppendEntriesResponse{})
+		err = t.replicas.Call(to, msg, &raft.AppendEntriesResponse{})
 	}
 	return err == nil && t.clock.Monotonic() <= limit
 }
@@ -149,7 +151,7 @@ func (t *transport) standsBack() error {
 	switch {
 	case t.yields():
 		return errYields
-	case t.contacts.rests():
+	case t.contacts.Rests():
 		return errResigned
 	}
 	return nil

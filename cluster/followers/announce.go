@@ -1,4 +1,4 @@
-package cluster
+package followers
 
 import (
 	"sync"
@@ -7,24 +7,24 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"lockd/cluster/membership"
-	"lockd/cluster/peer"
+	"lockd/cluster/group"
 	"lockd/cluster/wake"
 )
 
-// announcePause is how long the announcer waits after an entry was applied. If the leader sends
+// AnnouncePause is the time that the announcer waits after an entry was applied. If the leader sends
 // another entry within that time, it carries the commit index and no announcement is needed. It does
 // not wait if a client of a follower is served by the entry: the next one may take as long as its disk.
-const announcePause = time.Millisecond
+const AnnouncePause = time.Millisecond
 
-// announcer tells followers the leader's commit index early, because their clients wait for what a
+// Announcer tells followers the leader's commit index early, because their clients wait for what a
 // committed entry did. Raft alone would tell them with its next entry, or after one to two times
 // CommitTimeout. An announcement is a message that Raft itself could send: an AppendEntries without
 // entries, behind the last entry that the follower has.
-type announcer struct {
-	*core
+type Announcer struct {
+	raft     *group.Group
+	stop     <-chan struct{}
 	busy     func() bool // the next entry is on its way: it carries the commit index
-	replicas *replicas
+	replicas *Conns
 
 	wake    chan struct{}            // capacity 1: an entry was applied
 	applied atomic.Pointer[raft.Log] // the last applied entry; only index and term
@@ -35,7 +35,7 @@ type announcer struct {
 	members map[raft.ServerID]*replica
 }
 
-// replica is what a leader knows of a member from the answers to Raft's messages.
+// replica holds what a leader knows of a member from the answers to Raft's messages.
 type replica struct {
 	target raft.ServerAddress
 	last   raft.AppendEntriesRequest // Raft's last message, without its entries
@@ -44,15 +44,16 @@ type replica struct {
 	busy   bool                      // an announcement to it is in flight
 }
 
-func newAnnouncer(c *core, busy func() bool, r *replicas) *announcer {
-	return &announcer{
-		core: c, busy: busy, replicas: r, wake: make(chan struct{}, 1), members: map[raft.ServerID]*replica{},
+// NewAnnouncer returns an announcer, which runs until stop is closed. busy reports that the next entry is on its way.
+func NewAnnouncer(g *group.Group, stop <-chan struct{}, busy func() bool, r *Conns) *Announcer {
+	return &Announcer{
+		raft: g, stop: stop, busy: busy, replicas: r, wake: make(chan struct{}, 1), members: map[raft.ServerID]*replica{},
 	}
 }
 
-// entryApplied records that this leader's machine has applied an entry. serves says that a client of
+// EntryApplied records that this leader's machine has applied an entry. serves says that a client of
 // another node waits for it.
-func (a *announcer) entryApplied(index, term uint64, serves bool) {
+func (a *Announcer) EntryApplied(index, term uint64, serves bool) {
 	at := &raft.Log{Index: index, Term: term}
 	a.applied.Store(at)
 	if serves {
@@ -63,8 +64,8 @@ func (a *announcer) entryApplied(index, term uint64, serves bool) {
 	}
 }
 
-// answered records a member's successful answer to a message of Raft, heartbeats excepted.
-func (a *announcer) answered(id raft.ServerID, target raft.ServerAddress, msg *raft.AppendEntriesRequest) {
+// Answered records a member's successful answer to a message of Raft, heartbeats excepted.
+func (a *Announcer) Answered(id raft.ServerID, target raft.ServerAddress, msg *raft.AppendEntriesRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.members[id]
@@ -80,14 +81,14 @@ func (a *announcer) answered(id raft.ServerID, target raft.ServerAddress, msg *r
 
 // more wakes the announcer if the member has the last applied entry and does not know that it is
 // committed. mu is held.
-func (a *announcer) more(r *replica) {
+func (a *Announcer) more(r *replica) {
 	if to := a.applied.Load(); to != nil && r.knows < to.Index && r.has >= to.Index {
 		wake.Signal(a.wake)
 	}
 }
 
-// has returns the index up to which a member's log is known to match that of this node, the leader.
-func (a *announcer) has(id raft.ServerID) uint64 {
+// Has returns the index up to which a member's log is known to match that of this node, the leader.
+func (a *Announcer) Has(id raft.ServerID) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r := a.members[id]; r != nil && r.last.Term == a.raft.CurrentTerm() {
@@ -96,8 +97,8 @@ func (a *announcer) has(id raft.ServerID) uint64 {
 	return 0
 }
 
-// run announces until the node stops.
-func (a *announcer) run() {
+// Run announces until the node stops.
+func (a *Announcer) Run() {
 	pause := time.NewTimer(time.Hour)
 	defer pause.Stop()
 	for {
@@ -105,7 +106,7 @@ func (a *announcer) run() {
 		case <-a.wake:
 			a.announce(a.serves.Load())
 			if !a.pausing.Swap(true) {
-				pause.Reset(announcePause)
+				pause.Reset(AnnouncePause)
 			}
 		case <-pause.C:
 			if a.pausing.Store(false); !a.busy() {
@@ -118,7 +119,7 @@ func (a *announcer) run() {
 }
 
 // announce tells the members that have an entry and do not know that it is committed.
-func (a *announcer) announce(to *raft.Log) {
+func (a *Announcer) announce(to *raft.Log) {
 	if to == nil {
 		return
 	}
@@ -135,72 +136,17 @@ func (a *announcer) announce(to *raft.Log) {
 	}
 }
 
-func (a *announcer) send(id raft.ServerID, r *replica, to *raft.Log) {
+func (a *Announcer) send(id raft.ServerID, r *replica, to *raft.Log) {
 	a.mu.Lock()
 	msg := r.last
 	a.mu.Unlock()
 	msg.PrevLogEntry, msg.PrevLogTerm, msg.LeaderCommitIndex = to.Index, to.Term, to.Index
 	var resp raft.AppendEntriesResponse
-	err := a.replicas.call(r.target, &msg, &resp)
+	err := a.replicas.Call(r.target, &msg, &resp)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r.busy = false; err == nil && resp.Success {
 		r.knows = max(r.knows, to.Index)
 		a.more(r)
 	}
-}
-
-// acknowledged keeps how far each member has confirmed to have what is committed, as long as this
-// process lives. A member that comes back with a shorter log has lost entries.
-type acknowledged struct {
-	*core
-	members *members
-	state   *state
-
-	mu      sync.Mutex
-	folders map[string]ack
-}
-
-// ack is what a data folder is known to hold.
-type ack struct {
-	term uint64 // of this leader, when the folder's log was its own ...
-	has  uint64 // ... up to here
-	sure uint64 // and up to here it was committed
-}
-
-// note records that a member has this leader's log up to an index.
-func (k *acknowledged) note(id raft.ServerID, term, index uint64) {
-	who, ok := k.members.identityOf(string(id))
-	if !ok {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	key := membership.FolderKey(who.ID, who.Incarnation)
-	a := k.folders[key]
-	if a.term != term {
-		a.term, a.has = term, 0
-	}
-	a.has = max(a.has, index)
-	if k.folders == nil {
-		k.folders = map[string]ack{}
-	}
-	k.folders[key] = a
-}
-
-// owned is the index up to which a member must have the log.
-func (k *acknowledged) owned(who peer.Identity) uint64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	key := membership.FolderKey(who.ID, who.Incarnation)
-	a, ok := k.folders[key]
-	if !ok {
-		return 0
-	}
-	// What is applied is of this leader's log as long as its term lasts.
-	if applied := k.state.appliedNow.Load(); k.raft.CurrentTerm() == a.term {
-		a.sure = max(a.sure, min(a.has, applied))
-		k.folders[key] = a
-	}
-	return a.sure
 }

@@ -1,8 +1,10 @@
-package cluster
+package followers
 
 import (
 	"sync"
 	"time"
+
+	"lockd/cluster/clock"
 
 	"github.com/hashicorp/raft"
 )
@@ -11,10 +13,12 @@ import (
 // arrives in time still passes heartbeats. Raft would let it lead for ever, and nothing would be committed. So a
 // leader knows of each member whether it is heard, and whether it takes what it is sent.
 
-// contacts are what this node, as a leader, knows of how the others answer. All methods may be called concurrently.
-type contacts struct {
-	*core
-	opened time.Duration // monotonic: when this was made, as this node was opened
+// Contacts keeps how the other members answer this node while it leads. All methods may be called concurrently.
+type Contacts struct {
+	clock     clock.Clock
+	self      raft.ServerID
+	heartbeat time.Duration // timeout of an election
+	opened    time.Duration // monotonic: when this was made, as this node was opened
 
 	mu           sync.Mutex
 	members      map[raft.ServerID]*contact
@@ -23,9 +27,12 @@ type contacts struct {
 	restsUntil   time.Duration   // monotonic: until then this node does not stand for election
 }
 
-func newContacts(c *core) *contacts { return &contacts{core: c, opened: c.clock.Monotonic()} }
+// NewContacts returns contacts of which none has answered yet. heartbeat is the timeout of an election.
+func NewContacts(clock clock.Clock, self raft.ServerID, heartbeat time.Duration) *Contacts {
+	return &Contacts{clock: clock, self: self, heartbeat: heartbeat, opened: clock.Monotonic()}
+}
 
-// contact is how one member answers.
+// contact holds how one member answers.
 type contact struct {
 	heard time.Duration // monotonic: when it last answered
 	busy  bool          // its Raft has not taken the last heartbeat: it waits, as a rule for its disk
@@ -40,21 +47,21 @@ type delivery struct {
 	more  time.Duration // that is granted besides
 }
 
-// end is when a delivery is late.
+// end returns the time from which on a delivery is late.
 func (d delivery) end() time.Duration { return d.since + d.limit + d.more }
 
 const (
-	// secondTryMin is what the limit of a delivery has at least for another try: the first connection may be dead.
+	// secondTryMin is the least time that the limit of a delivery leaves for another try: the first connection may be dead.
 	secondTryMin = 500 * time.Millisecond
-	// patientMax is how long a leader that resigned, and whom it has called, are patient, unless the links of who
-	// leads then are seen to be good (transport.tryLinks): where they are not, leadership should not go round.
+	// patientMax bounds the patience of a leader that resigned and of the node that it has called, unless the links of the
+	// next leader prove good (transport.tryLinks): where they do not, leadership should not go round.
 	patientMax = time.Minute
-	// restHeartbeats is for how many heartbeat timeouts a leader that resigned does not stand for election.
-	restHeartbeats = 3
+	// RestHeartbeats is the number of heartbeat timeouts for which a leader that resigned does not stand for election.
+	RestHeartbeats = 3
 )
 
 // of returns what is known of a member. mu is held.
-func (c *contacts) of(id raft.ServerID) *contact {
+func (c *Contacts) of(id raft.ServerID) *contact {
 	m := c.members[id]
 	if m == nil {
 		m = &contact{heard: c.opened}
@@ -66,8 +73,8 @@ func (c *contacts) of(id raft.ServerID) *contact {
 	return m
 }
 
-// sending records that a member is being sent a message, which delivered ends.
-func (c *contacts) sending(id raft.ServerID, msg *raft.AppendEntriesRequest) {
+// Sending records that a message to a member is under way, until Delivered.
+func (c *Contacts) Sending(id raft.ServerID, msg *raft.AppendEntriesRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.of(id)
@@ -78,19 +85,19 @@ func (c *contacts) sending(id raft.ServerID, msg *raft.AppendEntriesRequest) {
 	for _, e := range msg.Entries {
 		size += len(e.Data)
 	}
-	d := delivery{term: msg.Term, since: c.clock.Monotonic(), limit: patience(size) + c.secondTry()}
-	if size > messageBytes || d.since < c.patientUntil {
-		d.more = peerTimeout // as long as logConn.call takes for writing, too
+	d := delivery{term: msg.Term, since: c.clock.Monotonic(), limit: Patience(size) + c.secondTry()}
+	if size > MessageBytes || d.since < c.patientUntil {
+		d.more = Timeout // as long as logConn.call takes for writing, too
 	}
 	m.sent = d
 }
 
-// secondTry is what the limit of a delivery has for another try.
-func (c *contacts) secondTry() time.Duration { return max(secondTryMin, c.cfg.Heartbeat/2) }
+// secondTry returns the time that the limit of a delivery leaves for another try.
+func (c *Contacts) secondTry() time.Duration { return max(secondTryMin, c.heartbeat/2) }
 
-// delivered records that a message of a term is not on its way to a member any more; answered says why. A link that is
+// Delivered records that a message of a term is not on its way to a member any more; answered says why. A link that is
 // slow, and carries what it is given, is no reason to resign for the next message.
-func (c *contacts) delivered(id raft.ServerID, term uint64, answered bool) {
+func (c *Contacts) Delivered(id raft.ServerID, term uint64, answered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, now := c.of(id), c.clock.Monotonic()
@@ -103,40 +110,39 @@ func (c *contacts) delivered(id raft.ServerID, term uint64, answered bool) {
 	m.sent = delivery{}
 }
 
-// answered records that a member has answered this leader; busy says that it did so for its Raft. Time in which it
+// Answered records that a member has answered this leader; busy says that it did so for its Raft. Time in which it
 // was busy does not count for what is on its way; one that was not heard for a while, as it was stopped or this node
 // was, may be asked a second time first.
-func (c *contacts) answered(id raft.ServerID, busy bool) {
+func (c *Contacts) Answered(id raft.ServerID, busy bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, now := c.of(id), c.clock.Monotonic()
 	switch {
 	case busy:
 		m.sent.since = now
-	case now-m.heard > c.cfg.Heartbeat/2:
+	case now-m.heard > c.heartbeat/2:
 		m.sent.since += max(0, now+c.secondTry()-m.sent.end())
 	}
 	m.heard, m.busy = now, busy
 }
 
-// silent is how long a member has not answered this leader; at most the time since this node was
-// opened.
-func (c *contacts) silent(id raft.ServerID) time.Duration {
+// Silent returns for how long a member has not answered this leader; at most the time since this node was opened.
+func (c *Contacts) Silent(id raft.ServerID) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clock.Monotonic() - c.of(id).heard
 }
 
-// gone reports whether the process of a member has ended, as a majority of the voters has found, and no other process of it
+// Gone reports whether the process of a member has ended, as a majority of the voters has found, and no other process of it
 // has been heard of. Any node may know, and a node that begins to lead does of the leader before it, if that ended so.
-func (c *contacts) gone(id string) bool {
+func (c *Contacts) Gone(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ended[id]
 }
 
-// lost records that the process of a member has ended, and back that one has been heard of.
-func (c *contacts) lost(id string) {
+// Lost records that the process of a member has ended.
+func (c *Contacts) Lost(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended == nil {
@@ -145,15 +151,16 @@ func (c *contacts) lost(id string) {
 	c.ended[id] = true
 }
 
-func (c *contacts) back(id string) {
+// Back records that a process of a member has been heard of.
+func (c *Contacts) Back(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.ended, id)
 }
 
-// called records that another node has this one stand for election; resigned says that it did so since its entries did
+// Called records that another node has this one stand for election; resigned says that it did so since its entries did
 // not arrive.
-func (c *contacts) called(resigned bool) {
+func (c *Contacts) Called(resigned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.restsUntil = 0
@@ -162,38 +169,39 @@ func (c *contacts) called(resigned bool) {
 	}
 }
 
-// resigned records that this leader has given up its term.
-func (c *contacts) resigned() {
+// Resigned records that this leader has given up its term.
+func (c *Contacts) Resigned() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Monotonic()
-	c.patientUntil, c.restsUntil = now+patientMax, now+restHeartbeats*c.cfg.Heartbeat
+	c.patientUntil, c.restsUntil = now+patientMax, now+RestHeartbeats*c.heartbeat
 }
 
-// patient reports whether messages have more time; linksAreGood ends that.
-func (c *contacts) patient() bool {
+// Patient reports whether messages have more time; LinksAreGood ends that.
+func (c *Contacts) Patient() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clock.Monotonic() < c.patientUntil
 }
 
-func (c *contacts) linksAreGood() {
+// LinksAreGood ends the patience.
+func (c *Contacts) LinksAreGood() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.patientUntil = 0
 }
 
-// rests reports whether this node leaves it to the others to stand for election.
-func (c *contacts) rests() bool {
+// Rests reports whether this node leaves it to the others to stand for election.
+func (c *Contacts) Rests() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clock.Monotonic() < c.restsUntil
 }
 
-// unserved returns those of the voters that could do without this leader, if it can commit nothing in its term: they
+// Unserved returns those of the voters that could do without this leader, if it can commit nothing in its term: they
 // hear it, their disks are well and they are a majority, but too few take what they are sent. Otherwise none. A member
 // that is being sent a snapshot counts as one that takes.
-func (c *contacts) unserved(term uint64, voters []raft.Server) []raft.Server {
+func (c *Contacts) Unserved(term uint64, voters []raft.Server) []raft.Server {
 	majority := len(voters)/2 + 1
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,9 +210,9 @@ func (c *contacts) unserved(term uint64, voters []raft.Server) []raft.Server {
 	for _, v := range voters {
 		m := c.of(v.ID)
 		switch late := m.sent.term == term && m.heard > m.sent.end(); {
-		case v.ID == c.raft.Self:
+		case v.ID == c.self:
 			take++
-		case now-m.heard >= c.cfg.Heartbeat, c.ended[string(v.ID)]:
+		case now-m.heard >= c.heartbeat, c.ended[string(v.ID)]:
 		case m.busy:
 			take++
 		default:
