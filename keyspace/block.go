@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -81,7 +82,7 @@ type waiter struct {
 	seq  uint64 // its place among all waiters
 	db   int
 	args resp.Args
-	end  int64 // tick after which it stops waiting; never.tick: it waits for ever
+	end  int64 // tick after which it stops waiting; store.Never.Tick: it waits for ever
 
 	client resp.Sender  // who waits, if that is known
 	inLine *lock.Waiter // its place in the line for a lock, while it has one
@@ -200,7 +201,7 @@ func (b *blocked) add(w *waiter) {
 	} else {
 		b.queue(w)
 	}
-	if w.end != never.tick {
+	if w.end != store.Never.Tick {
 		b.ends.Set(waitEnd{w.end, w.seq, w})
 	}
 }
@@ -360,8 +361,8 @@ func (m *Machine) markPresent(w *waiter) {
 	}
 	d := m.dbs[w.db]
 	for _, key := range w.keys {
-		m.spend(d.findWork(key))
-		if e, ok := d.keys.get(key); ok {
+		m.spend(d.FindWork(key))
+		if e, ok := d.Keys.Get(key); ok {
 			m.markArrived(w.db, e)
 		}
 	}
@@ -457,14 +458,14 @@ type readyKey struct {
 
 // markArrived marks a key that holds a value for which others may wait. They are served at the end of
 // the command or transaction.
-func (m *Machine) markArrived(db int, e *entry) {
-	if e.agg() == nil || m.blocked.waiters.Len() == 0 {
+func (m *Machine) markArrived(db int, e *store.Entry) {
+	if e.Aggregate() == nil || m.blocked.waiters.Len() == 0 {
 		return
 	}
-	if e.lock() == nil {
-		m.markFreed(lock.Name{Space: db, Key: e.key()}) // it is no lock
+	if e.Lock() == nil {
+		m.markFreed(lock.Name{Space: db, Key: e.Key()}) // it is no lock
 	}
-	if k := (readyKey{db, e.key(), e.agg().Kind()}); m.blocked.next(k, 0) != nil {
+	if k := (readyKey{db, e.Key(), e.Aggregate().Kind()}); m.blocked.next(k, 0) != nil {
 		m.markReady(k)
 	}
 }
@@ -496,12 +497,12 @@ func (m *Machine) forgetReady(from int) {
 func (m *Machine) markSwapped(db int) {
 	m.markAllFreed(db)
 	d, waiting := m.dbs[db], m.blocked.places.Len()
-	if d.keys.len() < waiting {
-		m.spend((value.VisitWork + value.TreeWork(waiting)) * int64(d.keys.len()))
+	if d.Keys.Len() < waiting {
+		m.spend((value.VisitWork + value.TreeWork(waiting)) * int64(d.Keys.Len()))
 		m.markReadyKeys(db)
 		return
 	}
-	m.spend((value.VisitWork + value.TreeWork(d.keys.len())) * int64(waiting))
+	m.spend((value.VisitWork + value.TreeWork(d.Keys.Len())) * int64(waiting))
 	var keys []string
 	m.blocked.places.Ascend(waitPlace{db: db}, func(p waitPlace) bool {
 		if p.db == db && (len(keys) == 0 || keys[len(keys)-1] != p.key) {
@@ -510,7 +511,7 @@ func (m *Machine) markSwapped(db int) {
 		return p.db == db
 	})
 	for _, key := range keys {
-		if e, ok := d.keys.get(key); ok {
+		if e, ok := d.Keys.Get(key); ok {
 			m.markArrived(db, e)
 		}
 	}
@@ -518,13 +519,13 @@ func (m *Machine) markSwapped(db int) {
 
 // markReadyKeys marks the keys of a database that somebody waits for, in the order of the keys.
 func (m *Machine) markReadyKeys(db int) {
-	var found []*entry
-	for e := range m.dbs[db].keys.each {
-		if e.agg() != nil && m.blocked.next(readyKey{db, e.key(), e.agg().Kind()}, 0) != nil {
+	var found []*store.Entry
+	for e := range m.dbs[db].Keys.Each {
+		if e.Aggregate() != nil && m.blocked.next(readyKey{db, e.Key(), e.Aggregate().Kind()}, 0) != nil {
 			found = append(found, e)
 		}
 	}
-	slices.SortFunc(found, func(a, b *entry) int { return strings.Compare(a.key(), b.key()) })
+	slices.SortFunc(found, func(a, b *store.Entry) int { return strings.Compare(a.Key(), b.Key()) })
 	for _, e := range found {
 		m.markArrived(db, e)
 	}
@@ -555,7 +556,7 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 	defer func() { m.serving = false }()
 	for w := m.blocked.next(k, 0); w != nil; w = m.blocked.next(k, w.seq) {
 		c := &ctx{m: m, at: at, db: k.db}
-		if e := c.lookup(k.key); e == nil || e.agg() == nil || e.agg().Kind() != k.kind {
+		if e := c.lookup(k.key); e == nil || e.Aggregate() == nil || e.Aggregate().Kind() != k.kind {
 			return
 		}
 		if m.servedBytes > replyBytesMax || m.overBudget() {
@@ -601,7 +602,7 @@ func (c *ctx) await(p *pending) resp.Reply {
 	for _, key := range p.keys {
 		switch e := c.lookup(key); {
 		case e == nil:
-		case e.agg() == nil || e.agg().Kind() != p.kind:
+		case e.Aggregate() == nil || e.Aggregate().Kind() != p.kind:
 			return resp.Err(resp.ErrWrongType)
 		default:
 			return c.served(p.take(c, key))
@@ -777,7 +778,7 @@ func (m *Machine) readWaiter(r *value.Reader) *waiter {
 		w.client = readClient(r)
 	}
 	p := m.parseWait(w.args)
-	if p == nil || db >= databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {
+	if p == nil || db >= store.Databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {
 		r.Fail("a command that can not wait")
 		return w
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/resp"
 )
 
@@ -36,11 +37,11 @@ func checkBlocked(t testing.TB, m *Machine) {
 			if p, ok := b.places.Get(w.place(key)); !ok || p.of != w {
 				t.Fatalf("%v is not in the queue of %q", w.id, key)
 			}
-			if e, ok := m.dbs[w.db].keys.get(key); ok && !m.expired(e) && e.agg() != nil && e.agg().Kind() == w.kind && (w.ready == nil || w.ready(&ctx{m: m, db: w.db}, key)) {
+			if e, ok := m.dbs[w.db].Keys.Get(key); ok && !m.expired(e) && e.Aggregate() != nil && e.Aggregate().Kind() == w.kind && (w.ready == nil || w.ready(&ctx{m: m, db: w.db}, key)) {
 				t.Fatalf("%v waits for %q, which is there", w.id, key)
 			}
 		}
-		if w.end != never.tick {
+		if w.end != store.Never.Tick {
 			ends++
 		}
 		if w.lock != nil {
@@ -70,7 +71,7 @@ func checkBlocked(t testing.TB, m *Machine) {
 
 // isTaken reports whether a waiter must wait for its lock, even if nobody stands before it.
 func isTaken(m *Machine, w *waiter) bool {
-	if e, ok := m.dbs[w.db].keys.get(w.keys[0]); !ok || e.due(m.tick) {
+	if e, ok := m.dbs[w.db].Keys.Get(w.keys[0]); !ok || e.Due(m.tick) {
 		return false
 	}
 	held := (&ctx{m: m}).Holding(w.line())
@@ -204,7 +205,7 @@ func TestCancelledWaiter(t *testing.T) {
 }
 
 // A session of which nothing is heard ends with its lease, and all that waits in it;
-// others do not. What is asked for in it later is not executed, and its number never
+// others do not. What is asked for in it later is not executed, and its number store.Never
 // comes again.
 func TestSessionLapses(t *testing.T) {
 	s := newBlockStage(t)
@@ -213,7 +214,7 @@ func TestSessionLapses(t *testing.T) {
 	s.ask(2, "BLPOP list 60")
 	s.send(asking(2, 1, 0, split("BLPOP list 0")))
 	if next, ok := s.m.NextDeadline(); !ok || next != 1000+blockLeaseMs {
-		t.Errorf("the next deadline is %d, %t", next, ok)
+		t.Errorf("the next store.Deadline is %d, %t", next, ok)
 	}
 	s.tick(8000)
 	if n := s.send(keeping(2, 3)).Int; n != 1 {
@@ -254,7 +255,7 @@ func TestTimeOfWaiter(t *testing.T) {
 	s.tick(1700)
 	s.expect()
 	if next, ok := s.m.NextDeadline(); !ok || next != 1700 {
-		t.Errorf("the next deadline is %d, %t", next, ok)
+		t.Errorf("the next store.Deadline is %d, %t", next, ok)
 	}
 	s.tick(1701)
 	s.expect("1/1 timed out")
@@ -274,7 +275,7 @@ func TestManyWaitsEnd(t *testing.T) {
 		t.Errorf("%d have ended", len(s.said))
 	}
 	if next, ok := s.m.NextDeadline(); !ok || next != 2000 {
-		t.Errorf("the next deadline is %d, %t", next, ok)
+		t.Errorf("the next store.Deadline is %d, %t", next, ok)
 	}
 	s.said = nil
 	s.tick(3000)
@@ -300,7 +301,7 @@ func TestOneEntryEndsSoMuch(t *testing.T) {
 	}
 	for _, left := range []int{2, 0} {
 		s.tick(3500)
-		if got := s.m.dbs[0].keys.len(); got != left {
+		if got := s.m.dbs[0].Keys.Len(); got != left {
 			t.Errorf("%d locks are left, want %d", got, left)
 		}
 	}
@@ -426,7 +427,7 @@ func TestImageOfImpossibleWaiters(t *testing.T) {
 		"never asked":    func(_ *blocked, w *waiter) { w.id.Number = 9 },
 		"no place":       func(b *blocked, w *waiter) { w.seq = b.lastSeq + 1 },
 		"same place":     func(_ *blocked, w *waiter) { w.seq = 1 },
-		"database":       func(_ *blocked, w *waiter) { w.db = databases },
+		"database":       func(_ *blocked, w *waiter) { w.db = store.Databases },
 		"other command":  func(_ *blocked, w *waiter) { w.args = split("LPOP list") },
 		"unknown":        func(_ *blocked, w *waiter) { w.args = split("NOTHING list") },
 		"wrong argument": func(_ *blocked, w *waiter) { w.args = split("BLPOP list x") },

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -306,7 +307,7 @@ func (c *ctx) ask(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 		inner := ctx{m: c.m, at: c.at, db: c.db, why: c.why, block: call}
 		reply = inner.execute(cmd)
 	}
-	w := &waiter{id: id, db: c.db, end: never.tick, client: resp.Sender(strings.Clone(string(c.why.client)))}
+	w := &waiter{id: id, db: c.db, end: store.Never.Tick, client: resp.Sender(strings.Clone(string(c.why.client)))}
 	if call.args != nil {
 		args = call.args
 	}
@@ -386,7 +387,7 @@ func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
 
 // left is how long a waiter may still wait, as BlockAsk replies it.
 func (w *waiter) left(tick int64) int64 {
-	if w.end == never.tick {
+	if w.end == store.Never.Tick {
 		return -1
 	}
 	return max(w.end-tick, 1)

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"math"
 
+	"lockd/keyspace/store"
 	"lockd/resp"
 )
 
@@ -75,7 +76,7 @@ func (r *delEXCall) Run(c *ctx) resp.Reply {
 	if len(r.condition) == 0 {
 		return c.deleteIf(r.key, true)
 	}
-	if e.agg() != nil {
+	if e.Aggregate() != nil {
 		return resp.Err(errDelEXType)
 	}
 	cond := condition{comparisonOf(r.condition[0]), r.condition[1]}
@@ -96,7 +97,7 @@ func deleteIfEqual(c *ctx, key, text string) resp.Reply {
 		return resp.Fail(err)
 	}
 	c.why.condition = true
-	return c.deleteIf(key, e != nil && e.str() == text)
+	return c.deleteIf(key, e != nil && e.Str() == text)
 }
 
 // deleteIf answers how many keys it has deleted.
@@ -146,7 +147,7 @@ func (r *msetEXCall) renews(c *ctx) bool {
 }
 
 func (r *msetEXCall) Run(c *ctx) resp.Reply {
-	until := never
+	until := store.Never
 	if r.expiry != nil {
 		var err error
 		if until, err = c.deadlineFrom(*r.expiry, r.ms, "msetex"); err != nil {
@@ -159,12 +160,12 @@ func (r *msetEXCall) Run(c *ctx) resp.Reply {
 			return resp.Int(0)
 		}
 	}
-	if !c.m.hasRoom(2 * c.m.dbs[c.db].editWork(pairs, 2)) {
+	if !c.m.hasRoom(2 * c.m.dbs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(errWorkMeter)
 	}
 	c.why.condition = c.why.condition || r.onlyNew
 	for i := 0; i < len(pairs); i += 2 {
-		c.setString(pairs[i], stringValue(pairs[i+1]), r.keptOr(c.lookup(pairs[i]), until), r.expiry != nil)
+		c.setString(pairs[i], store.StringValue(pairs[i+1]), r.keptOr(c.lookup(pairs[i]), until), r.expiry != nil)
 	}
 	return resp.Int(1)
 }

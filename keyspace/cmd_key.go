@@ -5,6 +5,7 @@ import (
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/history"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -178,7 +179,7 @@ var keyRows = []row{
 }
 
 func del(c *ctx, keys []string) resp.Reply {
-	if !c.m.hasRoom(c.m.dbs[c.db].editWork(keys, 1)) {
+	if !c.m.hasRoom(c.m.dbs[c.db].EditWork(keys, 1)) {
 		return resp.Err(errWorkMeter)
 	}
 	var n int64
@@ -209,7 +210,7 @@ func typeOf(c *ctx, key string) resp.Reply {
 	if e == nil {
 		return resp.Status("none")
 	}
-	return resp.Status(e.kind())
+	return resp.Status(e.Type())
 }
 
 func renameTo(c *ctx, from, to string) resp.Reply {
@@ -239,19 +240,19 @@ func (c *ctx) rename(from, to string) {
 	e := c.lookup(from)
 	c.delete(to)
 	c.why.how = history.Moved
-	c.m.store(&c.why, c.db, to, nil, movedEntry(to, e, e.value()))
+	c.m.store(&c.why, c.db, to, nil, movedEntry(to, e, e.Value()))
 	c.delete(from)
 	c.notify(notifyGeneric, "rename_from", from)
 	c.notify(notifyGeneric, "rename_to", to)
 }
 
 // movedEntry is the entry of a new key with the value of e. A lock stays a lock.
-func movedEntry(key string, e *entry, v value.Value) *entry {
-	mark := e.mark()
+func movedEntry(key string, e *store.Entry, v value.Value) *store.Entry {
+	mark := e.Mark()
 	if len(key) > lockKeyBytesMax {
-		mark = noLock
+		mark = store.NoLock
 	}
-	return newMarked(key, nil, v, e.deadline(), e.tag(), mark)
+	return store.NewMarked(key, nil, v, e.Deadline(), e.Tag(), mark)
 }
 
 // copyCall is COPY.
@@ -279,10 +280,10 @@ func (r *copyCall) Run(c *ctx) resp.Reply {
 	if there != nil {
 		c.m.store(&c.why, to, key, there, nil)
 	}
-	if agg := e.agg(); agg != nil {
+	if agg := e.Aggregate(); agg != nil {
 		c.m.spend(value.CloneWork(agg))
 	}
-	c.m.store(&c.why, to, key, nil, movedEntry(key, e, e.value().Clone()))
+	c.m.store(&c.why, to, key, nil, movedEntry(key, e, e.Value().Clone()))
 	c.m.notify(to, notifyGeneric, "copy_to", key)
 	return resp.Int(1)
 }
@@ -296,7 +297,7 @@ func parseCopy(args resp.Args) (call, error) {
 		case resp.Is(args[i], "DB") && i+1 < len(args):
 			i++
 			var err error
-			if r.db, err = arg.DatabaseIndex(args[i], databases); err != nil {
+			if r.db, err = arg.DatabaseIndex(args[i], store.Databases); err != nil {
 				return nil, err
 			}
 		default:
@@ -313,7 +314,7 @@ type moveKeyCall struct {
 }
 
 func parseMove(args resp.Args) (call, error) {
-	to, err := arg.DatabaseIndex(args[2], databases)
+	to, err := arg.DatabaseIndex(args[2], store.Databases)
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +331,7 @@ func (r *moveKeyCall) Run(c *ctx) resp.Reply {
 		return resp.Int(0)
 	}
 	c.why.how = history.Moved
-	c.m.store(&c.why, to, key, nil, movedEntry(key, e, e.value()))
+	c.m.store(&c.why, to, key, nil, movedEntry(key, e, e.Value()))
 	c.delete(key)
 	c.notify(notifyGeneric, "move_from", key)
 	c.m.notify(to, notifyGeneric, "move_to", key)
@@ -338,26 +339,26 @@ func (r *moveKeyCall) Run(c *ctx) resp.Reply {
 }
 
 func randomKey(c *ctx) resp.Reply {
-	keys := c.m.dbs[c.db].keys.keyView
-	n := keys.len()
+	keys := c.m.dbs[c.db].Keys.KeyView
+	n := keys.Len()
 	if n == 0 {
 		return resp.Nil()
 	}
 	// What has expired and waits for the sweep is passed over.
 	c.m.spend(value.TreeWork(n))
-	var found *entry
-	stays := func(e *entry) bool {
+	var found *store.Entry
+	stays := func(e *store.Entry) bool {
 		if !c.m.expired(e) {
 			found = e
 		}
 		return found == nil && c.m.affords(keyWork/2)
 	}
-	if keys.from(keys.at(c.randN(n)), stays); found == nil && !c.m.overBudget() {
-		keys.each(stays)
+	if keys.From(keys.At(c.randN(n)), stays); found == nil && !c.m.overBudget() {
+		keys.Each(stays)
 	}
 	switch {
 	case found != nil:
-		return resp.Bulk(found.key())
+		return resp.Bulk(found.Key())
 	case c.m.overBudget():
 		return resp.Err(errWorkMeter)
 	}
@@ -371,12 +372,12 @@ func parseKeys(args resp.Args) (call, error) { return &keysCall{args[1]}, nil }
 
 func (r *keysCall) Run(c *ctx) resp.Reply {
 	g, found := arg.NewGlob(r.pattern), []string{}
-	if !c.m.affords(keyWork * int64(c.m.dbs[c.db].keys.len())) {
+	if !c.m.affords(keyWork * int64(c.m.dbs[c.db].Keys.Len())) {
 		return resp.Err(errWorkMeter)
 	}
-	c.m.dbs[c.db].keys.each(func(e *entry) bool {
-		if c.m.matches(g, e.key()) && !c.m.expired(e) {
-			found = append(found, e.key())
+	c.m.dbs[c.db].Keys.Each(func(e *store.Entry) bool {
+		if c.m.matches(g, e.Key()) && !c.m.expired(e) {
+			found = append(found, e.Key())
 		}
 		return !g.Exceeded() && !c.m.overBudget()
 	})
@@ -402,21 +403,21 @@ func parseScan(args resp.Args) (call, error) {
 
 func (r *scanKeysCall) Run(c *ctx) resp.Reply {
 	o, found := r.Scan, []string{}
-	if err := c.m.beginScan(&o, c.m.dbs[c.db].keys.len(), true); err != nil {
+	if err := c.m.beginScan(&o, c.m.dbs[c.db].Keys.Len(), true); err != nil {
 		return resp.Fail(err)
 	}
 	c.m.spend((keyWork - value.FarWork) * int64(o.Count))
-	next := c.m.dbs[c.db].keys.scan(o.Cursor, o.Count, func(e *entry) {
-		kindFits := o.Kind == "" || strings.EqualFold(o.Kind, e.kind())
-		if kindFits && o.Match.Matches(e.key()) && !c.m.expired(e) {
-			found = append(found, e.key())
+	next := c.m.dbs[c.db].Keys.Scan(o.Cursor, o.Count, func(e *store.Entry) {
+		kindFits := o.Kind == "" || strings.EqualFold(o.Kind, e.Type())
+		if kindFits && o.Match.Matches(e.Key()) && !c.m.expired(e) {
+			found = append(found, e.Key())
 		}
 	})
 	return c.m.endScan(&o, next, found)
 }
 
 func dbSize(c *ctx) resp.Reply {
-	return resp.Int(int64(c.m.dbs[c.db].keys.len()))
+	return resp.Int(int64(c.m.dbs[c.db].Keys.Len()))
 }
 
 func parseFlush(run func(c *ctx) resp.Reply) parser {
@@ -436,9 +437,9 @@ func flushDB(c *ctx) resp.Reply {
 }
 
 func flushAll(c *ctx) resp.Reply {
-	c.m.spend(databases * flushWork)
+	c.m.spend(store.Databases * flushWork)
 	c.m.replaceDatabases()
-	c.m.flush(&c.why, 0, databases)
+	c.m.flush(&c.why, 0, store.Databases)
 	return resp.OK()
 }
 
@@ -451,7 +452,7 @@ func (m *Machine) flush(why *cause, from, to int) {
 			m.journal.release(m.dbs[db])
 		}
 		m.recordLocksOf(why, history.Flushed, db, 0)
-		m.dbs[db] = newDatabase()
+		m.dbs[db] = store.NewDatabase()
 		m.markAllFreed(db)
 	}
 }
@@ -468,7 +469,7 @@ func parseSwapDB(args resp.Args) (call, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a < 0 || a >= databases || b < 0 || b >= databases {
+	if a < 0 || a >= store.Databases || b < 0 || b >= store.Databases {
 		return nil, resp.Error(resp.ErrDBIndex)
 	}
 	return &swapCall{int(a), int(b)}, nil
@@ -499,7 +500,7 @@ func (m *Machine) swap(why *cause, a, b int) {
 	m.nextFence()
 	m.dbs[a], m.dbs[b] = m.dbs[b], m.dbs[a]
 	for _, db := range []int{a, b} {
-		m.dbs[db].swapped, m.dbs[db].floor = m.sequence, m.lastFence
+		m.dbs[db].Swapped, m.dbs[db].Floor = m.sequence, m.lastFence
 	}
 	m.markSwapped(a)
 	m.markSwapped(b)
@@ -546,12 +547,12 @@ func (r *expireCall) Run(c *ctx) resp.Reply {
 	switch {
 	case err != nil:
 		return resp.Fail(err)
-	case !met || !when.allows(e.deadline(), until, x):
+	case !met || !when.allows(e.Deadline(), until, x):
 		return resp.Int(0)
 	case c.past(until):
 		c.delete(key)
 		c.notify(notifyGeneric, "del", key)
-	case x.absolute && e.leased() && e.ends() == e.tick && e.deadline().wallMs == until.wallMs:
+	case x.absolute && e.Leased() && e.Ends() == e.Tick && e.Deadline().WallMs == until.WallMs:
 		// The key ends then already. Nothing changes, and no watcher is disturbed,
 		// even if the wall clock was set in between and the remainder would differ.
 	default:
@@ -597,17 +598,17 @@ func parseWhen(args resp.Args) (w expireWhen, err error) {
 
 // allows compares the deadline a key has with the one it is to get, in the time
 // in which the new one is given.
-func (w expireWhen) allows(has, next deadline, x expiry) bool {
-	a, b := has.tick, next.tick
+func (w expireWhen) allows(has, next store.Deadline, x expiry) bool {
+	a, b := has.Tick, next.Tick
 	if x.absolute {
-		a, b = has.wallMs, next.wallMs
+		a, b = has.WallMs, next.WallMs
 	}
 	switch {
-	case w.nx && has.set(), w.xx && !has.set():
+	case w.nx && has.IsSet(), w.xx && !has.IsSet():
 		return false
-	case w.gt && (!has.set() || b <= a):
+	case w.gt && (!has.IsSet() || b <= a):
 		return false
-	case w.lt && has.set() && b >= a:
+	case w.lt && has.IsSet() && b >= a:
 		return false
 	}
 	return true
@@ -620,43 +621,43 @@ const (
 )
 
 // timeOf answers what tell says of a key's deadline.
-func (c *ctx) timeOf(key string, tell func(d deadline) int64) resp.Reply {
+func (c *ctx) timeOf(key string, tell func(d store.Deadline) int64) resp.Reply {
 	e := c.lookup(key)
 	switch {
 	case e == nil:
 		return resp.Int(ttlNoKey)
-	case !e.deadline().set():
+	case !e.Deadline().IsSet():
 		return resp.Int(ttlNever)
 	}
-	return resp.Int(tell(e.deadline()))
+	return resp.Int(tell(e.Deadline()))
 }
 
 // remaining is what is left of a lease, in milliseconds.
-func (c *ctx) remaining(d deadline) int64 { return max(0, d.tick-c.now()) }
+func (c *ctx) remaining(d store.Deadline) int64 { return max(0, d.Tick-c.now()) }
 
 // seconds rounds milliseconds as Redis does.
 func seconds(ms int64) int64 { return ms/1000 + (ms%1000+500)/1000 }
 
 func ttl(c *ctx, key string) resp.Reply {
-	return c.timeOf(key, func(d deadline) int64 { return seconds(c.remaining(d)) })
+	return c.timeOf(key, func(d store.Deadline) int64 { return seconds(c.remaining(d)) })
 }
 
 func pttl(c *ctx, key string) resp.Reply { return c.timeOf(key, c.remaining) }
 
 func expireTime(c *ctx, key string) resp.Reply {
-	return c.timeOf(key, func(d deadline) int64 { return seconds(d.wallMs) })
+	return c.timeOf(key, func(d store.Deadline) int64 { return seconds(d.WallMs) })
 }
 
 func pexpireTime(c *ctx, key string) resp.Reply {
-	return c.timeOf(key, func(d deadline) int64 { return d.wallMs })
+	return c.timeOf(key, func(d store.Deadline) int64 { return d.WallMs })
 }
 
 func persist(c *ctx, key string) resp.Reply {
 	e := c.lookup(key)
-	if e == nil || !e.leased() {
+	if e == nil || !e.Leased() {
 		return resp.Int(0)
 	}
-	c.setDeadline(key, never)
+	c.setDeadline(key, store.Never)
 	c.notify(notifyGeneric, "persist", key)
 	return resp.Int(1)
 }
@@ -666,7 +667,7 @@ func encodingOf(c *ctx, key string) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Bulk(e.value().Encoding())
+	return resp.Bulk(e.Value().Encoding())
 }
 
 // ifPresent answers the same for each key that is there: what OBJECT asks about its uses and references is not in the

@@ -7,6 +7,7 @@ import (
 
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -187,21 +188,21 @@ func (l *lockRequest) waits() *pending {
 // renews reports whether LOCK begins the lease of a lock anew that the token holds, and says nothing new of it.
 func (l *lockRequest) renews(c *ctx) bool {
 	e, held, err := c.lookupLock(l.key)
-	var known lockTag
+	var known store.Tag
 	switch {
 	case err != nil || e == nil || (l.Mode != lock.Exclusive) != (held != nil):
 		return false
-	case held == nil && e.str() == l.Token:
-		if t := e.tag(); t != nil {
+	case held == nil && e.Str() == l.Token:
+		if t := e.Tag(); t != nil {
 			known = *t
 		}
 	case held != nil && held.Holder(l.Token) != nil:
 		h := held.Holder(l.Token)
-		known = lockTag{owner: h.Owner, note: h.Note}
+		known = store.Tag{Owner: h.Owner, Note: h.Note}
 	default:
 		return false
 	}
-	return (l.Owner == "" || l.Owner == known.owner) && (l.note == "" || l.note == known.note)
+	return (l.Owner == "" || l.Owner == known.Owner) && (l.note == "" || l.note == known.Note)
 }
 
 func (l *lockRequest) Run(c *ctx) resp.Reply {
@@ -237,7 +238,7 @@ func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
 		h := l.holder(e)
 		return c.emitHeld(l, h.Fence != 0, c.putHolder(key, e, l.Mode, h, until))
 	}
-	next := newMarked(key, e, stringValue(l.Token), until, l.tag(e), l.mark(c, e))
+	next := store.NewMarked(key, e, store.StringValue(l.Token), until, l.tag(e), l.mark(c, e))
 	if c.m.store(&c.why, c.db, key, e, next); e == nil {
 		c.notify(notifyString, "set", key)
 	}
@@ -246,36 +247,36 @@ func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
 }
 
 // mark is that of the lock: who has it already keeps the facts.
-func (l *lockRequest) mark(c *ctx, was *entry) lockMark {
-	if was != nil && was.mark() == isLock {
-		return isLock
+func (l *lockRequest) mark(c *ctx, was *store.Entry) store.Mark {
+	if was != nil && was.Mark() == store.IsLock {
+		return store.IsLock
 	}
 	return c.m.markOf(&c.why, l.key, value.OfString(l.Token))
 }
 
 // tag is what the lock of a key is to know of its token. What this request does not say stays.
-func (l *lockRequest) tag(was *entry) *lockTag {
-	next := lockTag{}
-	if was != nil && was.tag() != nil {
-		next = *was.tag()
+func (l *lockRequest) tag(was *store.Entry) *store.Tag {
+	next := store.Tag{}
+	if was != nil && was.Tag() != nil {
+		next = *was.Tag()
 	}
 	if l.Owner != "" {
-		next.owner = strings.Clone(l.Owner)
+		next.Owner = strings.Clone(l.Owner)
 	}
 	if l.note != "" {
-		next.note = strings.Clone(l.note)
+		next.Note = strings.Clone(l.note)
 	}
-	if next == (lockTag{}) {
+	if next == (store.Tag{}) {
 		return nil
 	}
 	return &next
 }
 
 // holder is tag for a holder of many; one that is new has no fence yet.
-func (l *lockRequest) holder(was *entry) lock.Holder {
+func (l *lockRequest) holder(was *store.Entry) lock.Holder {
 	var h lock.Holder
-	if was != nil && was.lock().Holder(l.Token) != nil {
-		h = *was.lock().Holder(l.Token)
+	if was != nil && was.Lock().Holder(l.Token) != nil {
+		h = *was.Lock().Holder(l.Token)
 	} else {
 		h.Token = strings.Clone(l.Token)
 	}
@@ -289,7 +290,7 @@ func (l *lockRequest) holder(was *entry) lock.Holder {
 }
 
 // putHolder stores a holder with a lease, and answers its fence. was may be nil.
-func (c *ctx) putHolder(key string, was *entry, mode lock.Mode, h lock.Holder, until deadline) resp.Reply {
+func (c *ctx) putHolder(key string, was *store.Entry, mode lock.Mode, h lock.Holder, until store.Deadline) resp.Reply {
 	m := c.m
 	if m.dryRun.stops() {
 		return resp.Reply{}
@@ -299,17 +300,17 @@ func (c *ctx) putHolder(key string, was *entry, mode lock.Mode, h lock.Holder, u
 		h.Fence, event = m.upcomingFence(), "lock"
 	}
 	m.sequence++
-	h.Version, h.Tick, h.WallMs = m.sequence, until.tick, until.wallMs
+	h.Version, h.Tick, h.WallMs = m.sequence, until.Tick, until.WallMs
 	m.stampLease(&c.why, key, &h)
 	if was == nil {
 		m.storeLock(&c.why, c.db, key, nil, lock.NewMany(mode, &h))
 	} else {
-		m.storeLock(&c.why, c.db, key, was, was.lock().With(&h))
+		m.storeLock(&c.why, c.db, key, was, was.Lock().With(&h))
 	}
 	m.lastFence = max(m.lastFence, h.Fence)
 	c.notify(notifyGeneric, event, key)
 	e := c.lookup(key)
-	return resp.Int(int64(max(h.Fence, e.fence, m.dbs[c.db].floor)))
+	return resp.Int(int64(max(h.Fence, e.Fence, m.dbs[c.db].Floor)))
 }
 
 // fence answers the fence of a key. In a dry run one that was to be stored is not there.
@@ -318,7 +319,7 @@ func (c *ctx) fence(key string) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Int(int64(max(e.fence, c.m.dbs[c.db].floor)))
+	return resp.Int(int64(max(e.Fence, c.m.dbs[c.db].Floor)))
 }
 
 // renewCall is RENEW key token PX milliseconds.
@@ -355,7 +356,7 @@ func (r *renewCall) Run(c *ctx) resp.Reply {
 		if h := held.Holder(token); h != nil {
 			return c.putHolder(key, e, held.Mode(), *h, until)
 		}
-	case e.str() == token:
+	case e.Str() == token:
 		c.setDeadline(key, until)
 		c.notify(notifyGeneric, "expire", key)
 		return c.fence(key)
@@ -380,7 +381,7 @@ func (r *unlockCall) Run(c *ctx) resp.Reply {
 	case held != nil && held.Holder(token) != nil:
 		c.dropHolder(key, e, token)
 		return resp.Int(1)
-	case held == nil && e != nil && e.str() == token:
+	case held == nil && e != nil && e.Str() == token:
 		return c.deleteIf(key, true)
 	}
 	if w := c.m.blocked.line.Waiter(c.lockName(key), token); w != nil && c.run == nil {
@@ -390,8 +391,8 @@ func (r *unlockCall) Run(c *ctx) resp.Reply {
 }
 
 // dropHolder releases a lock of many for one of its holders.
-func (c *ctx) dropHolder(key string, e *entry, token string) {
-	left := e.lock().Without(func(h *lock.Holder) bool { return h.Token == token })
+func (c *ctx) dropHolder(key string, e *store.Entry, token string) {
+	left := e.Lock().Without(func(h *lock.Holder) bool { return h.Token == token })
 	if left == nil {
 		c.deleteNotify(key)
 		return
@@ -472,9 +473,9 @@ func (o *forceCall) Run(c *ctx) resp.Reply {
 	key := o.key
 	e := c.lookup(key)
 	switch {
-	case e == nil || e.agg() == nil && e.mark() != isLock:
+	case e == nil || e.Aggregate() == nil && e.Mark() != store.IsLock:
 		return resp.Int(0)
-	case e.agg() != nil && e.lock() == nil && e.hashLock() == nil:
+	case e.Aggregate() != nil && e.Lock() == nil && e.HashLock() == nil:
 		return resp.Err(resp.ErrWrongType)
 	}
 	c.why.how, c.why.reason = history.Forced, o.reason
@@ -502,8 +503,8 @@ func (o *forceCall) Run(c *ctx) resp.Reply {
 }
 
 // dropOne ends a lock for one of several.
-func (c *ctx) dropOne(key string, e *entry, token string) {
-	if e.lock() != nil {
+func (c *ctx) dropOne(key string, e *store.Entry, token string) {
+	if e.Lock() != nil {
 		c.dropHolder(key, e, token)
 		return
 	}

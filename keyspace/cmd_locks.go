@@ -9,6 +9,7 @@ import (
 	"lockd/keyspace/arg"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -153,7 +154,7 @@ func (m *Machine) shownOwner(owner, token string) string {
 
 // heldLock is a lock that is held, and since when by the log clock.
 type heldLock struct {
-	e     *entry
+	e     *store.Entry
 	since int64
 }
 
@@ -173,15 +174,15 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 	if o.paged {
 		return c.scanLocks(o)
 	}
-	if err := c.m.pay(keyWork * int64(c.m.dbs[c.db].keys.len())); err != nil {
+	if err := c.m.pay(keyWork * int64(c.m.dbs[c.db].Keys.Len())); err != nil {
 		return resp.Fail(err)
 	}
 	var found []heldLock
 	bytes := int64(0)
-	c.m.dbs[c.db].keys.each(func(e *entry) bool {
+	c.m.dbs[c.db].Keys.Each(func(e *store.Entry) bool {
 		if l, ok := c.wantsLock(o, e); ok {
 			found = append(found, l)
-			bytes += int64(len(e.key()))
+			bytes += int64(len(e.Key()))
 		}
 		return !c.m.overBudget() && !o.match.Exceeded()
 	})
@@ -189,7 +190,7 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 		return resp.Fail(err)
 	}
 	slices.SortFunc(found, func(a, b heldLock) int {
-		return cmp.Or(cmp.Compare(a.since, b.since), strings.Compare(a.e.key(), b.e.key()))
+		return cmp.Or(cmp.Compare(a.since, b.since), strings.Compare(a.e.Key(), b.e.Key()))
 	})
 	return c.listLocks(o, found[:min(len(found), o.count)])
 }
@@ -197,13 +198,13 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 // scanLocks answers a piece of the list as SCAN does: COUNT keys are looked at, in the order of cursors. In
 // that of the list each piece would have to look at all keys.
 func (c *ctx) scanLocks(o *locksOptions) resp.Reply {
-	keys := c.m.dbs[c.db].keys.keyView
-	o.count = min(o.count, max(keys.len(), 1))
-	if err := c.m.pay(keyWork*int64(o.count) + value.TreeWork(keys.len())); err != nil {
+	keys := c.m.dbs[c.db].Keys.KeyView
+	o.count = min(o.count, max(keys.Len(), 1))
+	if err := c.m.pay(keyWork*int64(o.count) + value.TreeWork(keys.Len())); err != nil {
 		return resp.Fail(err)
 	}
 	var found []heldLock
-	next := keys.scan(o.cursor, o.count, func(e *entry) {
+	next := keys.Scan(o.cursor, o.count, func(e *store.Entry) {
 		if l, ok := c.wantsLock(o, e); ok {
 			found = append(found, l)
 		}
@@ -216,8 +217,8 @@ func (c *ctx) scanLocks(o *locksOptions) resp.Reply {
 }
 
 // wantsLock reports whether an entry is a lock that LOCKS LIST is asked for.
-func (c *ctx) wantsLock(o *locksOptions, e *entry) (l heldLock, ok bool) {
-	if !e.isLocked() || c.m.expired(e) {
+func (c *ctx) wantsLock(o *locksOptions, e *store.Entry) (l heldLock, ok bool) {
+	if !e.IsLocked() || c.m.expired(e) {
 		return l, false
 	}
 	l = heldLock{e, maxInt}
@@ -226,7 +227,7 @@ func (c *ctx) wantsLock(o *locksOptions, e *entry) (l heldLock, ok bool) {
 			l.since = min(l.since, h.SinceTick)
 		}
 	}
-	ok = c.m.matches(o.match, e.key()) && (!o.waited || c.m.blocked.line.LenOf(c.lockName(e.key())) > 0)
+	ok = c.m.matches(o.match, e.Key()) && (!o.waited || c.m.blocked.line.LenOf(c.lockName(e.Key())) > 0)
 	return l, ok && l.since != maxInt && c.now()-l.since >= o.heldMs
 }
 
@@ -240,7 +241,7 @@ func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
 		if err := c.m.pay(grantWork * int64(len(holders))); err != nil {
 			return resp.Fail(err)
 		}
-		grants.want(l.e.key(), holders)
+		grants.want(l.e.Key(), holders)
 	}
 	if err := c.findGrants(grants); err != nil {
 		return resp.Fail(err)
@@ -251,8 +252,8 @@ func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
 		if err != nil {
 			return resp.Fail(err)
 		}
-		waiters := c.m.blocked.line.LenOf(c.lockName(l.e.key()))
-		r = append(history.Fields{}.Add("key", resp.Bulk(l.e.key())), r...)
+		waiters := c.m.blocked.line.LenOf(c.lockName(l.e.Key()))
+		r = append(history.Fields{}.Add("key", resp.Bulk(l.e.Key())), r...)
 		list = append(list, r.Add("waiters", resp.Int(int64(waiters))).Reply())
 		if size += list[len(list)-1].Size(); size > replyBytesMax {
 			return resp.Err(errReplyTooLarge)
@@ -268,7 +269,7 @@ func locksInfo(c *ctx, key string) resp.Reply {
 		return resp.Fail(err)
 	}
 	e := c.lookup(key)
-	if (e == nil || !e.isLocked()) && len(line) == 0 {
+	if (e == nil || !e.IsLocked()) && len(line) == 0 {
 		return resp.Nil()
 	}
 	grants, f := newGrants(), history.Fields{}
@@ -302,11 +303,11 @@ func (c *ctx) describeLine(key string) (line []resp.Reply, err error) {
 }
 
 // describeLock are the fields of LOCKS INFO and LIST.
-func (c *ctx) describeLock(e *entry, grants lockGrants) (f history.Fields, err error) {
+func (c *ctx) describeLock(e *store.Entry, grants lockGrants) (f history.Fields, err error) {
 	mode, permits := "exclusive", int64(1)
-	if l := e.lock(); l != nil {
+	if l := e.Lock(); l != nil {
 		mode, permits = history.ModeOf(int64(l.Mode())), int64(max(l.Mode(), 0))
-	} else if l := e.hashLock(); l != nil && l.shared() {
+	} else if l := e.HashLock(); l != nil && l.Shared() {
 		mode, permits = history.ModeOf(history.SharedPermits), 0
 	}
 	var holders []resp.Reply
@@ -319,7 +320,7 @@ func (c *ctx) describeLock(e *entry, grants lockGrants) (f history.Fields, err e
 	return f.Add("mode", resp.Bulk(mode)).Add("permits", resp.Int(permits)).Add("holders", resp.Array(holders...)), nil
 }
 
-func (c *ctx) describeHolder(e *entry, h *lock.Holder, grant *history.Event) resp.Reply {
+func (c *ctx) describeHolder(e *store.Entry, h *lock.Holder, grant *history.Event) resp.Reply {
 	left := int64(ttlNever)
 	if h.Tick != lock.NoLease {
 		left = max(0, h.Tick-c.now())
@@ -337,20 +338,20 @@ func (c *ctx) describeHolder(e *entry, h *lock.Holder, grant *history.Event) res
 }
 
 // holdersOf lists who holds a lock; whose lease is over does not.
-func (c *ctx) holdersOf(e *entry) (holders []*lock.Holder) {
-	if l := e.hashLock(); l != nil {
-		c.m.spend(value.FarWork * int64(len(l.holders)))
-		for i := range l.holders {
-			h := l.holder(&l.holders[i])
+func (c *ctx) holdersOf(e *store.Entry) (holders []*lock.Holder) {
+	if l := e.HashLock(); l != nil {
+		c.m.spend(value.FarWork * int64(len(l.Holders)))
+		for i := range l.Holders {
+			h := l.Holder(&l.Holders[i])
 			holders = append(holders, &h)
 		}
 		return holders
 	}
-	if e.mark() == isLock {
+	if e.Mark() == store.IsLock {
 		h := heldBy(e)
 		return []*lock.Holder{&h}
 	}
-	l := e.lock()
+	l := e.Lock()
 	if l == nil {
 		return nil
 	}
@@ -365,8 +366,8 @@ func (c *ctx) holdersOf(e *entry) (holders []*lock.Holder) {
 }
 
 // fenceOf is the fence that commands show of a holder.
-func (c *ctx) fenceOf(e *entry, h *lock.Holder) uint64 {
-	return max(h.Fence, e.fence, c.m.dbs[c.db].floor)
+func (c *ctx) fenceOf(e *store.Entry, h *lock.Holder) uint64 {
+	return max(h.Fence, e.Fence, c.m.dbs[c.db].Floor)
 }
 
 // lockGrants are the grants of holders of some keys.
@@ -466,15 +467,15 @@ func (c *ctx) holdersBefore(key string) []*lock.Holder {
 	switch {
 	case e == nil:
 		return nil
-	case e.mark() == isLock || e.agg() != nil:
+	case e.Mark() == store.IsLock || e.Aggregate() != nil:
 		return c.holdersOf(e)
 	}
 	h := &lock.Holder{}
-	if len(e.str()) <= lockTokenBytesMax {
-		h.Token = e.str()
+	if len(e.Str()) <= lockTokenBytesMax {
+		h.Token = e.Str()
 	}
-	if t := e.tag(); t != nil {
-		h.Owner = t.owner
+	if t := e.Tag(); t != nil {
+		h.Owner = t.Owner
 	}
 	return []*lock.Holder{h}
 }

@@ -7,6 +7,7 @@ import (
 	"lockd/keyspace/doctor"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 	"lockd/resp/sight"
@@ -272,10 +273,10 @@ func locksDoctor(c *ctx) resp.Reply {
 // examine looks up the locks that the doctor asks about.
 func (c *ctx) examine(d *doctor.Case) {
 	for _, s := range d.StillTaken() {
-		if s.DB < databases {
+		if s.DB < store.Databases {
 			e := (&ctx{m: c.m, at: c.at, db: s.DB}).lookup(s.Key)
-			if e != nil && e.mark() == mayBeLock && !e.deadline().set() {
-				d.NoLease(s, e.str())
+			if e != nil && e.Mark() == store.MayBeLock && !e.Deadline().IsSet() {
+				d.NoLease(s, e.Str())
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/history"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -178,7 +179,7 @@ func timeNow(c *ctx) resp.Reply {
 type selectCall int
 
 func parseSelect(args resp.Args) (call, error) {
-	db, err := arg.DatabaseIndex(args[1], databases)
+	db, err := arg.DatabaseIndex(args[1], store.Databases)
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +265,7 @@ func memoryUsage(c *ctx, key string) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Int(e.size())
+	return resp.Int(e.Size())
 }
 
 const aboutMemory = "lockd keeps an estimate of the memory that data take, the same on every node. " +
@@ -282,9 +283,9 @@ func memoryStats(c *ctx) resp.Reply {
 	add("lua.caches", resp.Int(m.library.Bytes()))
 	add("functions.caches", resp.Int(0))
 	for i, d := range m.dbs {
-		if n := d.keys.len(); n > 0 {
+		if n := d.Keys.Len(); n > 0 {
 			keys += int64(n)
-			data += d.bytes
+			data += d.Bytes
 			add("db."+strconv.Itoa(i), resp.Map(
 				resp.Bulk("overhead.hashtable.main"), resp.Int(0),
 				resp.Bulk("overhead.hashtable.expires"), resp.Int(0),
@@ -353,28 +354,21 @@ func (m *Machine) infoStats() resp.Section {
 func (m *Machine) infoKeyspace() resp.Section {
 	s := resp.Section{Name: "Keyspace"}
 	for i, d := range m.dbs {
-		if d.keys.len() > 0 {
+		if d.Keys.Len() > 0 {
 			s.Fields = append(s.Fields, resp.Field{
 				Name:  fmt.Sprintf("db%d", i),
-				Value: fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", d.keys.len(), d.leases.len(), d.averageTTL(m.tick)),
+				Value: fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", d.Keys.Len(), d.Leases.Len(), d.AverageTTL(m.tick)),
 			})
 		}
 	}
 	return s
 }
 
-func (d *database) averageTTL(now int64) int64 {
-	if d.leases.len() == 0 {
-		return 0
-	}
-	return max(d.leases.averageTick(), now) - now
-}
-
 // Metrics are figures of the state, and of what this node has applied since it was started.
 func (m *Machine) Metrics() []resp.Metric {
 	keys, leases, locks := 0, 0, 0
 	for _, d := range m.dbs {
-		keys, leases, locks = keys+d.keys.len(), leases+d.leases.len(), locks+d.locks
+		keys, leases, locks = keys+d.Keys.Len(), leases+d.Leases.Len(), locks+d.Locks
 	}
 	events := resp.Metric{
 		Name: "lockd_lock_events_total", Kind: resp.Counter, Labels: []string{"event"},

@@ -6,6 +6,7 @@ import (
 
 	"lockd/keyspace/algebra"
 	"lockd/keyspace/arg"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -439,7 +440,7 @@ func (c *ctx) storeSet(to string, keys []string, compute setOperation, event str
 	n := result.Len()
 	switch {
 	case n > 0:
-		c.putUntil(to, value.OfAggregate(result), never)
+		c.putUntil(to, value.OfAggregate(result), store.Never)
 		c.notify(notifySet, event, to)
 	case c.delete(to):
 		c.notify(notifyGeneric, "del", to)

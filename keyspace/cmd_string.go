@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -165,7 +166,7 @@ func (r *setCall) renews(c *ctx) bool {
 }
 
 func (r *setCall) Run(c *ctx) resp.Reply {
-	until := never
+	until := store.Never
 	if r.expiry != nil {
 		var err error
 		if until, err = c.deadlineFrom(*r.expiry, r.ms, "set"); err != nil {
@@ -175,7 +176,7 @@ func (r *setCall) Run(c *ctx) resp.Reply {
 	was := c.lookup(r.key)
 	reply, refused := resp.OK(), resp.Nil()
 	if r.get {
-		if was != nil && was.agg() != nil {
+		if was != nil && was.Aggregate() != nil {
 			return resp.Err(resp.ErrWrongType)
 		}
 		reply = bulkOrNil(was)
@@ -191,12 +192,12 @@ func (r *setCall) Run(c *ctx) resp.Reply {
 	until = r.keptOr(was, until)
 	c.why.condition = c.why.condition || r.onlyNew
 	c.why.compared = r.when.comparison != nil || r.get && c.run == nil
-	c.setString(r.key, stringValue(r.value), until, r.expiry != nil)
+	c.setString(r.key, store.StringValue(r.value), until, r.expiry != nil)
 	return reply
 }
 
 // setString puts a value and sends the events of SET.
-func (c *ctx) setString(key string, v value.Value, until deadline, leased bool) {
+func (c *ctx) setString(key string, v value.Value, until store.Deadline, leased bool) {
 	c.putUntil(key, v, until)
 	c.notify(notifyString, "set", key)
 	if leased {
@@ -223,9 +224,9 @@ func (o *setOptions) readNumber(command string) (err error) {
 }
 
 // keptOr is the deadline of the key that was there, if it is to be kept.
-func (o *setOptions) keptOr(was *entry, until deadline) deadline {
+func (o *setOptions) keptOr(was *store.Entry, until store.Deadline) store.Deadline {
 	if o.keepTTL && was != nil {
-		return was.deadline()
+		return was.Deadline()
 	}
 	return until
 }
@@ -314,7 +315,7 @@ func setNX(c *ctx, key, text string) resp.Reply {
 		return resp.Int(0)
 	}
 	c.why.condition = true
-	c.setString(key, stringValue(text), never, false)
+	c.setString(key, store.StringValue(text), store.Never, false)
 	return resp.Int(1)
 }
 
@@ -343,7 +344,7 @@ func (r *setForCall) Run(c *ctx) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.setString(r.key, stringValue(r.value), until, true)
+	c.setString(r.key, store.StringValue(r.value), until, true)
 	return resp.OK()
 }
 
@@ -366,7 +367,7 @@ func getSet(c *ctx, key, text string) resp.Reply {
 		return resp.Fail(err)
 	}
 	c.why.compared = c.run == nil
-	c.setString(key, stringValue(text), never, false)
+	c.setString(key, store.StringValue(text), store.Never, false)
 	return bulkOrNil(e)
 }
 
@@ -420,8 +421,8 @@ func (r *getEXCall) Run(c *ctx) resp.Reply {
 		}
 		c.setDeadline(key, until)
 		c.notify(notifyGeneric, "expire", key)
-	case r.persist && e.deadline().set():
-		c.setDeadline(key, never)
+	case r.persist && e.Deadline().IsSet():
+		c.setDeadline(key, store.Never)
 		c.notify(notifyGeneric, "persist", key)
 	}
 	return bulkOrNil(e)
@@ -451,7 +452,7 @@ func parseMSet(command string, run func(c *ctx, pairs []string) resp.Reply) pars
 }
 
 func mset(c *ctx, pairs []string) resp.Reply {
-	if !c.m.hasRoom(c.m.dbs[c.db].editWork(pairs, 2)) {
+	if !c.m.hasRoom(c.m.dbs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(errWorkMeter)
 	}
 	c.setPairs(pairs)
@@ -464,7 +465,7 @@ func msetNX(c *ctx, pairs []string) resp.Reply {
 			return resp.Int(0)
 		}
 	}
-	if !c.m.hasRoom(c.m.dbs[c.db].editWork(pairs, 2)) {
+	if !c.m.hasRoom(c.m.dbs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(errWorkMeter)
 	}
 	c.why.condition = true
@@ -474,7 +475,7 @@ func msetNX(c *ctx, pairs []string) resp.Reply {
 
 func (c *ctx) setPairs(pairs resp.Args) {
 	for i := 0; i < len(pairs); i += 2 {
-		c.setString(pairs[i], stringValue(pairs[i+1]), never, false)
+		c.setString(pairs[i], store.StringValue(pairs[i+1]), store.Never, false)
 	}
 }
 
@@ -485,7 +486,7 @@ func appendTo(c *ctx, key, text string) resp.Reply {
 	}
 	var old string
 	if e != nil {
-		old = e.str()
+		old = e.Str()
 	}
 	if e != nil && len(old)+len(text) > stringBytesMax {
 		return resp.Err(resp.ErrStringTooBig)
@@ -500,9 +501,9 @@ func appendTo(c *ctx, key, text string) resp.Reply {
 
 // rewrite puts a value that a command has made out of the old one: the lease stays.
 func (c *ctx) rewrite(key, fresh, event string) {
-	until := never
+	until := store.Never
 	if was := c.lookup(key); was != nil {
-		until = was.deadline()
+		until = was.Deadline()
 	}
 	c.putUntil(key, value.OfString(fresh), until)
 	c.notify(notifyString, event, key)
@@ -513,7 +514,7 @@ func strLen(c *ctx, key string) resp.Reply {
 	if err != nil || e == nil {
 		return orZero(err)
 	}
-	return resp.Int(int64(len(e.str())))
+	return resp.Int(int64(len(e.Str())))
 }
 
 // getRangeCall is GETRANGE key start end.
@@ -538,7 +539,7 @@ func (r *getRangeCall) Run(c *ctx) resp.Reply {
 	if e == nil {
 		return resp.Bulk("")
 	}
-	return resp.Bulk(substring(e.str(), r.start, r.end))
+	return resp.Bulk(substring(e.Str(), r.start, r.end))
 }
 
 // substring is s from start up to and with end, both counted from the end of s
@@ -580,7 +581,7 @@ func (r *setRangeCall) Run(c *ctx) resp.Reply {
 	}
 	var old string
 	if e != nil {
-		old = e.str()
+		old = e.Str()
 	}
 	if r.patch == "" {
 		return resp.Int(int64(len(old)))
@@ -650,7 +651,7 @@ func (c *ctx) addTo(key string, n int64) resp.Reply {
 	}
 	var old int64
 	if e != nil {
-		n, ok := resp.ParseInt(e.str())
+		n, ok := resp.ParseInt(e.Str())
 		if !ok {
 			return resp.Err(resp.ErrNotInteger)
 		}
@@ -672,7 +673,7 @@ func incrByFloat(c *ctx, key, increment string) resp.Reply {
 	}
 	old := "0"
 	if e != nil {
-		old = e.str()
+		old = e.Str()
 	}
 	c.m.spend(value.LongDoubleWork(old) + value.LongDoubleWork(increment))
 	a, ok1 := value.ParseLongDouble(old)
@@ -690,9 +691,9 @@ func incrByFloat(c *ctx, key, increment string) resp.Reply {
 }
 
 // bulkOrNil is the string that e holds, or nil where e is.
-func bulkOrNil(e *entry) resp.Reply {
+func bulkOrNil(e *store.Entry) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Bulk(e.str())
+	return resp.Bulk(e.Str())
 }

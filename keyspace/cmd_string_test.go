@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"lockd/keyspace/store"
 	"lockd/resp"
 )
 
@@ -38,7 +39,7 @@ func TestNothingKeptAliasesItsEntry(t *testing.T) {
 		"HSET hash field vvvv", "HSETNX hash other vvvv", "HINCRBY hash int 5", "HINCRBYFLOAT hash float 5",
 		"RPUSH list vvvv wwww", "LPUSH list vvvv", "LSET list 0 zzzz", "LINSERT list AFTER wwww yyyy", "LMOVE list moved LEFT LEFT",
 		"RENAME set renamed", "COPY renamed copied", "COPY hash copiedhash", "EXPIRE copied 1000",
-		"SET long " + strings.Repeat("v", 300), "SETEX longer 1000 " + strings.Repeat("w", inlineMax), "SET " + strings.Repeat("k", 300) + " v",
+		"SET long " + strings.Repeat("v", 300), "SETEX longer 1000 " + strings.Repeat("w", store.InlineMax), "SET " + strings.Repeat("k", 300) + " v",
 		"SCRIPT LOAD return", "EVAL evaluated 1 key arg",
 	} {
 		entry := strings.Clone(line)
@@ -61,19 +62,15 @@ func TestNothingKeptAliasesItsEntry(t *testing.T) {
 // keptStrings lists every string of the keyspace.
 func keptStrings(m *Machine) (kept []string) {
 	for _, d := range m.dbs {
-		d.keys.each(func(e *entry) bool {
-			kept = append(kept, e.key(), e.str())
-			if e.agg() != nil {
-				kept = append(kept, keptOf[e.agg().Kind()](e.agg())...)
+		d.Keys.Each(func(e *store.Entry) bool {
+			kept = append(kept, e.Key(), e.Str())
+			if e.Aggregate() != nil {
+				kept = append(kept, keptOf[e.Aggregate().Kind()](e.Aggregate())...)
 			}
 			return true
 		})
-		d.leases.each(func(l lease) bool {
-			kept = append(kept, l.of.key())
-			return true
-		})
-		d.leases.runs.Scan(func(r leaseRun) bool {
-			kept = append(kept, r.from)
+		d.Leases.Each(func(l store.Lease) bool {
+			kept = append(kept, l.Of.Key())
 			return true
 		})
 	}

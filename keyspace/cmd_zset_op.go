@@ -197,7 +197,7 @@ func (c *ctx) lookupScores(key string) (s algebra.Scores, err error) {
 	if e == nil {
 		return value.NewZset(c.m.generation), nil
 	}
-	switch agg := e.agg().(type) {
+	switch agg := e.Aggregate().(type) {
 	case *value.Zset:
 		return agg, nil
 	case *value.Set:

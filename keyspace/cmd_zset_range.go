@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -332,7 +333,7 @@ func (c *ctx) storeScored(key string, members []value.Scored, event string) resp
 		return resp.Err(errWorkMeter)
 	}
 	z := value.NewZsetOf(c.m.generation, c.m.settings.zsets, members)
-	c.putUntil(key, value.OfAggregate(z), never)
+	c.putUntil(key, value.OfAggregate(z), store.Never)
 	c.notify(notifyZset, event, key)
 	return resp.Int(int64(len(members)))
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"lockd/keyspace/history"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -43,7 +44,7 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	}
 	req, wrong := row.Run(args)
 	switch {
-	case c.db < 0 || c.db >= databases:
+	case c.db < 0 || c.db >= store.Databases:
 		return resp.Err(resp.ErrDBIndex)
 	case row.Flags&resp.Changes != 0 && !c.m.applying && !c.m.dryRun.running:
 		// Routing has failed. Running the command would fork the replicas.
@@ -71,7 +72,7 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 // keeps reports whether a key holds a string that is to be stored.
 func (c *ctx) keeps(key, s string) bool {
 	e := c.lookup(key)
-	return e != nil && e.agg() == nil && e.str() == s
+	return e != nil && e.Aggregate() == nil && e.Str() == s
 }
 
 // guard runs a command. While no lock may be granted, one that would grant one is taken back, and refused.
@@ -158,12 +159,12 @@ func (c *ctx) choose(n int, count int64) []int {
 // lookup finds a key; nil if it is absent or its lease has ended. An entry is
 // immutable. Where the log is applied, an ended lease that the sweep has not
 // reached yet is ended here, with its event.
-func (c *ctx) lookup(key string) *entry { return c.lookupIn(c.db, key) }
+func (c *ctx) lookup(key string) *store.Entry { return c.lookupIn(c.db, key) }
 
-func (c *ctx) lookupIn(db int, key string) *entry {
-	c.m.spend(c.m.dbs[db].findWork(key))
-	e, ok := c.m.dbs[db].keys.get(key)
-	if ok && e.due(c.asOf()) {
+func (c *ctx) lookupIn(db int, key string) *store.Entry {
+	c.m.spend(c.m.dbs[db].FindWork(key))
+	e, ok := c.m.dbs[db].Keys.Get(key)
+	if ok && e.Due(c.asOf()) {
 		if c.m.applying {
 			e = c.m.endLeases(db, e, c.asOf())
 		} else if c.m.expired(e) {
@@ -205,25 +206,25 @@ func (s *seen) count(found bool) {
 	}
 }
 
-// putUntil gives key a value and a deadline, or never.
-func (c *ctx) putUntil(key string, v value.Value, d deadline) {
+// putUntil gives key a value and a deadline, or store.Never.
+func (c *ctx) putUntil(key string, v value.Value, d store.Deadline) {
 	was := c.lookup(key)
 	if was == nil && c.why.condition || was != nil && c.handsOver(was, v) {
-		c.m.store(&c.why, c.db, key, was, newMarked(key, was, v, d, nil, c.m.markOf(&c.why, key, v)))
+		c.m.store(&c.why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.m.markOf(&c.why, key, v)))
 		return
 	}
-	c.m.store(&c.why, c.db, key, was, newEntry(key, was, v, d))
+	c.m.store(&c.why, c.db, key, was, store.NewEntry(key, was, v, d))
 }
 
 // handsOver reports whether a command that replaces the token of a lock knows whose it was: it has compared it, or it
 // answers it, its transaction has watched keys, or its script was given both tokens. So the next one holds the lock.
 // What anything else writes is data: a counter that a script keeps, a result in the place of a lock.
-func (c *ctx) handsOver(was *entry, v value.Value) bool {
+func (c *ctx) handsOver(was *store.Entry, v value.Value) bool {
 	switch {
-	case was.mark() == noLock || was.agg() != nil || was.holds(v):
+	case was.Mark() == store.NoLock || was.Aggregate() != nil || was.Holds(v):
 		return false
 	case c.run != nil && !c.why.compared:
-		return c.run.given(c.m, was.str()) && c.run.given(c.m, v.Str())
+		return c.run.given(c.m, was.Str()) && c.run.given(c.m, v.Str())
 	}
 	return c.why.compared || c.m.embargo.watched
 }
@@ -238,7 +239,7 @@ func (c *ctx) delete(key string) bool {
 }
 
 // setDeadline gives a key that is there a deadline; never takes it away.
-func (c *ctx) setDeadline(key string, d deadline) {
+func (c *ctx) setDeadline(key string, d store.Deadline) {
 	if was := c.lookup(key); was != nil {
 		c.m.store(&c.why, c.db, key, was, c.m.until(&c.why, was, d))
 	}
@@ -256,31 +257,31 @@ func (c *ctx) publish(kind resp.MessageKind, channel, payload string) {
 
 // after is the deadline ttlMs from now. It reports false where Redis would: the
 // sum leaves 64 bits.
-func (c *ctx) after(ttlMs int64) (deadline, bool) {
+func (c *ctx) after(ttlMs int64) (store.Deadline, bool) {
 	wall, ok := addInt(c.wallMs(), ttlMs)
 	if !ok {
-		return never, false
+		return store.Never, false
 	}
 	tick, ok := addInt(c.now(), ttlMs)
-	return deadline{tick: tick, wallMs: wall}, ok && tick != never.tick
+	return store.Deadline{Tick: tick, WallMs: wall}, ok && tick != store.Never.Tick
 }
 
 // until is the deadline at a wall time: what remains of it, counted by the log
 // clock from now on. A time before all times is past, and no error.
-func (c *ctx) until(wallMs int64) (deadline, bool) {
+func (c *ctx) until(wallMs int64) (store.Deadline, bool) {
 	ttl, ok := addInt(wallMs, -c.wallMs())
 	switch {
 	case !ok && wallMs < 0:
 		ttl = minInt
 	case !ok:
-		return never, false
+		return store.Never, false
 	}
 	tick, ok := addInt(c.now(), ttl)
-	return deadline{tick: tick, wallMs: wallMs}, ok && tick != never.tick
+	return store.Deadline{Tick: tick, WallMs: wallMs}, ok && tick != store.Never.Tick
 }
 
 // past reports whether a deadline is no later than now: EXPIRE deletes the key.
-func (c *ctx) past(d deadline) bool { return d.tick <= c.now() }
+func (c *ctx) past(d store.Deadline) bool { return d.Tick <= c.now() }
 
 // expiry is a unit of time and a reference, as an option names them.
 type expiry struct {
@@ -298,19 +299,19 @@ var (
 
 // deadlineOf reads the number of an expiry option with the checks of Redis's SET,
 // GETEX and SETEX; command names the command in the error, in lower case.
-func (c *ctx) deadlineOf(x expiry, number, command string) (d deadline, err error) {
+func (c *ctx) deadlineOf(x expiry, number, command string) (d store.Deadline, err error) {
 	ms, err := x.read(number, command)
 	if err != nil {
-		return never, err
+		return store.Never, err
 	}
 	return c.deadlineFrom(x, ms, command)
 }
 
 // deadlineFrom is deadlineOf of a number that was read.
-func (c *ctx) deadlineFrom(x expiry, ms int64, command string) (d deadline, err error) {
+func (c *ctx) deadlineFrom(x expiry, ms int64, command string) (d store.Deadline, err error) {
 	d, ok := c.deadlineIn(x, ms)
 	if !ok {
-		return never, resp.Error(invalidExpire(command).Str)
+		return store.Never, resp.Error(invalidExpire(command).Str)
 	}
 	return d, nil
 }
@@ -327,7 +328,7 @@ func (x expiry) read(number, command string) (ms int64, err error) {
 	return n * x.unitMs, nil
 }
 
-func (c *ctx) deadlineIn(x expiry, ms int64) (deadline, bool) {
+func (c *ctx) deadlineIn(x expiry, ms int64) (store.Deadline, bool) {
 	if x.absolute {
 		return c.until(ms)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/resp"
 )
 
@@ -21,18 +22,18 @@ type waitGraph struct {
 
 func newWaitGraph(m *Machine) *waitGraph {
 	g := &waitGraph{locks: map[string]*lineModel{}, owners: map[string]string{}}
-	m.dbs[0].keys.each(func(e *entry) bool {
-		l := g.lock(e.key())
-		if e.lock() == nil {
-			l.holders = []holding{{e.str(), e.tick}}
-			g.owners[e.str()] = e.tag().owner
+	m.dbs[0].Keys.Each(func(e *store.Entry) bool {
+		l := g.lock(e.Key())
+		if e.Lock() == nil {
+			l.holders = []holding{{e.Str(), e.Tick}}
+			g.owners[e.Str()] = e.Tag().Owner
 			return true
 		}
 		l.mode = "SHARED"
-		if n := e.lock().Mode(); n > 0 {
+		if n := e.Lock().Mode(); n > 0 {
 			l.mode = fmt.Sprint("LIMIT ", n)
 		}
-		e.lock().Each(func(h *lock.Holder) bool {
+		e.Lock().Each(func(h *lock.Holder) bool {
 			l.holders = append(l.holders, holding{h.Token, h.Tick})
 			g.owners[h.Token] = h.Owner
 			return true

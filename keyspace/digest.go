@@ -6,6 +6,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/resp"
 )
 
@@ -46,29 +47,29 @@ func (d *digest) text(s string) {
 }
 
 // stored folds in what a key holds from now on; nil: nothing.
-func (d *digest) stored(db int, key string, e *entry) {
+func (d *digest) stored(db int, key string, e *store.Entry) {
 	d.add(uint64(db))
 	d.text(key)
 	if e == nil {
 		d.add(0)
 		return
 	}
-	d.add(uint64(e.tick))
-	if agg := e.agg(); agg != nil {
+	d.add(uint64(e.Tick))
+	if agg := e.Aggregate(); agg != nil {
 		d.add(uint64(agg.Kind().Image)<<48 ^ uint64(agg.Len()))
-		d.add(uint64(e.size()))
-		d.lock(e.lock())
+		d.add(uint64(e.Size()))
+		d.lock(e.Lock())
 	} else {
-		d.text(e.str())
+		d.text(e.Str())
 	}
-	if e.mark() == isLock {
-		f := e.facts()
+	if e.Mark() == store.IsLock {
+		f := e.Facts()
 		d.add(uint64(f.SinceMs))
 		d.add(uint64(f.Renewals))
 	}
-	if t := e.tag(); t != nil {
-		d.text(t.owner)
-		d.text(t.note)
+	if t := e.Tag(); t != nil {
+		d.text(t.Owner)
+		d.text(t.Note)
 	}
 }
 

@@ -26,9 +26,6 @@
 //	output.go    what an entry emits: keyspace notifications, and changes to those who track
 //	meter.go     what one request, and one entry, may ask for
 //	settings.go  CONFIG's parameters
-//	lease.go     which key ends first
-//	keytree.go   the tree of keys
-//	entry.go     a key with all that belongs to it
 //
 // Each calls those below it. Up go only:
 //
@@ -38,7 +35,6 @@
 //	block.go -> wake.go      a library's waiters are served, too
 //	db.go -> wake.go         the same of a library's
 //	fate.go -> hashlock.go   of a hash, too
-//	entry.go -> hashlock.go  which a mark says to be one
 //	cmd_block.go -> table.go what looks up the command that waits
 //
 // Below them are packages that know nothing of the machine:
@@ -50,6 +46,7 @@
 //	history/     the log of what becomes of locks, and the forms of an event
 //	library/     the scripts and functions that are kept
 //	lock/        who gets a lock, who gets it next, and owners that wait for each other
+//	store/       keys with their leases, in their order
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //
 // DESIGN.md tells the decisions and the roads not taken.

@@ -85,12 +85,12 @@ func TestVersionOfAbsentKeys(t *testing.T) {
 	}
 	do(m, 1, "SWAPDB 0 1")
 	swapped := m.version(0, "k")
-	if swapped&absentSwapped == 0 || swapped&^uint64(absentSwapped) != m.dbs[0].swapped {
+	if swapped&absentSwapped == 0 || swapped&^uint64(absentSwapped) != m.dbs[0].Swapped {
 		t.Errorf("after SWAPDB: %x", swapped)
 	}
 	do(m, 1, "SET k v")
 	do(m, 1, "DEL k")
-	if v := m.version(0, "k"); v&absentSwapped != 0 || v <= m.dbs[0].swapped {
+	if v := m.version(0, "k"); v&absentSwapped != 0 || v <= m.dbs[0].Swapped {
 		t.Errorf("created since then: %x", v)
 	}
 	if v := m.version(2, "k"); v != 0 {

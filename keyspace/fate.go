@@ -3,9 +3,12 @@ package keyspace
 import (
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"lockd/keyspace/arg"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -41,7 +44,7 @@ func (w *waiter) cause(now int64) cause {
 
 // waitedMs is for how long a waiter with an end has waited.
 func (w *waiter) waitedMs(now int64) int64 {
-	if w.end == never.tick {
+	if w.end == store.Never.Tick {
 		return 0
 	}
 	return max(0, now-(w.end-w.timeoutMs))
@@ -61,12 +64,12 @@ func (m *Machine) namesLock(key string) bool {
 }
 
 // markOf is the mark of a key that comes into being under a condition.
-func (m *Machine) markOf(why *cause, key string, v value.Value) lockMark {
+func (m *Machine) markOf(why *cause, key string, v value.Value) store.Mark {
 	if v.Aggregate() != nil || v.Str() == "" || len(v.Str()) > lockTokenBytesMax || !m.namesLock(key) ||
 		why.script && helpsRedisson(key) {
-		return noLock
+		return store.NoLock
 	}
-	return mayBeLock
+	return store.MayBeLock
 }
 
 // stampLease notes that the lease of a holder begins, or begins anew; its key may be new.
@@ -89,22 +92,22 @@ type lockName struct {
 }
 
 // recordLock notes what the change of a key from was to next does to a lock. It returns next, complete with its facts.
-func (m *Machine) recordLock(why *cause, db int, key string, was, next *entry) *entry {
-	had, has := was.isLockedString(), next.isLockedString()
+func (m *Machine) recordLock(why *cause, db int, key string, was, next *store.Entry) *store.Entry {
+	had, has := was.IsLockedString(), next.IsLockedString()
 	var facts lock.Facts
-	if has && was != nil && was.mark() == isLock {
-		facts = was.facts()
+	if has && was != nil && was.Mark() == store.IsLock {
+		facts = was.Facts()
 	}
 	if has && m.applying {
 		switch {
-		case !had, was.str() != next.str():
-			facts = m.newFacts(why, next.tick)
-		case was.deadline() != next.deadline():
-			facts.Renew(next.tick, m.tick)
+		case !had, was.Str() != next.Str():
+			facts = m.newFacts(why, next.Tick)
+		case was.Deadline() != next.Deadline():
+			facts.Renew(next.Tick, m.tick)
 		}
 	}
 	if has {
-		next = next.withFacts(facts)
+		next = next.WithFacts(facts)
 	}
 	if m.applying {
 		m.recordTransition(lockName{why: why, db: db, key: key}, was, next)
@@ -113,12 +116,12 @@ func (m *Machine) recordLock(why *cause, db int, key string, was, next *entry) *
 }
 
 // recordTransition notes who has lost a lock, and to whom it was granted.
-func (m *Machine) recordTransition(of lockName, was, next *entry) {
-	if was.hashLock() != nil || next.hashLock() != nil {
+func (m *Machine) recordTransition(of lockName, was, next *store.Entry) {
+	if was.HashLock() != nil || next.HashLock() != nil {
 		m.recordHash(of, was, next)
 	}
-	had, has := was.isLockedString(), next.isLockedString()
-	kept := had && has && was.str() == next.str()
+	had, has := was.IsLockedString(), next.IsLockedString()
+	kept := had && has && was.Str() == next.Str()
 	if had && !kept {
 		h := heldBy(was)
 		m.recordLoss(of, &h, next != nil)
@@ -127,13 +130,10 @@ func (m *Machine) recordTransition(of lockName, was, next *entry) {
 		h := heldBy(next)
 		m.recordGrant(of, &h)
 	}
-	if before, after := was.lock(), next.lock(); before != nil || after != nil {
+	if before, after := was.Lock(), next.Lock(); before != nil || after != nil {
 		m.recordHolders(of, before, after, next != nil)
 	}
 }
-
-// isLockedString reports whether a key is a lock that is a string.
-func (e *entry) isLockedString() bool { return e != nil && e.mark() == isLock && e.agg() == nil }
 
 // newFacts are those of a lock that is granted now, until a tick.
 func (m *Machine) newFacts(why *cause, until int64) lock.Facts {
@@ -145,12 +145,12 @@ func (m *Machine) newFacts(why *cause, until int64) lock.Facts {
 }
 
 // heldBy is the holder of an exclusive lock, as one of many.
-func heldBy(e *entry) lock.Holder {
+func heldBy(e *store.Entry) lock.Holder {
 	h := lock.Holder{
-		Token: e.str(), Fence: e.fence, Tick: e.tick, WallMs: e.deadline().wallMs, Facts: e.facts(),
+		Token: e.Str(), Fence: e.Fence, Tick: e.Tick, WallMs: e.Deadline().WallMs, Facts: e.Facts(),
 	}
-	if t := e.tag(); t != nil {
-		h.Owner, h.Note = t.owner, t.note
+	if t := e.Tag(); t != nil {
+		h.Owner, h.Note = t.Owner, t.Note
 	}
 	return h
 }
@@ -248,7 +248,7 @@ func (m *Machine) recordWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 
 // recordLocksOf notes what becomes of all locks of a database.
 func (m *Machine) recordLocksOf(why *cause, kind history.Kind, db, other int) {
-	if m.applying && m.dbs[db].keys.len() > 0 {
+	if m.applying && m.dbs[db].Keys.Len() > 0 {
 		m.recordEvent(why, &history.Event{Kind: kind, DB: db, OtherDB: other, Tick: m.tick})
 	}
 }
@@ -300,15 +300,15 @@ func (m *Machine) embargoError() resp.Reply {
 }
 
 // checkEmbargo notes that the running command grants somebody a lock: store has made next of was.
-func (m *Machine) checkEmbargo(why *cause, key string, was, next *entry) {
+func (m *Machine) checkEmbargo(why *cause, key string, was, next *store.Entry) {
 	if m.embargo.guards && next != nil && (m.grantsNew(why, key, was, next) || handedOver(was, next) || grantsMore(was, next)) {
 		m.embargo.met = true
 	}
 }
 
 // handedOver reports whether the token of a lock has changed, or of what becomes one by its first lease.
-func handedOver(was, next *entry) bool {
-	return was != nil && next.mark() != noLock && changesToken(was, next)
+func handedOver(was, next *store.Entry) bool {
+	return was != nil && next.Mark() != store.NoLock && store.ChangesToken(was, next)
 }
 
 // createsIf are commands that make a key only if it is absent, and are no locks as LOCKS has them.
@@ -316,30 +316,30 @@ var createsIf = map[string]bool{"lock": true, "hsetnx": true, "renamenx": true, 
 
 // grantsNew reports whether a key that comes into being may be a lock: it does so under a condition, or in a script,
 // which may have looked. Of what a script makes only a string or a hash is one.
-func (m *Machine) grantsNew(why *cause, key string, was, next *entry) bool {
+func (m *Machine) grantsNew(why *cause, key string, was, next *store.Entry) bool {
 	switch {
 	case was != nil:
 		return false
-	case next.lock() != nil:
+	case next.Lock() != nil:
 		return true
 	case why.script:
-		plain := next.agg() == nil || next.agg().Kind() == value.HashKind
+		plain := next.Aggregate() == nil || next.Aggregate().Kind() == value.HashKind
 		return plain && !helpsRedisson(key)
 	}
 	return why.condition || m.embargo.watched || createsIf[why.by]
 }
 
 // grantsMore reports whether somebody holds a lock of many who did not before.
-func grantsMore(was, next *entry) (more bool) {
-	if before, after := was.lock(), next.lock(); after != nil {
+func grantsMore(was, next *store.Entry) (more bool) {
+	if before, after := was.Lock(), next.Lock(); after != nil {
 		after.Missing(before, func(*lock.Holder) { more = true })
 		return more
 	}
-	before, after := was.hashLock(), next.hashLock()
+	before, after := was.HashLock(), next.HashLock()
 	if before == nil || after == nil {
 		return false
 	}
-	return stayed(before.holders, after.holders, func(*hashHolder) {}) < len(after.holders)
+	return stayed(before.Holders, after.Holders, func(*store.HashHolder) {}) < len(after.Holders)
 }
 
 // Clients that hold locks get the events of them (history/news.go). What else they need is below.
@@ -376,21 +376,21 @@ func (m *Machine) Leases(locks []resp.HeldLock) []resp.Lease {
 
 // leaseOf is the lease of a lock as it is stored: one that is over is held until an entry ends it.
 func (m *Machine) leaseOf(l resp.HeldLock) (lease resp.Lease) {
-	if l.DB < 0 || l.DB >= databases {
+	if l.DB < 0 || l.DB >= store.Databases {
 		return lease
 	}
-	e, ok := m.dbs[l.DB].keys.get(l.Key)
+	e, ok := m.dbs[l.DB].Keys.Get(l.Key)
 	if !ok {
 		return lease
 	}
 	var h lock.Holder
-	switch held := e.lock(); {
+	switch held := e.Lock(); {
 	case held != nil && held.Holder(l.Token) != nil:
 		h = *held.Holder(l.Token)
-	case e.mark() == isLock && e.str() == l.Token:
+	case e.Mark() == store.IsLock && e.Str() == l.Token:
 		h = heldBy(e)
 	}
-	if h.LeaseMs == 0 || max(h.Fence, e.fence, m.dbs[l.DB].floor) != l.Fence {
+	if h.LeaseMs == 0 || max(h.Fence, e.Fence, m.dbs[l.DB].Floor) != l.Fence {
 		return lease
 	}
 	return resp.Lease{Held: true, Until: h.Tick, LeaseMs: h.LeaseMs}
@@ -430,3 +430,12 @@ func (m *Machine) findLosses(locks []resp.HeldLock, leases []resp.Lease, lost ma
 func (m *Machine) nextFence() { m.lastFence = m.upcomingFence() }
 
 func (m *Machine) upcomingFence() uint64 { return max(m.lastFence+1, m.index) }
+
+// clientHash is what is kept of a client in the facts.
+func clientHash(by resp.Sender) uint32 {
+	if by == "" {
+		return 0
+	}
+	c := by.Client()
+	return max(1, uint32(xxh3.HashString(c.Addr)^xxh3.HashString(c.Node)*31^c.ID*0x9e3779b97f4a7c15))
+}

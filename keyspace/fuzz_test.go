@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/store"
 	"lockd/resp"
 )
 
@@ -62,7 +63,7 @@ func fuzzStep(s *stage, words resp.Args) resp.Reply {
 	switch words[0] {
 	case "db":
 		if isInt {
-			s.db = int(n & (databases - 1))
+			s.db = int(n & (store.Databases - 1))
 		}
 		return resp.Reply{}
 	case "at":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -34,7 +35,7 @@ type reversal struct {
 
 	// The key that the elements return to, if it has gone with the last of them: it gets its deadline back.
 	key   string
-	until deadline
+	until store.Deadline
 }
 
 // given is a gift. It is immutable.
@@ -211,7 +212,7 @@ func (m *Machine) giveBack(at resp.Stamp, id resp.BlockID) {
 		return
 	}
 	m.blocked.gifts.remove(gift)
-	if gift.at == 0 || m.dbs[gift.db].swapped > gift.at || gift.lock != nil && m.haveChanged([]resp.Watch{*gift.lock}) {
+	if gift.at == 0 || m.dbs[gift.db].Swapped > gift.at || gift.lock != nil && m.haveChanged([]resp.Watch{*gift.lock}) {
 		return
 	}
 	c := &ctx{m: m, at: at, db: gift.db}
@@ -225,7 +226,7 @@ func (m *Machine) giveBack(at resp.Stamp, id resp.BlockID) {
 			return
 		}
 	}
-	if absent && gift.until.set() {
+	if absent && gift.until.IsSet() {
 		c.setDeadline(gift.key, gift.until)
 	}
 }
@@ -234,7 +235,7 @@ func (m *Machine) giveBack(at resp.Stamp, id resp.BlockID) {
 func (m *Machine) haveChanged(watched []resp.Watch) bool {
 	for _, w := range watched {
 		switch {
-		case w.DB < 0 || w.DB >= databases:
+		case w.DB < 0 || w.DB >= store.Databases:
 			return true
 		case w.Holder:
 			if !m.stillHeld(w.DB, w.Key, w.Version) {
@@ -252,7 +253,7 @@ func (m *Machine) haveChanged(watched []resp.Watch) bool {
 // undoPop returns the undo of a command that pops from an end of a list. It is called before that command runs, and
 // completed with what that has popped.
 func (c *ctx) undoPop(key string, end value.ListEnd) *reversal {
-	return &reversal{key: key, until: c.lookup(key).deadline(), cmds: []resp.Args{{pushEvents[end], key}}}
+	return &reversal{key: key, until: c.lookup(key).Deadline(), cmds: []resp.Args{{pushEvents[end], key}}}
 }
 
 // popped completes an undo with the elements that were popped, in their order: the first goes back last.
@@ -279,7 +280,7 @@ func (c *ctx) undoMove(source, target string, from, to value.ListEnd) *reversal 
 
 // undoPopScored returns the undo of a command that pops from a sorted set, to be completed by scored.
 func (c *ctx) undoPopScored(key string) *reversal {
-	return &reversal{key: key, until: c.lookup(key).deadline(), cmds: []resp.Args{{"zadd", key, "NX"}}}
+	return &reversal{key: key, until: c.lookup(key).Deadline(), cmds: []resp.Args{{"zadd", key, "NX"}}}
 }
 
 // scored completes an undo with the members that were popped. One that was added again meanwhile keeps its new score.
@@ -321,8 +322,8 @@ func (g *gifts) write(w *value.Writer) {
 			w.U64(gift.lock.Version)
 		}
 		w.Text(gift.key)
-		w.U64(uint64(gift.until.tick))
-		w.U64(uint64(gift.until.wallMs))
+		w.U64(uint64(gift.until.Tick))
+		w.U64(uint64(gift.until.WallMs))
 		return w.OK()
 	})
 }
@@ -380,7 +381,7 @@ func readGift(r *value.Reader) *given {
 		gift.lock = &resp.Watch{DB: gift.db, Key: strings.Clone(r.Text()), Version: r.U64(), Holder: parts&givenHolder != 0}
 	}
 	gift.key = strings.Clone(r.Text())
-	gift.until = deadline{tick: r.I64(), wallMs: r.I64()}
+	gift.until = store.Deadline{Tick: r.I64(), WallMs: r.I64()}
 	return gift
 }
 
@@ -396,5 +397,5 @@ func (g *given) possible() bool {
 		row, _ := table.Find(cmd)
 		return row != nil
 	}
-	return g.db >= 0 && g.db < databases && len(g.cmds) > 0 && !slices.ContainsFunc(g.cmds, func(cmd resp.Args) bool { return !fits(cmd) })
+	return g.db >= 0 && g.db < store.Databases && len(g.cmds) > 0 && !slices.ContainsFunc(g.cmds, func(cmd resp.Args) bool { return !fits(cmd) })
 }

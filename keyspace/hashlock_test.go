@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"lockd/keyspace/store"
 	"lockd/resp"
 )
 
@@ -141,21 +142,21 @@ func TestHashLockIsBounded(t *testing.T) {
 	for i := 1; i < 300; i++ {
 		mustApply(t, m, at, 0, fmt.Sprintf("EVAL 'HINCRBY k %s 1' 0", tokenOf(i)))
 	}
-	e, _ := m.dbs[0].keys.get("k")
-	l := e.hashLock()
-	if len(l.holders) != hashHoldersMax || m.events.Count() != hashHoldersMax {
-		t.Fatalf("%d holders, %d events", len(l.holders), m.events.Count())
+	e, _ := m.dbs[0].Keys.Get("k")
+	l := e.HashLock()
+	if len(l.Holders) != store.HashHoldersMax || m.events.Count() != store.HashHoldersMax {
+		t.Fatalf("%d holders, %d events", len(l.Holders), m.events.Count())
 	}
-	if size := unsafe.Sizeof(hashHolder{}); size > hashHolderBytes {
-		t.Errorf("a holder takes %d bytes, and counts for %d", size, hashHolderBytes)
+	if size := unsafe.Sizeof(store.HashHolder{}); size > store.HashHolderBytes {
+		t.Errorf("a holder takes %d bytes, and counts for %d", size, store.HashHolderBytes)
 	}
-	before := e.size()
+	before := e.Size()
 	mustApply(t, m, at, 0, fmt.Sprintf("EVAL 'HDEL k %s\nHDEL k %s' 0", tokenOf(0), tokenOf(299)))
-	next, _ := m.dbs[0].keys.get("k")
-	if n := len(next.hashLock().holders); n != hashHoldersMax-1 {
+	next, _ := m.dbs[0].Keys.Get("k")
+	if n := len(next.HashLock().Holders); n != store.HashHoldersMax-1 {
 		t.Errorf("%d holders", n)
 	}
-	if got, want := before-next.size(), int64(2*48+len(tokenOf(0)+"1"+tokenOf(299)+"1")+hashHolderBytes); got != want {
+	if got, want := before-next.Size(), int64(2*48+len(tokenOf(0)+"1"+tokenOf(299)+"1")+store.HashHolderBytes); got != want {
 		t.Errorf("%d bytes less, want %d", got, want)
 	}
 	restored(t, image(t, m))
@@ -165,11 +166,11 @@ func TestHashLockIsBounded(t *testing.T) {
 func TestDamagedHashLockIsRefused(t *testing.T) {
 	m := New(fakeScripts{})
 	mustApply(t, m, resp.Stamp{}, 0, fmt.Sprintf("EVAL 'HINCRBY k %s 1\nPEXPIRE k 9000' 0", tokenOf(0)))
-	e, _ := m.dbs[0].keys.get("k")
-	l := e.hashLock()
-	good := l.holders
-	for _, bad := range [][]hashHolder{{{token: tokenOf(1)}}, {good[0], good[0]}} {
-		l.holders = bad
+	e, _ := m.dbs[0].Keys.Get("k")
+	l := e.HashLock()
+	good := l.Holders
+	for _, bad := range [][]store.HashHolder{{{Token: tokenOf(1)}}, {good[0], good[0]}} {
+		l.Holders = bad
 		if err := New(fakeScripts{}).Restore(strings.NewReader(string(image(t, m)))); err == nil {
 			t.Errorf("%+v: no error", bad)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/resp"
 )
 
@@ -187,23 +188,23 @@ func TestHistoryIsWhatWasDone(t *testing.T) {
 func TestEntryOfALock(t *testing.T) {
 	for _, k := range []int{1, 7, 8, 100, 200, 300} {
 		for _, v := range []int{0, 1, 8, 100, 300} {
-			for _, tag := range []*lockTag{nil, {owner: "o"}} {
+			for _, tag := range []*store.Tag{nil, {Owner: "o"}} {
 				key, token := strings.Repeat("k", k), strings.Repeat("v", v)
-				maybe := newMarked(key, nil, stringValue(token), never, tag, mayBeLock)
-				if maybe.mark() != mayBeLock || maybe.key() != key || maybe.str() != token {
+				maybe := store.NewMarked(key, nil, store.StringValue(token), store.Never, tag, store.MayBeLock)
+				if maybe.Mark() != store.MayBeLock || maybe.Key() != key || maybe.Str() != token {
 					t.Fatalf("%d, %d: %+v", k, v, maybe)
 				}
-				e := newTagged(key, maybe, maybe.value(), deadline{5, 6}, tag)
-				if e.mark() != isLock || e.size() != maybe.size()+leaseOverheadBytes+factsOverheadBytes {
+				e := store.NewTagged(key, maybe, maybe.Value(), store.Deadline{Tick: 5, WallMs: 6}, tag)
+				if e.Mark() != store.IsLock || e.Size() != maybe.Size()+store.LeaseOverheadBytes+store.FactsOverheadBytes {
 					t.Fatalf("%d, %d: %+v", k, v, e)
 				}
 				facts := lock.Facts{SinceTick: 1, SinceMs: 2, LeaseMs: 3, Renewals: 4, Client: 5}
-				e = e.withFacts(facts)
-				next := newTagged(key, e, e.value(), never, tag).withFacts(facts)
-				if e.facts() != facts || next.facts() != facts || next.key() != key || next.str() != token || next.tag() != tag {
-					t.Fatalf("%d, %d: %+v, %+v", k, v, next, next.facts())
+				e = e.WithFacts(facts)
+				next := store.NewTagged(key, e, e.Value(), store.Never, tag).WithFacts(facts)
+				if e.Facts() != facts || next.Facts() != facts || next.Key() != key || next.Str() != token || next.Tag() != tag {
+					t.Fatalf("%d, %d: %+v, %+v", k, v, next, next.Facts())
 				}
-				if other := newTagged(key, e, stringValue(token+"x"), never, tag); other.mark() != noLock || other.str() != token+"x" {
+				if other := store.NewTagged(key, e, store.StringValue(token+"x"), store.Never, tag); other.Mark() != store.NoLock || other.Str() != token+"x" {
 					t.Fatalf("%d, %d: %+v", k, v, other)
 				}
 			}

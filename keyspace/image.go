@@ -8,6 +8,7 @@ import (
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 	"lockd/resp/acl"
@@ -69,7 +70,7 @@ type frozen struct {
 	usersRev            uint64
 	library             library.Scripts
 	functions           library.Functions
-	dbs                 [databases]frozenDatabase
+	dbs                 [store.Databases]frozenDatabase
 	blocked             blocked
 	events              history.Log
 	digest              digest
@@ -77,7 +78,7 @@ type frozen struct {
 
 type frozenDatabase struct {
 	swapped, floor uint64
-	keys           keyView
+	keys           store.KeyView
 }
 
 // Snapshot marks the present state and returns a function that writes its image;
@@ -91,7 +92,7 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 		functions: m.functions.Copy(), blocked: m.blocked.copy(), events: m.events.Copy(), digest: m.digest,
 	}
 	for i, d := range m.dbs {
-		f.dbs[i] = frozenDatabase{swapped: d.swapped, floor: d.floor, keys: d.keys.copy()}
+		f.dbs[i] = frozenDatabase{swapped: d.Swapped, floor: d.Floor, keys: d.Keys.Copy()}
 	}
 	return f.write
 }
@@ -115,9 +116,9 @@ func (f *frozen) write(dst io.Writer) error {
 	for _, d := range f.dbs {
 		w.U64(d.swapped)
 		w.U64(d.floor)
-		w.U64(uint64(d.keys.len()))
-		d.keys.each(func(e *entry) bool {
-			e.write(w)
+		w.U64(uint64(d.keys.Len()))
+		d.keys.Each(func(e *store.Entry) bool {
+			e.Write(w)
 			return w.OK() // a full disk ends it early
 		})
 	}
@@ -125,29 +126,6 @@ func (f *frozen) write(dst io.Writer) error {
 	f.events.Write(w)
 	w.U64(uint64(f.digest))
 	return w.Finish()
-}
-
-func (e *entry) write(w *value.Writer) {
-	w.Text(e.key())
-	for _, n := range []uint64{e.fence, e.version, uint64(e.tick), uint64(e.deadline().wallMs)} {
-		w.U64(n)
-	}
-	switch e.mark() {
-	case isLock:
-		w.Byte(value.KindLock)
-		value.WriteFacts(w, e.facts())
-	case mayBeLock:
-		w.Byte(value.KindMaybe)
-	}
-	if t := e.tag(); t != nil {
-		w.Byte(value.KindTagged)
-		w.Text(t.owner)
-		w.Text(t.note)
-	}
-	e.value().Write(w)
-	if l := e.hashLock(); l != nil {
-		l.write(w)
-	}
 }
 
 // Restore replaces the state by an image; see cluster.Machine. On an error, which is
@@ -203,7 +181,7 @@ func (m *Machine) WallMs() int64 { return m.wallUs / 1000 }
 // Keys is how many keys there are in all databases.
 func (m *Machine) Keys() (n int) {
 	for _, d := range m.dbs {
-		n += d.keys.len()
+		n += d.Keys.Len()
 	}
 	return n
 }
@@ -219,46 +197,46 @@ func (m *Machine) readClock(r *value.Reader) {
 
 func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int) {
 	d := m.dbs[db]
-	d.swapped = r.U64()
-	if d.floor = r.U64(); d.floor > m.lastFence {
+	d.Swapped = r.U64()
+	if d.Floor = r.U64(); d.Floor > m.lastFence {
 		r.Fail("a database has a fence that was not given")
 	}
-	var last *entry
+	var last *store.Entry
 	var lastPos uint64
-	var leases []lease
+	var leases []store.Lease
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		e := m.readEntry(r, buf)
-		pos := value.Position(e.key())
-		if last != nil && (pos < lastPos || pos == lastPos && e.key() <= last.key()) {
+		pos := value.Position(e.Key())
+		if last != nil && (pos < lastPos || pos == lastPos && e.Key() <= last.Key()) {
 			r.Fail("keys are not in order")
 		}
-		if e.fence > m.lastFence || e.version > m.sequence {
+		if e.Fence > m.lastFence || e.Version > m.sequence {
 			r.Fail("a key is newer than the clock")
 		}
 		m.checkHolders(r, e)
 		if r.OK() {
-			d.load(pos, e)
-			if e.leased() {
-				leases = append(leases, leaseOf(e))
+			d.Load(pos, e)
+			if e.Leased() {
+				leases = append(leases, store.LeaseOf(e))
 			}
 		}
 		last, lastPos = e, pos
 	}
-	d.loadLeases(leases)
+	d.LoadLeases(leases)
 }
 
 // entryBuffer has the key and the string of the entry that is being read, if they are short: newEntry
 // copies them.
-type entryBuffer struct{ key, str [inlineMax]byte }
+type entryBuffer struct{ key, str [store.InlineMax]byte }
 
-func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
+func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *store.Entry {
 	key, fence, version := r.TextIn(buf.key[:]), r.U64(), r.U64()
-	until := deadline{tick: r.I64(), wallMs: r.I64()}
-	if !until.set() && until != never {
+	until := store.Deadline{Tick: r.I64(), WallMs: r.I64()}
+	if !until.IsSet() && until != store.Never {
 		r.Fail("a deadline that is none")
 	}
 	mark, facts, kind := readMark(r)
-	if mark == mayBeLock && until.set() {
+	if mark == store.MayBeLock && until.IsSet() {
 		r.Fail("what has a lease and might become a lock")
 	}
 	tag, kind := readTag(r, kind)
@@ -266,50 +244,50 @@ func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
 	if tag != nil && v.Aggregate() != nil {
 		r.Fail("a tag of what is no string")
 	}
-	if mark != noLock && v.Aggregate() != nil && v.Aggregate().Kind() != value.HashKind {
+	if mark != store.NoLock && v.Aggregate() != nil && v.Aggregate().Kind() != value.HashKind {
 		r.Fail("what is known of a lock that is no string")
 	}
-	e := newMarked(key, nil, v, until, tag, mark)
-	if mark == isLock {
-		e = e.withFacts(facts)
+	e := store.NewMarked(key, nil, v, until, tag, mark)
+	if mark == store.IsLock {
+		e = e.WithFacts(facts)
 	}
-	if l := e.hashLock(); l != nil {
-		l.read(r)
+	if l := e.HashLock(); l != nil {
+		l.Read(r, namesHolder)
 	}
-	e.fence, e.version = fence, version
+	e.Fence, e.Version = fence, version
 	return e
 }
 
 // readMark reads what is known of a lock, if there is anything, and the kind of what follows.
-func readMark(r *value.Reader) (mark lockMark, facts lock.Facts, kind byte) {
+func readMark(r *value.Reader) (mark store.Mark, facts lock.Facts, kind byte) {
 	switch kind = r.Byte(); kind {
 	case value.KindMaybe:
-		return mayBeLock, facts, r.Byte()
+		return store.MayBeLock, facts, r.Byte()
 	case value.KindLock:
-		return isLock, value.ReadFacts(r), r.Byte()
+		return store.IsLock, value.ReadFacts(r), r.Byte()
 	}
-	return noLock, facts, kind
+	return store.NoLock, facts, kind
 }
 
 // readTag reads a tag, if that is what kind says, and the kind of the value that follows.
-func readTag(r *value.Reader, kind byte) (*lockTag, byte) {
+func readTag(r *value.Reader, kind byte) (*store.Tag, byte) {
 	if kind != value.KindTagged {
 		return nil, kind
 	}
-	tag := &lockTag{owner: r.Text(), note: r.Text()}
-	if *tag == (lockTag{}) {
+	tag := &store.Tag{Owner: r.Text(), Note: r.Text()}
+	if *tag == (store.Tag{}) {
 		r.Fail("an empty tag")
 	}
 	return tag, r.Byte()
 }
 
 // checkHolders refuses a lock whose holders can not be those of its key.
-func (m *Machine) checkHolders(r *value.Reader, e *entry) {
-	l := e.lock()
+func (m *Machine) checkHolders(r *value.Reader, e *store.Entry) {
+	l := e.Lock()
 	if l == nil {
 		return
 	}
-	if e.deadline() != endOf(l) {
+	if e.Deadline() != endOf(l) {
 		r.Fail("a lock that ends before its holders")
 	}
 	for h := range l.Each {

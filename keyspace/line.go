@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -43,8 +44,8 @@ func (m *Machine) payFor(t *lock.Table) int64 {
 // Holding is how the key of a lock holds it; see lock.Keys.
 func (c *ctx) Holding(name lock.Name) lock.Holding {
 	d := c.m.dbs[name.Space]
-	c.m.spend(d.findWork(name.Key))
-	if e, ok := d.keys.get(name.Key); ok && c.asOf() <= e.tick {
+	c.m.spend(d.FindWork(name.Key))
+	if e, ok := d.Keys.Get(name.Key); ok && c.asOf() <= e.Tick {
 		return holdingOf(e)
 	}
 	return lock.Holding{}
@@ -52,18 +53,18 @@ func (c *ctx) Holding(name lock.Name) lock.Holding {
 
 // holdingOf is how a key that is there holds a lock. A string that is too long for a token is held by nobody who could
 // ask for it.
-func holdingOf(e *entry) lock.Holding {
-	h := lock.Holding{Held: true, Ends: e.ends()}
-	if e.agg() != nil {
-		h.Many = e.lock()
+func holdingOf(e *store.Entry) lock.Holding {
+	h := lock.Holding{Held: true, Ends: e.Ends()}
+	if e.Aggregate() != nil {
+		h.Many = e.Lock()
 		h.Foreign = h.Many == nil
 		return h
 	}
-	if len(e.str()) <= lockTokenBytesMax {
-		h.Token = e.str()
+	if len(e.Str()) <= lockTokenBytesMax {
+		h.Token = e.Str()
 	}
-	if t := e.tag(); t != nil {
-		h.Owner = t.owner
+	if t := e.Tag(); t != nil {
+		h.Owner = t.Owner
 	}
 	return h
 }
@@ -139,21 +140,21 @@ func (m *Machine) markTaken(name lock.Name) {
 // markLeft marks a lock whose line somebody has left, or asks otherwise in: those behind may share it
 // with its holders.
 func (m *Machine) markLeft(name lock.Name) {
-	if e, _ := m.dbs[name.Space].keys.get(name.Key); e.lock() != nil {
+	if e, _ := m.dbs[name.Space].Keys.Get(name.Key); e.Lock() != nil {
 		m.markFreed(name)
 	}
 }
 
 // givesWay reports whether a lock has lost holders, and has some left.
-func givesWay(was, next *entry) bool {
-	before, after := was.lock(), next.lock()
+func givesWay(was, next *store.Entry) bool {
+	before, after := was.Lock(), next.Lock()
 	return before != nil && after != nil && after.Len() < before.Len()
 }
 
 // markAllFreed marks the locks of a database whose content was replaced.
 func (m *Machine) markAllFreed(db int) {
 	for _, name := range m.linesOf(db) {
-		if e, ok := m.dbs[db].keys.get(name.Key); !ok || e.agg() != nil {
+		if e, ok := m.dbs[db].Keys.Get(name.Key); !ok || e.Aggregate() != nil {
 			m.markFreed(name)
 		}
 	}
@@ -164,7 +165,7 @@ func (m *Machine) linesOf(db int) []lock.Name {
 	if m.blocked.line.Len() == 0 {
 		return nil
 	}
-	m.spend((value.VisitWork + value.TreeWork(m.dbs[db].keys.len())) * int64(m.blocked.line.Len()))
+	m.spend((value.VisitWork + value.TreeWork(m.dbs[db].Keys.Len())) * int64(m.blocked.line.Len()))
 	return m.blocked.line.Locks(db)
 }
 
@@ -182,9 +183,9 @@ func (m *Machine) sweepLines(at resp.Stamp) {
 func (m *Machine) sweepLine(at resp.Stamp, name lock.Name) {
 	over := m.blocked.line.Overdue(name, m.tick)
 	for {
-		e, ok := m.dbs[name.Space].keys.get(name.Key)
+		e, ok := m.dbs[name.Space].Keys.Get(name.Key)
 		switch {
-		case ok && e.due(m.tick) && (len(over) == 0 || e.ends() <= over[0].End):
+		case ok && e.Due(m.tick) && (len(over) == 0 || e.Ends() <= over[0].End):
 			m.expireLock(at, name.Space, e)
 		case len(over) == 0:
 			return
@@ -198,10 +199,10 @@ func (m *Machine) sweepLine(at resp.Stamp, name lock.Name) {
 }
 
 // expireLock ends the next lease of a key, at its moment, and lets those in line have what it frees.
-func (m *Machine) expireLock(at resp.Stamp, db int, e *entry) {
-	gave := e.ends() + 1
+func (m *Machine) expireLock(at resp.Stamp, db int, e *store.Entry) {
+	gave := e.Ends() + 1
 	m.endLeases(db, e, gave)
-	m.serveFreed(at, lock.Name{Space: db, Key: e.key()}, gave)
+	m.serveFreed(at, lock.Name{Space: db, Key: e.Key()}, gave)
 }
 
 // timeOut ends a wait whose time is over, at its moment. Those behind may share the lock then.
@@ -261,11 +262,11 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64
 		return nil
 	}
 	w := &resp.Watch{DB: db, Key: p.keys[0], Version: m.version(db, p.keys[0])}
-	e, _ := m.dbs[db].keys.get(w.Key)
-	if e.lock() == nil {
+	e, _ := m.dbs[db].Keys.Get(w.Key)
+	if e.Lock() == nil {
 		return w
 	}
-	if h := e.lock().Holder(p.lock.Token); h != nil {
+	if h := e.Lock().Holder(p.lock.Token); h != nil {
 		w.Version, w.Holder = h.Version, true // the key's own changes with every holder
 	}
 	return w
@@ -275,12 +276,12 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64
 // one that the holder was given: RENAME and SWAPDB make another one of it.
 func (m *Machine) stillHeld(db int, key string, version uint64) bool {
 	d := m.dbs[db]
-	e, _ := d.keys.get(key)
-	if e.lock() == nil || d.swapped > version {
+	e, _ := d.Keys.Get(key)
+	if e.Lock() == nil || d.Swapped > version {
 		return false
 	}
-	for h := range e.lock().Each {
-		if h.Version == version && h.Fence >= e.fence && m.tick <= h.Tick {
+	for h := range e.Lock().Each {
+		if h.Version == version && h.Fence >= e.Fence && m.tick <= h.Tick {
 			return true
 		}
 	}

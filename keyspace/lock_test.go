@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -249,13 +250,13 @@ func (p *linePlay) compare(what string) {
 	}
 	p.blockStage.said, p.lineModel.said = nil, nil
 	var holders []holding
-	e, _ := p.m.dbs[0].keys.get("door")
+	e, _ := p.m.dbs[0].Keys.Get("door")
 	switch {
 	case e == nil:
-	case e.lock() == nil:
-		holders = []holding{{e.str(), e.tick}}
+	case e.Lock() == nil:
+		holders = []holding{{e.Str(), e.Tick}}
 	default:
-		e.lock().Each(func(h *lock.Holder) bool {
+		e.Lock().Each(func(h *lock.Holder) bool {
 			holders = append(holders, holding{h.Token, h.Tick})
 			return true
 		})
@@ -358,8 +359,8 @@ func TestLineAtItsMoment(t *testing.T) {
 			t.Errorf("a reader overtakes the line: %s", got)
 		}
 		l := s.m.dbs[0]
-		e, _ := l.keys.get("door")
-		if e.lock().Holder("r3") == nil || e.lock().Holder("r2") != nil || len(s.said) != 2 {
+		e, _ := l.Keys.Get("door")
+		if e.Lock().Holder("r3") == nil || e.Lock().Holder("r2") != nil || len(s.said) != 2 {
 			t.Errorf("%d others: heard %q", others, s.said)
 		}
 	}
@@ -458,20 +459,27 @@ func TestImageOfLine(t *testing.T) {
 
 // An image with holders that can not be those of their key is damaged.
 func TestImageOfHolders(t *testing.T) {
-	for name, spoil := range map[string]func(e *entry, h *lock.Holder){
-		"":                     func(*entry, *lock.Holder) {},
-		"a fence to come":      func(_ *entry, h *lock.Holder) { h.Fence = 99 },
-		"a version to come":    func(_ *entry, h *lock.Holder) { h.Version = 99 },
-		"another lease":        func(_ *entry, h *lock.Holder) { h.Tick++ },
-		"another end":          func(e *entry, _ *lock.Holder) { e.tick++ },
-		"an end told wrong":    func(e *entry, _ *lock.Holder) { e.outside().wallMs++ },
-		"no end, with a lease": func(e *entry, _ *lock.Holder) { e.tick, e.outside().wallMs = never.tick, never.wallMs },
+	same := func(d store.Deadline) store.Deadline { return d }
+	for name, spoil := range map[string]struct {
+		holder func(h *lock.Holder)
+		end    func(d store.Deadline) store.Deadline
+	}{
+		"":                     {func(*lock.Holder) {}, same},
+		"a fence to come":      {func(h *lock.Holder) { h.Fence = 99 }, same},
+		"a version to come":    {func(h *lock.Holder) { h.Version = 99 }, same},
+		"another lease":        {func(h *lock.Holder) { h.Tick++ }, same},
+		"another end":          {func(*lock.Holder) {}, func(d store.Deadline) store.Deadline { return store.Deadline{Tick: d.Tick + 1, WallMs: d.WallMs} }},
+		"an end told wrong":    {func(*lock.Holder) {}, func(d store.Deadline) store.Deadline { return store.Deadline{Tick: d.Tick, WallMs: d.WallMs + 1} }},
+		"no end, with a lease": {func(*lock.Holder) {}, func(store.Deadline) store.Deadline { return store.Never }},
 	} {
 		s := newBlockStage(t)
 		s.run("LOCK door a PX 4000 SHARED")
 		s.run("LOCK door b PX 5000 SHARED")
-		e, _ := s.m.dbs[0].keys.get("door")
-		spoil(e, e.lock().Newest())
+		was, _ := s.m.dbs[0].Keys.Get("door")
+		e := store.NewEntry("door", was, was.Value(), spoil.end(was.Deadline()))
+		e.Fence, e.Version = was.Fence, was.Version
+		spoil.holder(e.Lock().Newest())
+		s.m.dbs[0].Replace(was, e)
 		if err := New(fakeScripts{}).Restore(bytes.NewReader(image(t, s.m))); errors.Is(err, value.ErrDamaged) != (name != "") {
 			t.Errorf("%s: restored with %v", name, err)
 		}
@@ -561,11 +569,11 @@ func TestGrantedToHolder(t *testing.T) {
 func TestTagOfLock(t *testing.T) {
 	s := newBlockStage(t)
 	tag := func(db int, key string) string {
-		e, ok := s.m.dbs[db].keys.get(key)
-		if !ok || e.tag() == nil {
+		e, ok := s.m.dbs[db].Keys.Get(key)
+		if !ok || e.Tag() == nil {
 			return ""
 		}
-		return e.tag().owner + "/" + e.tag().note
+		return e.Tag().Owner + "/" + e.Tag().Note
 	}
 	for _, tc := range []struct{ line, key, want string }{
 		{"LOCK door a PX 5000 OWNER me NOTE why", "door", "me/why"},

@@ -8,15 +8,16 @@ import (
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
 // lookupString finds a key that must hold a string, if it is there: e is nil where
 // it is absent.
-func (c *ctx) lookupString(key string) (e *entry, err error) {
+func (c *ctx) lookupString(key string) (e *store.Entry, err error) {
 	e = c.lookup(key)
-	if e != nil && e.agg() != nil {
+	if e != nil && e.Aggregate() != nil {
 		return nil, resp.Error(resp.ErrWrongType)
 	}
 	return e, nil
@@ -48,7 +49,7 @@ func lookupAs[T value.Aggregate](c *ctx, key string) (v T, err error) {
 	if e == nil {
 		return v, nil
 	}
-	v, ok := e.agg().(T)
+	v, ok := e.Aggregate().(T)
 	if !ok {
 		return v, resp.Error(resp.ErrWrongType)
 	}
@@ -62,11 +63,11 @@ func lookupAs[T value.Aggregate](c *ctx, key string) (v T, err error) {
 func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, edit func(v T)) (emptied bool) {
 	was := c.lookup(key)
 	var v T
-	d := never
+	d := store.Never
 	if was == nil {
 		v = fresh(c.m.generation)
 	} else {
-		v, d = was.agg().Own(c.m.generation).(T), was.deadline()
+		v, d = was.Aggregate().Own(c.m.generation).(T), was.Deadline()
 		if c.m.journal.keeps(was) {
 			c.m.spend(value.CloneWork(v))
 		}
@@ -77,7 +78,7 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 		c.m.spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
 	}
 	if v.Len() > 0 || v.Kind().KeepsEmpty {
-		c.m.store(&c.why, c.db, key, was, newMarked(key, was, value.OfAggregate(v), d, nil, c.markOfEdited(key, was, v)))
+		c.m.store(&c.why, c.db, key, was, store.NewMarked(key, was, value.OfAggregate(v), d, nil, c.markOfEdited(key, was, v)))
 		return false
 	}
 	if was != nil {
@@ -95,14 +96,14 @@ func (c *ctx) notifyRemoved(class notifyClass, event, key string, emptied bool) 
 }
 
 // markOfEdited is the mark of a key whose aggregate was changed, or made.
-func (c *ctx) markOfEdited(key string, was *entry, v value.Aggregate) lockMark {
+func (c *ctx) markOfEdited(key string, was *store.Entry, v value.Aggregate) store.Mark {
 	if was != nil {
-		return was.mark()
+		return was.Mark()
 	}
 	if h, ok := v.(*value.Hash); ok {
 		return c.hashMark(key, h)
 	}
-	return noLock
+	return store.NoLock
 }
 
 // lookupHash is lookupAs for hashes.
@@ -312,17 +313,17 @@ type condition struct {
 // meets reports whether a key is as the condition asks; e is nil where it is absent,
 // and then differs from everything. As in Redis, the digest's length is looked at last,
 // and the digits never.
-func (c *ctx) meets(cond condition, e *entry) (met bool, err error) {
+func (c *ctx) meets(cond condition, e *store.Entry) (met bool, err error) {
 	switch {
 	case cond.comparison == nil:
 		return true, nil
 	case e == nil:
 		return !cond.equal, nil
-	case e.agg() != nil:
+	case e.Aggregate() != nil:
 		return false, resp.Error(resp.ErrWrongType)
 	case !cond.digest:
 		c.m.spend(int64(len(cond.operand)))
-		return (e.str() == cond.operand) == cond.equal, nil
+		return (e.Str() == cond.operand) == cond.equal, nil
 	case len(cond.operand) != digestDigits:
 		return false, resp.Error(errDigestLength)
 	}
@@ -335,18 +336,18 @@ const digestDigits = 16
 const digestWork = 2
 
 // digest is the XXH3 hash of a string, 64 bits, with the default secret and no seed.
-func (c *ctx) digest(e *entry) string {
-	c.m.spend(digestWork * int64(len(e.str())))
-	return fmt.Sprintf("%0*x", digestDigits, xxh3.HashString(e.str()))
+func (c *ctx) digest(e *store.Entry) string {
+	c.m.spend(digestWork * int64(len(e.Str())))
+	return fmt.Sprintf("%0*x", digestDigits, xxh3.HashString(e.Str()))
 }
 
 // lookupLock finds a key that must hold a lock, if it is there: a string, where held is nil, or one
 // that several may hold.
-func (c *ctx) lookupLock(key string) (e *entry, held *lock.Many, err error) {
-	if e = c.lookup(key); e == nil || e.agg() == nil {
+func (c *ctx) lookupLock(key string) (e *store.Entry, held *lock.Many, err error) {
+	if e = c.lookup(key); e == nil || e.Aggregate() == nil {
 		return e, nil, nil
 	}
-	if held = e.lock(); held == nil {
+	if held = e.Lock(); held == nil {
 		return nil, nil, resp.Error(resp.ErrWrongType)
 	}
 	c.m.spend(value.LockWork(held))

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
+	"lockd/keyspace/store"
 	"lockd/resp"
 	"lockd/resp/acl"
 )
@@ -24,7 +25,7 @@ type Machine struct {
 	sequence  uint64 // the last version given
 	lastFence uint64 // the last fence given
 	createdAt [watchBuckets]uint64
-	dbs       [databases]*database
+	dbs       [store.Databases]*store.Database
 	settings  *settings
 	users     *acl.Users
 	usersRev  uint64 // counts their changes
@@ -79,7 +80,7 @@ func New(scripts Scripts) *Machine {
 	}
 	m.users = acl.NewUsers(m.known)
 	for i := range m.dbs {
-		m.dbs[i] = newDatabase()
+		m.dbs[i] = store.NewDatabase()
 	}
 	return m
 }
@@ -210,8 +211,8 @@ func (m *Machine) answer(res *resp.Result, reply resp.Reply) {
 func (m *Machine) versions(keys []resp.Key) []uint64 {
 	versions := make([]uint64, len(keys))
 	for i, k := range keys {
-		if k.DB >= 0 && k.DB < databases {
-			m.spend(2 * m.dbs[k.DB].findWork(k.Name))
+		if k.DB >= 0 && k.DB < store.Databases {
+			m.spend(2 * m.dbs[k.DB].FindWork(k.Name))
 			versions[i] = m.version(k.DB, k.Name)
 		}
 	}
@@ -234,11 +235,11 @@ func (m *Machine) sweepEnds(at resp.Stamp) bool {
 	for leases, waits := 0, 0; leases < sweepMax && waits < sweepMax; {
 		db, l, leased := m.nextLease()
 		end, waited := m.blocked.ends.Min()
-		leased, waited = leased && l.tick < m.tick, waited && end.tick < m.tick
+		leased, waited = leased && l.Tick < m.tick, waited && end.tick < m.tick
 		switch {
-		case leased && (!waited || l.tick <= end.tick):
+		case leased && (!waited || l.Tick <= end.tick):
 			before := len(m.messages)
-			m.expireLock(at, db, l.of)
+			m.expireLock(at, db, l.Of)
 			leases += max(1, eventsIn(m.messages[before:]))
 		case waited:
 			waits += len(end.of.keys)
@@ -258,9 +259,9 @@ func eventsIn(messages []resp.Message) (n int) {
 	return n
 }
 
-func (m *Machine) nextLease() (db int, first lease, ok bool) {
+func (m *Machine) nextLease() (db int, first store.Lease, ok bool) {
 	for i, d := range m.dbs {
-		if l, found := d.leases.first(); found && (!ok || l.tick < first.tick) {
+		if l, found := d.Leases.First(); found && (!ok || l.Tick < first.Tick) {
 			db, first, ok = i, l, true
 		}
 	}
@@ -273,9 +274,9 @@ func (m *Machine) NextDeadline() (tick int64, ok bool) {
 	end, waits := m.blocked.nextEnd()
 	switch {
 	case !waits:
-		return l.tick, leased
+		return l.Tick, leased
 	case !leased:
 		return end, true
 	}
-	return min(l.tick, end), true
+	return min(l.Tick, end), true
 }

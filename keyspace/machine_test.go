@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/store"
 	"lockd/luavm"
 	"lockd/resp"
 	"lockd/resp/sight"
@@ -43,26 +44,31 @@ func checkDerived(t testing.TB, m *Machine) {
 	for i, d := range m.dbs {
 		var bytes int64
 		leases, locks := 0, 0
-		d.keys.each(func(e *entry) bool {
-			if is, _ := d.keys.get(e.key()); is != e {
-				t.Fatalf("db%d %q: another entry is found", i, e.key())
+		leaseOf := map[*store.Entry]int64{}
+		d.Leases.Each(func(l store.Lease) bool {
+			leaseOf[l.Of] = l.Tick
+			return true
+		})
+		d.Keys.Each(func(e *store.Entry) bool {
+			if is, _ := d.Keys.Get(e.Key()); is != e {
+				t.Fatalf("db%d %q: another entry is found", i, e.Key())
 			}
-			if agg := e.agg(); agg != nil && agg.Size() != e.value().Size() {
-				t.Fatalf("db%d %q: it counts for %d bytes, and takes %d", i, e.key(), e.value().Size(), agg.Size())
+			if agg := e.Aggregate(); agg != nil && agg.Size() != e.Value().Size() {
+				t.Fatalf("db%d %q: it counts for %d bytes, and takes %d", i, e.Key(), e.Value().Size(), agg.Size())
 			}
-			bytes += e.size()
-			locks += resp.One(e.isLocked())
-			if e.leased() {
+			bytes += e.Size()
+			locks += resp.One(e.IsLocked())
+			if e.Leased() {
 				leases++
-				if l, _ := d.leases.get(leaseOf(e)); l.of != e {
-					t.Fatalf("db%d %q: its lease is of another entry", i, e.key())
+				if tick, ok := leaseOf[e]; !ok || tick != e.Ends() {
+					t.Fatalf("db%d %q: its lease is of another entry", i, e.Key())
 				}
 			}
 			return true
 		})
-		if bytes != d.bytes || leases != d.leases.len() || locks != d.locks {
+		if bytes != d.Bytes || leases != d.Leases.Len() || locks != d.Locks {
 			t.Fatalf("db%d: %d bytes in %d leases of %d locks, kept %d in %d of %d",
-				i, bytes, leases, locks, d.bytes, d.leases.len(), d.locks)
+				i, bytes, leases, locks, d.Bytes, d.Leases.Len(), d.Locks)
 		}
 	}
 	checkBlocked(t, m)
@@ -245,8 +251,8 @@ func TestWatchOfAnEndedLease(t *testing.T) {
 	}
 	do(m, 1000, "SET z v PX 2")
 	m.Apply(at(2000), nil)
-	if m.dbs[0].keys.len() != 11 {
-		t.Fatalf("%d keys wait for the sweep", m.dbs[0].keys.len())
+	if m.dbs[0].Keys.Len() != 11 {
+		t.Fatalf("%d keys wait for the sweep", m.dbs[0].Keys.Len())
 	}
 	version := version(m, 2000, "z")
 	m.Apply(at(2001), nil)
@@ -283,7 +289,7 @@ func TestSweep(t *testing.T) {
 	if got := plain(view(m, at(5000), 1, "EXISTS b late")); got != "0" {
 		t.Errorf("a reader sees %s of them", got)
 	}
-	if m.dbs[1].keys.len() != 2 {
+	if m.dbs[1].Keys.Len() != 2 {
 		t.Error("a reader has changed the state")
 	}
 	_, msgs = m.Apply(at(5000), []resp.Request{request(1, "EXISTS late")})

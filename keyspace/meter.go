@@ -232,7 +232,7 @@ func (m *Machine) overMemory() bool {
 // keyBytes is what the keys take of usedBytes.
 func (m *Machine) keyBytes() (n int64) {
 	for _, d := range m.dbs {
-		n += d.bytes
+		n += d.Bytes
 	}
 	return n
 }

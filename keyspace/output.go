@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -36,12 +37,12 @@ func (m *Machine) notify(db int, class notifyClass, event, key string) {
 
 // trackChange records that a key was stored or deleted. The name is the entry's own, not the
 // argument, which may be part of a much larger buffer.
-func (m *Machine) trackChange(was, next *entry) {
+func (m *Machine) trackChange(was, next *store.Entry) {
 	e := next
 	if e == nil {
 		e = was
 	}
-	c := resp.Change{Key: e.key()}
+	c := resp.Change{Key: e.Key()}
 	if m.serving {
 		c.Kind = resp.ChangeServed // the waiter's change, not that of the command that made the key ready
 	}

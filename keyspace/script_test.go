@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"lockd/keyspace/library"
+	"lockd/keyspace/store"
 	"lockd/resp"
 )
 
@@ -65,7 +66,7 @@ func TestJournalIsBounded(t *testing.T) {
 	kept := 0
 	for _, u := range m.journal.undo {
 		if u.was != nil {
-			kept += len(u.was.str())
+			kept += len(u.was.Str())
 		}
 	}
 	if len(m.journal.undo) != 3 || kept != len("v") {
@@ -82,7 +83,7 @@ func TestJournalIsBounded(t *testing.T) {
 // has found are kept as it has found them, and nothing of those that it has made.
 func TestJournalOfDatabasesIsBounded(t *testing.T) {
 	m := New(fakeScripts{})
-	for db := range databases {
+	for db := range store.Databases {
 		m.Apply(at(1), []resp.Request{request(db, "SET old v"), request(db, "RPUSH list v")})
 	}
 	before, bytes0 := untraced(t, m), m.usedBytes()
@@ -96,19 +97,19 @@ func TestJournalOfDatabasesIsBounded(t *testing.T) {
 			}
 		}
 		for _, line := range []string{"SET old " + long, "SET new " + long, "RPUSH list " + long, "FLUSHDB"} {
-			(&ctx{m: m, at: at(1), db: 3 + i%(databases-3)}).execute(resp.Cmd{Args: split(line)})
+			(&ctx{m: m, at: at(1), db: 3 + i%(store.Databases-3)}).execute(resp.Cmd{Args: split(line)})
 		}
 	}
 	kept, found := 0, int64(0)
 	for _, u := range m.journal.undo {
 		if u.was != nil {
-			kept += len(u.was.str())
+			kept += len(u.was.Str())
 		}
 	}
 	for _, p := range m.journal.places[3:] {
-		found += p.bytes
+		found += p.Bytes
 	}
-	if want := bytes0 * (databases - 3) / databases; kept > 3*len("v") || found != want {
+	if want := bytes0 * (store.Databases - 3) / store.Databases; kept > 3*len("v") || found != want {
 		t.Errorf("strings of %d bytes are kept, and databases of %d, want %d", kept, found, want)
 	}
 	m.rollback()
@@ -132,8 +133,8 @@ func TestLimitedScriptEndsNoLease(t *testing.T) {
 		t.Errorf("%d leases have ended", n)
 	}
 	m.Apply(at(1001), nil)
-	if n := m.stats.expiredKeys; n != sweepMax+1 || m.dbs[0].keys.len() != 0 {
-		t.Errorf("%d leases have ended, %d keys are left", n, m.dbs[0].keys.len())
+	if n := m.stats.expiredKeys; n != sweepMax+1 || m.dbs[0].Keys.Len() != 0 {
+		t.Errorf("%d leases have ended, %d keys are left", n, m.dbs[0].Keys.Len())
 	}
 }
 

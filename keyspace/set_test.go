@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -205,9 +206,9 @@ func TestSetsAreLikeAModel(t *testing.T) {
 // checkSets checks that sets find their members, at their places.
 func checkSets(t *testing.T, m *Machine) {
 	t.Helper()
-	m.dbs[0].keys.each(func(e *entry) bool {
-		key := e.key()
-		s := e.agg().(*value.Set)
+	m.dbs[0].Keys.Each(func(e *store.Entry) bool {
+		key := e.Key()
+		s := e.Aggregate().(*value.Set)
 		members := s.Members()
 		for i, member := range members {
 			if s.At(i) != member || !s.Has(member) {

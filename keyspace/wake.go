@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -36,29 +37,29 @@ const (
 const fairLooksMax = 64
 
 // queueWakeup notes that a key has gone for which programs may wait.
-func (m *Machine) queueWakeup(db int, was *entry) {
+func (m *Machine) queueWakeup(db int, was *store.Entry) {
 	if !m.applying || !m.settings.wakeLibraries {
 		return
 	}
 	var wake func(c *ctx, key string)
-	switch l := was.hashLock(); {
-	case l != nil && l.shared():
+	switch l := was.HashLock(); {
+	case l != nil && l.Shared():
 		wake = wakeWriter
-	case l != nil && l.writes():
+	case l != nil && writes(l):
 		wake = wakeReaders
 	case l != nil:
 		wake = wakeRedisson
-	case was.agg() == nil && m.blocked.places.Len() > 0 && strings.HasPrefix(was.key(), pythonLock):
+	case was.Aggregate() == nil && m.blocked.places.Len() > 0 && strings.HasPrefix(was.Key(), pythonLock):
 		wake = wakePython
 	default:
 		return
 	}
-	m.gone = append(m.gone, goneLock{db, was.key(), wake})
+	m.gone = append(m.gone, goneLock{db, was.Key(), wake})
 }
 
 // writes reports whether one who writes holds a read-write lock.
-func (l *hashLock) writes() bool {
-	return len(l.holders) > 0 && strings.HasSuffix(l.holders[0].token, hashWrite)
+func writes(l *store.HashLock) bool {
+	return len(l.Holders) > 0 && strings.HasSuffix(l.Holders[0].Token, hashWrite)
 }
 
 // forgetAnnounced forgets, of the locks that a script has ended, those whose end it has published itself.

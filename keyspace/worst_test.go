@@ -14,6 +14,7 @@ import (
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/luavm"
 	"lockd/resp"
@@ -71,19 +72,19 @@ var keyed = map[string]string{
 
 // locksInTurn have locks change their holders, or their keys, again and again.
 var locksInTurn = map[string][]worstCase{
-	"pexpire": {{"hashlock", "PEXPIRE HL 90000 ; PEXPIRE HL 90001", hashHoldersMax}, {"held", "PEXPIRE R 90000 ; PEXPIRE R 90001", lock.HoldersMax}},
-	"persist": {{"hashlock", "PERSIST HL ; PEXPIRE HL 90000", hashHoldersMax}, {"held", "PERSIST R ; PEXPIRE R 90000", lock.HoldersMax}},
-	"hset":    {{"hashlock", "HSET HL more{unique} 1", hashHoldersMax}, {"hashlock", "HSET HL mode read ; HDEL HL mode", hashHoldersMax}},
-	"hincrby": {{"hashlock", "HINCRBY HL {holder} 1 ; PEXPIRE HL 90000 ; PEXPIRE HL 90001", hashHoldersMax}},
-	"hdel":    {{"hashlock", "HDEL HL {holder} ; HSET HL {holder} 1", hashHoldersMax}},
-	"rename":  {{"hashlock", "RENAME HL HM ; RENAME HM HL", hashHoldersMax * eventWork}, {"held", "RENAME R M ; RENAME M R", lock.HoldersMax * eventWork}},
-	"copy":    {{"hashlock", "COPY HL HM REPLACE", hashHoldersMax * eventWork}, {"held", "COPY R M REPLACE", lock.HoldersMax * eventWork}},
-	"move":    {{"hashlock", "MOVE HL 1 ; SELECT 1 ; MOVE HL 0 ; SELECT 0", hashHoldersMax * eventWork}, {"held", "MOVE R 1 ; SELECT 1 ; MOVE R 0 ; SELECT 0", lock.HoldersMax * eventWork}},
+	"pexpire": {{"hashlock", "PEXPIRE HL 90000 ; PEXPIRE HL 90001", store.HashHoldersMax}, {"held", "PEXPIRE R 90000 ; PEXPIRE R 90001", lock.HoldersMax}},
+	"persist": {{"hashlock", "PERSIST HL ; PEXPIRE HL 90000", store.HashHoldersMax}, {"held", "PERSIST R ; PEXPIRE R 90000", lock.HoldersMax}},
+	"hset":    {{"hashlock", "HSET HL more{unique} 1", store.HashHoldersMax}, {"hashlock", "HSET HL mode read ; HDEL HL mode", store.HashHoldersMax}},
+	"hincrby": {{"hashlock", "HINCRBY HL {holder} 1 ; PEXPIRE HL 90000 ; PEXPIRE HL 90001", store.HashHoldersMax}},
+	"hdel":    {{"hashlock", "HDEL HL {holder} ; HSET HL {holder} 1", store.HashHoldersMax}},
+	"rename":  {{"hashlock", "RENAME HL HM ; RENAME HM HL", store.HashHoldersMax * eventWork}, {"held", "RENAME R M ; RENAME M R", lock.HoldersMax * eventWork}},
+	"copy":    {{"hashlock", "COPY HL HM REPLACE", store.HashHoldersMax * eventWork}, {"held", "COPY R M REPLACE", lock.HoldersMax * eventWork}},
+	"move":    {{"hashlock", "MOVE HL 1 ; SELECT 1 ; MOVE HL 0 ; SELECT 0", store.HashHoldersMax * eventWork}, {"held", "MOVE R 1 ; SELECT 1 ; MOVE R 0 ; SELECT 0", lock.HoldersMax * eventWork}},
 	"set":     {{"held", "COPY R M REPLACE ; SET M v", lock.HoldersMax * eventWork}},
-	"del":     {{"hashlock", "DEL HL", hashHoldersMax * eventWork}, {"held", "DEL R", lock.HoldersMax * eventWork}},
+	"del":     {{"hashlock", "DEL HL", store.HashHoldersMax * eventWork}, {"held", "DEL R", lock.HoldersMax * eventWork}},
 	"unlock":  {{"held", "UNLOCK R t7 ; LOCK R t7 PX 5000 SHARED", lock.HoldersMax}},
 	"locks|force": {
-		{"hashlock", "LOCKS FORCE HL TOKEN {holder} REASON r ; HSET HL {holder} 1", hashHoldersMax},
+		{"hashlock", "LOCKS FORCE HL TOKEN {holder} REASON r ; HSET HL {holder} 1", store.HashHoldersMax},
 		{"held", "COPY R M REPLACE ; LOCKS FORCE M REASON r", lock.HoldersMax * eventWork},
 	},
 	"rpush":    {{"waited", "RPUSH w {names:e}", 1}},
@@ -405,12 +406,12 @@ func (s *worstStage) provide(need string) {
 	case "hashlock":
 		hold := "for i = 1, 64 do redis.call('hset', 'HL', ARGV[i], 1) if i == 1 then redis.call('pexpire', 'HL', 100000) end end return 1"
 		args := []string{"EVAL", hold, "0"}
-		for i := range hashHoldersMax {
+		for i := range store.HashHoldersMax {
 			args = append(args, tokenOf(i))
 		}
 		s.do(args...)
-		if e, _ := s.m.dbs[0].keys.get("HL"); len(e.hashLock().holders) != hashHoldersMax {
-			s.Fatalf("%d hold the lock", len(e.hashLock().holders))
+		if e, _ := s.m.dbs[0].Keys.Get("HL"); len(e.HashLock().Holders) != store.HashHoldersMax {
+			s.Fatalf("%d hold the lock", len(e.HashLock().Holders))
 		}
 	case "waited": // all wait for keys that one name ends
 		s.send(resp.BlockOpening("", 0))

@@ -193,11 +193,11 @@ func randomZsetWrite(rng *rand.Rand, key string) string {
 // checkZset compares what a large sorted set keeps twice.
 func checkZset(t *testing.T, m *Machine) {
 	t.Helper()
-	e, _ := m.dbs[0].keys.get("z")
+	e, _ := m.dbs[0].Keys.Get("z")
 	if e == nil {
 		return
 	}
-	z := e.agg().(*value.Zset)
+	z := e.Aggregate().(*value.Zset)
 	size := value.NewZset(0).Size()
 	for _, m := range z.Members(0, z.Len()) {
 		size += value.ScoredOverheadBytes + int64(len(m.Member))

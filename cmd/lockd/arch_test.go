@@ -152,7 +152,7 @@ var (
 	purePackages = []string{
 		"lockd/resp", "lockd/luavm",
 		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/history",
-		"lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/value",
+		"lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/store", "lockd/keyspace/value",
 		"lockd/keyspace/doctor", "lockd/resp/acl", "lockd/resp/sight",
 		"lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc",
 	}

@@ -1,155 +1,32 @@
-package keyspace
+package store
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"lockd/keyspace/value"
 )
-
-// Two keys of one position, found by a search: all that tells them apart is the key in
-// their entries.
-const (
-	twinA = "WoSCQF3Wm"
-	twinB = "eqBn82ISl"
-)
-
-// Keys that share a position are keys of their own: for every command, in a scan, in a
-// script that is taken back, in an image, and for one who is not there.
-func TestKeysThatShareAPosition(t *testing.T) {
-	if value.Position(twinA) != value.Position(twinB) || twinA >= twinB {
-		t.Fatal("these keys prove nothing")
-	}
-	m := New(fakeScripts{})
-	for i := range 200 { // so that the tree has more than a root
-		do(m, 1, fmt.Sprintf("SET filler%d v", i))
-	}
-	play(t, m, []turn{
-		{1, "SET " + twinB + " b NX PX 1000", "OK"},
-		{1, "EXISTS " + twinA, "0"},
-		{1, "DEL " + twinA, "0"},
-		{1, "SET " + twinA + " a NX PX 1000", "OK"},
-		{1, "SET " + twinA + " x NX", "(nil)"},
-		{1, "SET " + twinB + " x NX", "(nil)"},
-		{1, "GET " + twinA, "a"},
-		{1, "GET " + twinB, "b"},
-		{1, "DBSIZE", "202"},
-	})
-	keys := func(m *Machine) (found []string) {
-		m.dbs[0].keys.scan(value.Position(twinA), 1, func(e *entry) { found = append(found, e.key()) })
-		return found
-	}
-	if got := keys(m); !slices.Equal(got, []string{twinA, twinB}) {
-		t.Errorf("the scan of a position returned %q", got)
-	}
-	if got := keys(restored(t, image(t, m))); !slices.Equal(got, []string{twinA, twinB}) {
-		t.Errorf("the restored one returned %q", got)
-	}
-	play(t, m, []turn{
-		{2, "EVAL 'DEL " + twinA + "\nSET " + twinB + " x\nlimit' 0", "ERR script limit"},
-		{2, "MGET " + twinA + " " + twinB, "a b"},
-		{2, "DEL " + twinA, "1"},
-		{2, "GET " + twinB, "b"},
-		{2, "SET " + twinA + " again", "OK"},
-		{2000, "EXISTS " + twinB, "0"},
-		{2000, "GET " + twinA, "again"},
-		{2000, "DBSIZE", "201"},
-	})
-}
-
-// A stored entry is replaced and never changed; one that is not in one piece passes on
-// its key and what it holds.
-func TestEntriesAreReplaced(t *testing.T) {
-	m := New(fakeScripts{})
-	for _, value := range []string{"token", strings.Repeat("long", 100)} {
-		do(m, 1, "SET lock "+value)
-		was, _ := m.dbs[0].keys.get("lock")
-		do(m, 1, "PEXPIRE lock 1000")
-		next, _ := m.dbs[0].keys.get("lock")
-		if next == was || was.deadline().set() || !next.deadline().set() {
-			t.Error("a stored entry was changed, or not replaced")
-		}
-		shared := unsafe.StringData(next.key()) == unsafe.StringData(was.key()) && unsafe.StringData(next.str()) == unsafe.StringData(was.str())
-		if shared != (len(value) > inlineMax) {
-			t.Errorf("key and value, of %d bytes, are shared: %v", len(value), shared)
-		}
-	}
-}
-
-// A copy is as it was, whatever becomes of the tree and of the entries in it.
-func TestKeyTreeCopy(t *testing.T) {
-	m := New(fakeScripts{})
-	for i := range 500 {
-		do(m, 1, fmt.Sprintf("SET key%d before PX 1000", i))
-	}
-	frozen := m.dbs[0].keys.copy()
-	listed := func() (all []string) {
-		frozen.each(func(e *entry) bool {
-			all = append(all, fmt.Sprint(e.key(), e.str(), e.deadline(), e.fence, e.version))
-			return true
-		})
-		return all
-	}
-	before := listed()
-	for i := range 500 {
-		do(m, 1, fmt.Sprintf("SET key%d after", i))
-		do(m, 1, fmt.Sprintf("DEL key%d", i/2))
-		do(m, 1, fmt.Sprintf("SET new%d x", i))
-	}
-	if !slices.Equal(before, listed()) {
-		t.Error("the copy has changed")
-	}
-	checkDerived(t, m)
-}
-
-// Entries that are replaced while an image of them is being written are in it as they
-// were; the race detector watches.
-func TestEntriesAreReplacedWhileAnImageIsWritten(t *testing.T) {
-	m := New(fakeScripts{})
-	for i := range 1000 {
-		do(m, 1, fmt.Sprintf("SET key%d before PX 1000", i))
-	}
-	want := image(t, m)
-	write, done := m.Snapshot(), make(chan []byte)
-	go func() {
-		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			t.Error(err)
-		}
-		done <- b.Bytes()
-	}()
-	for i := range 1000 {
-		do(m, 1, fmt.Sprintf("SET key%d after PX 2000", i))
-		do(m, 1, fmt.Sprintf("PEXPIRE key%d 3000", i/2))
-		do(m, 1, fmt.Sprintf("GET key%d", i))
-	}
-	if !bytes.Equal(<-done, want) {
-		t.Error("the image is not the one of its moment")
-	}
-}
 
 // keyModel is what a keyTree must be: a sorted slice.
 type keyModel []keyAt
 
 type keyAt struct {
 	pos uint64
-	e   *entry
+	e   *Entry
 }
 
 func (m keyModel) find(pos uint64, key string) (at int, found bool) {
 	return slices.BinarySearchFunc(m, pos, func(k keyAt, pos uint64) int {
-		return cmp.Or(cmp.Compare(k.pos, pos), strings.Compare(k.e.key(), key))
+		return cmp.Or(cmp.Compare(k.pos, pos), strings.Compare(k.e.Key(), key))
 	})
 }
 
-func (m keyModel) put(pos uint64, e *entry) keyModel {
-	at, found := m.find(pos, e.key())
+func (m keyModel) put(pos uint64, e *Entry) keyModel {
+	at, found := m.find(pos, e.Key())
 	if found {
 		m[at].e = e
 		return m
@@ -158,15 +35,15 @@ func (m keyModel) put(pos uint64, e *entry) keyModel {
 }
 
 // entryAt is an entry that takes any position for that of its key.
-func entryAt(pos uint64, key string) *entry {
-	return newOutside(key, uint32(pos), value.Value{}, never, nil, noLock)
+func entryAt(pos uint64, key string) *Entry {
+	return newOutside(key, uint32(pos), value.Value{}, Never, nil, NoLock)
 }
 
 // compareKeys compares a tree with its model, whole.
-func compareKeys(t *testing.T, v keyView, m keyModel) {
+func compareKeys(t *testing.T, v KeyView, m keyModel) {
 	t.Helper()
-	if v.len() != len(m) {
-		t.Fatalf("%d keys, want %d", v.len(), len(m))
+	if v.Len() != len(m) {
+		t.Fatalf("%d keys, want %d", v.Len(), len(m))
 	}
 	i := 0
 	v.ascend(0, "", func(l *keyLeaf, at int) bool {
@@ -239,9 +116,9 @@ func TestKeyTree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 5))
-			var tree keyTree
+			var tree KeyTree
 			var model, frozenModel keyModel
-			var frozen keyView
+			var frozen KeyView
 			for step := range 60_000 {
 				pos := position(rng)
 				key := fmt.Sprint(pos, " ", rng.IntN(4000))
@@ -250,7 +127,7 @@ func TestKeyTree(t *testing.T) {
 					if i = rng.IntN(len(model)); step%40_000 > 20_000 {
 						i = min(len(model)-1, rng.IntN(3)) // from the first on
 					}
-					pos, key = model[i].pos, strings.Clone(model[i].e.key())
+					pos, key = model[i].pos, strings.Clone(model[i].e.Key())
 				}
 				at, found := model.find(pos, key)
 				if e, ok := tree.find(pos, key); ok != found || found && e != model[at].e {
@@ -266,29 +143,29 @@ func TestKeyTree(t *testing.T) {
 					tree.put(pos, e, leafMax/2, innerMax/2)
 					model = model.put(pos, e)
 				}
-				if tree.len() != len(model) {
-					t.Fatalf("step %d: %d keys, want %d", step, tree.len(), len(model))
+				if tree.Len() != len(model) {
+					t.Fatalf("step %d: %d keys, want %d", step, tree.Len(), len(model))
 				}
 				if len(model) > 0 {
 					i := rng.IntN(len(model))
-					if tree.at(i) != model[i].e {
+					if tree.At(i) != model[i].e {
 						t.Fatalf("step %d: the %d-th is another", step, i)
 					}
-					checkScan(t, tree.keyView, model, model[i].pos+rng.Uint64N(2), 1+rng.IntN(20))
+					checkScan(t, tree.KeyView, model, model[i].pos+rng.Uint64N(2), 1+rng.IntN(20))
 				}
 				if step%500 == 0 {
-					compareKeys(t, tree.keyView, model)
+					compareKeys(t, tree.KeyView, model)
 				}
 				if step%3000 == 0 {
 					compareKeys(t, frozen, frozenModel)
-					frozen, frozenModel = tree.copy(), slices.Clone(model)
+					frozen, frozenModel = tree.Copy(), slices.Clone(model)
 				}
 			}
 			for len(model) > 0 {
 				i := rng.IntN(len(model))
-				tree.cut(model[i].pos, model[i].e.key())
+				tree.cut(model[i].pos, model[i].e.Key())
 				if model = slices.Delete(model, i, i+1); len(model)%100 == 0 {
-					compareKeys(t, tree.keyView, model)
+					compareKeys(t, tree.KeyView, model)
 				}
 			}
 			compareKeys(t, frozen, frozenModel)
@@ -300,14 +177,14 @@ func TestKeyTree(t *testing.T) {
 }
 
 // checkScan compares a step of a scan with what it must visit.
-func checkScan(t *testing.T, v keyView, m keyModel, cursor uint64, count int) {
+func checkScan(t *testing.T, v KeyView, m keyModel, cursor uint64, count int) {
 	t.Helper()
 	i, _ := m.find(cursor, "")
 	end := min(i+count, len(m))
 	for end > i && end < len(m) && m[end].pos == m[end-1].pos {
 		end++
 	}
-	next := v.scan(cursor, count, func(e *entry) {
+	next := v.Scan(cursor, count, func(e *Entry) {
 		if i >= end || e != m[i].e {
 			t.Fatalf("a scan from %d visits the %d-th", cursor, i)
 		}
@@ -323,7 +200,7 @@ func checkScan(t *testing.T, v keyView, m keyModel, cursor uint64, count int) {
 func TestKeyTreeDivides(t *testing.T) {
 	const many = 200_000
 	rng := rand.New(rand.NewPCG(7, 11))
-	var loaded, set keyTree
+	var loaded, set KeyTree
 	var model keyModel
 	for i := range uint64(many) {
 		pos := i << (value.PositionBits - 18)
@@ -334,20 +211,20 @@ func TestKeyTreeDivides(t *testing.T) {
 	for _, i := range rng.Perm(many) {
 		set.put(model[i].pos, model[i].e, leafMax/2, innerMax/2)
 	}
-	compareKeys(t, loaded.keyView, model)
-	compareKeys(t, set.keyView, model)
-	if n, _ := countNodes(loaded.keyView); n != (many+leafMax-1)/leafMax || loaded.height != 2 {
+	compareKeys(t, loaded.KeyView, model)
+	compareKeys(t, set.KeyView, model)
+	if n, _ := countNodes(loaded.KeyView); n != (many+leafMax-1)/leafMax || loaded.height != 2 {
 		t.Errorf("a loaded tree has %d leaves, %d high", n, loaded.height)
 	}
-	if n, _ := countNodes(set.keyView); n > many/leafMax*5/4 {
+	if n, _ := countNodes(set.KeyView); n > many/leafMax*5/4 {
 		t.Errorf("a tree has %d leaves", n)
 	}
-	before := set.copy()
+	before := set.Copy()
 	all := slices.Clone(model)
 	// One piece after the other goes, and a few of its keys come back: whole nodes are empty, and filled again.
 	for begin := 0; begin < many; begin += 5000 {
 		back := rng.Perm(5000)
-		for _, tree := range []*keyTree{&loaded, &set} {
+		for _, tree := range []*KeyTree{&loaded, &set} {
 			for i := range 5000 {
 				tree.cut(all[begin+i].pos, "key")
 			}
@@ -360,8 +237,8 @@ func TestKeyTreeDivides(t *testing.T) {
 		}
 	}
 	model = slices.DeleteFunc(model, func(k keyAt) bool { return k.e == nil })
-	compareKeys(t, set.keyView, model)
-	compareKeys(t, loaded.keyView, model)
+	compareKeys(t, set.KeyView, model)
+	compareKeys(t, loaded.KeyView, model)
 	for n, i := range rng.Perm(many) {
 		if all[i].pos%(100<<(value.PositionBits-18)) != 0 {
 			set.cut(all[i].pos, "key")
@@ -372,10 +249,10 @@ func TestKeyTreeDivides(t *testing.T) {
 		}
 	}
 	model = slices.DeleteFunc(model, func(k keyAt) bool { return k.pos%(100<<(value.PositionBits-18)) != 0 })
-	compareKeys(t, set.keyView, model)
-	compareKeys(t, loaded.keyView, model)
+	compareKeys(t, set.KeyView, model)
+	compareKeys(t, loaded.KeyView, model)
 	compareKeys(t, before, all)
-	for _, v := range []keyView{set.keyView, loaded.keyView} {
+	for _, v := range []KeyView{set.KeyView, loaded.KeyView} {
 		if leaves, inners := countNodes(v); leaves > 2*len(model)/leafSmall || inners > 1+2*leaves/innerSmall {
 			t.Errorf("%d leaves and %d other nodes are left, of %d keys", leaves, inners, len(model))
 		}
@@ -384,33 +261,33 @@ func TestKeyTreeDivides(t *testing.T) {
 		set.cut(model[0].pos, "key")
 		model = model[1:]
 	}
-	compareKeys(t, set.keyView, model)
+	compareKeys(t, set.KeyView, model)
 	if set.height != 0 {
 		t.Errorf("a tree of one key is %d high", set.height)
 	}
 	set.cut(model[0].pos, "key")
-	compareKeys(t, set.keyView, nil)
+	compareKeys(t, set.KeyView, nil)
 }
 
 // The lower bits of a position are computed where an entry does not have them: many keys of one tag are found, and those
 // that are not there are not.
 func TestKeyTreeOfOneTag(t *testing.T) {
-	var tree keyTree
+	var tree KeyTree
 	var model keyModel
 	for i := range 5000 {
 		key := fmt.Sprint("key", i)
 		pos := 7<<tagShift | value.Position(key)&(1<<tagShift-1)
-		if e := newInline(key, "", never, noLock); i%2 == 0 {
+		if e := newInline(key, "", Never, NoLock); i%2 == 0 {
 			tree.put(pos, e, leafMax/2, innerMax/2)
 			model = model.put(pos, e)
 		} else if _, ok := tree.find(pos, key); ok {
 			t.Fatalf("%s is found", key)
 		}
 	}
-	compareKeys(t, tree.keyView, model)
+	compareKeys(t, tree.KeyView, model)
 	for i, k := range model {
-		if e, ok := tree.find(k.pos, k.e.key()); !ok || e != k.e || tree.at(i) != k.e {
-			t.Fatalf("%s is not found", k.e.key())
+		if e, ok := tree.find(k.pos, k.e.Key()); !ok || e != k.e || tree.At(i) != k.e {
+			t.Fatalf("%s is not found", k.e.Key())
 		}
 	}
 }
@@ -418,7 +295,7 @@ func TestKeyTreeOfOneTag(t *testing.T) {
 // A node that cannot be joined, as its neighbours are full, may have one node only.
 func TestKeyTreeOfOneNode(t *testing.T) {
 	const each = innerMax * leafMax
-	var tree keyTree
+	var tree KeyTree
 	var model keyModel
 	for i := range uint64(3 * each) {
 		pos := i << (value.PositionBits - 15)
@@ -445,29 +322,29 @@ func TestKeyTreeOfOneNode(t *testing.T) {
 		tree.put(k.pos, k.e, leafMax/2, innerMax/2)
 		model = model.put(k.pos, k.e)
 	}
-	compareKeys(t, tree.keyView, model)
+	compareKeys(t, tree.KeyView, model)
 }
 
 // What is copied for a view is copied once: after that, and without one, nothing is.
 func TestKeyTreeCopiesOnce(t *testing.T) {
-	var tree keyTree
-	var entries []*entry
+	var tree KeyTree
+	var entries []*Entry
 	for i := range uint64(20_000) {
 		e := entryAt(i<<(value.PositionBits-15), "key")
 		entries = append(entries, e)
 		tree.put(i<<(value.PositionBits-15), e, leafMax/2, innerMax/2)
 	}
 	again := func() (changed bool) {
-		before := nodesOf(tree.keyView)
+		before := nodesOf(tree.KeyView)
 		for i, e := range entries {
 			tree.put(uint64(i)<<(value.PositionBits-15), e, leafMax/2, innerMax/2)
 		}
-		return !slices.Equal(nodesOf(tree.keyView), before)
+		return !slices.Equal(nodesOf(tree.KeyView), before)
 	}
 	if again() {
 		t.Error("nodes are copied without a view")
 	}
-	tree.copy()
+	tree.Copy()
 	if !again() {
 		t.Error("the nodes of a view are not copied")
 	}
@@ -477,7 +354,7 @@ func TestKeyTreeCopiesOnce(t *testing.T) {
 }
 
 // nodesOf lists the nodes of a tree, each before those below it.
-func nodesOf(v keyView) (nodes []keyNode) {
+func nodesOf(v KeyView) (nodes []keyNode) {
 	var list func(node keyNode, height int)
 	list = func(node keyNode, height int) {
 		nodes = append(nodes, node)
@@ -491,7 +368,7 @@ func nodesOf(v keyView) (nodes []keyNode) {
 	return nodes
 }
 
-func countNodes(v keyView) (leaves, inners int) {
+func countNodes(v KeyView) (leaves, inners int) {
 	v.ascend(0, "", func(_ *keyLeaf, at int) bool {
 		if at == 0 {
 			leaves++

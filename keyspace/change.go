@@ -5,31 +5,15 @@ import (
 
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
-
-// databases is how many databases there are, as in Redis by default.
-const databases = 16
 
 // watchBuckets is the size of the table that remembers, for keys that are absent,
 // when one like them was last created. Two keys in one bucket cost a transaction
 // that would not have had to be repeated, nothing worse.
 const watchBuckets = 1024
-
-// database is one numbered database.
-type database struct {
-	keys    keyTree
-	leases  *leaseOrder // of keys that have one; derived from keys
-	bytes   int64       // of all entries; derived from keys
-	locks   int         // keys that are locks; derived from keys
-	swapped uint64      // sequence of the last SWAPDB: it touches every key
-	floor   uint64      // what that SWAPDB has made the least fence of its keys
-}
-
-func newDatabase() *database {
-	return &database{leases: newLeaseOrder()}
-}
 
 // store makes next the entry of key, or the key absent where next is nil; was is
 // what is stored there now. It is the one function that changes a database, so
@@ -37,23 +21,23 @@ func newDatabase() *database {
 // the lease, the memory, the journal of a running script, the event "new", the
 // change for clients that track the key, what becomes of a lock, and that its waiters may be
 // served, or woken. why is read only.
-func (m *Machine) store(why *cause, db int, key string, was, next *entry) {
+func (m *Machine) store(why *cause, db int, key string, was, next *store.Entry) {
 	if m.dryRun.stops() {
 		return
 	}
 	m.journalEntry(db, key, was)
 	if next != nil {
 		m.stamp(db, key, was, next)
-		m.spend(value.CopyWork * int64(len(next.str()))) // a string is copied when it is changed
+		m.spend(value.CopyWork * int64(len(next.Str()))) // a string is copied when it is changed
 	}
 	next = m.recordLock(why, db, key, was, next)
 	m.checkEmbargo(why, key, was, next)
-	m.spend(m.dbs[db].findWork(key))
-	if was != nil && was.leased() || next != nil && next.leased() {
-		m.spend(value.TreeWork(m.dbs[db].leases.count))
+	m.spend(m.dbs[db].FindWork(key))
+	if was != nil && was.Leased() || next != nil && next.Leased() {
+		m.spend(value.TreeWork(m.dbs[db].Leases.Len()))
 	}
 	m.digest.stored(db, key, next)
-	m.dbs[db].replace(was, next)
+	m.dbs[db].Replace(was, next)
 	m.trackChange(was, next)
 	if was == nil && next != nil {
 		m.notify(db, notifyNew, "new", key)
@@ -71,95 +55,40 @@ func (m *Machine) store(why *cause, db int, key string, was, next *entry) {
 }
 
 // stamp completes an entry that is about to be stored.
-func (m *Machine) stamp(db int, key string, was, next *entry) {
+func (m *Machine) stamp(db int, key string, was, next *store.Entry) {
 	switch {
 	case was == nil:
 		m.nextFence()
 		m.sequence++
 		m.createdAt[bucket(db, key)] = m.sequence
-		next.fence = m.lastFence
-	case changesToken(was, next):
+		next.Fence = m.lastFence
+	case store.ChangesToken(was, next):
 		m.nextFence()
-		next.fence = m.lastFence
+		next.Fence = m.lastFence
 	default:
-		next.fence = was.fence
+		next.Fence = was.Fence
 	}
 	m.sequence++
-	next.version = m.sequence
-}
-
-// replace exchanges entries of one key and keeps what is derived from them.
-func (d *database) replace(was, next *entry) {
-	if was != nil {
-		d.bytes -= was.size()
-		d.locks -= resp.One(was.isLocked())
-		if was.leased() {
-			d.leases.remove(leaseOf(was))
-		}
-	}
-	if next == nil {
-		if was != nil {
-			d.keys.del(was)
-		}
-		return
-	}
-	d.bytes += next.size()
-	d.locks += resp.One(next.isLocked())
-	if next.leased() {
-		d.leases.add(leaseOf(next))
-	}
-	d.keys.set(next)
-}
-
-// findWork is the work of looking for a key, or of storing or deleting one.
-func (d *database) findWork(key string) int64 {
-	return value.TreeWork(d.keys.len()) + value.HashWork*int64(len(key))
-}
-
-// editWork is the work of storing or deleting keys: one in so many of the names.
-func (d *database) editWork(names []string, step int) (work int64) {
-	each := value.TreeWork(d.keys.len() + len(names)/step)
-	for i := 0; i < len(names); i += step {
-		work += 2 * (each + value.HashWork*int64(len(names[i])))
-	}
-	return work
-}
-
-// load adds an entry, at its position, that comes after all that are there: replace for an image. What
-// is derived from the leases waits for loadLeases.
-func (d *database) load(pos uint64, e *entry) {
-	d.bytes += e.size()
-	d.locks += resp.One(e.isLocked())
-	d.keys.load(pos, e)
-}
-
-// loadLeases adds the leases of all entries of an image, in their own order: each in
-// the order of the keys would be at a random place of a large tree.
-func (d *database) loadLeases(leases []lease) {
-	slices.SortFunc(leases, compareLeases)
-	d.leases.load(leases)
+	next.Version = m.sequence
 }
 
 // expired reports whether the lease of e has ended by the machine's clock. The
 // machine's, never the reader's: see law 4 of DESIGN.md.
-func (m *Machine) expired(e *entry) bool {
-	return m.tick > e.tick
+func (m *Machine) expired(e *store.Entry) bool {
+	return m.tick > e.Tick
 }
 
 // expire ends a lease.
-func (m *Machine) expire(db int, e *entry) {
-	m.store(&leaseIsOver, db, e.key(), e, nil)
+func (m *Machine) expire(db int, e *store.Entry) {
+	m.store(&leaseIsOver, db, e.Key(), e, nil)
 	m.trackExpiry()
 	m.stats.expiredKeys++
-	m.notify(db, notifyExpired, "expired", e.key())
+	m.notify(db, notifyExpired, "expired", e.Key())
 }
 
-// due reports whether a lease of e is over at a tick: of a lock, that of a holder.
-func (e *entry) due(tick int64) bool { return tick > e.ends() }
-
 // endLeases ends the leases of e that are over at a tick, and returns what is left of it, or nil.
-func (m *Machine) endLeases(db int, e *entry, tick int64) *entry {
-	if e.lock() == nil || tick > e.tick {
+func (m *Machine) endLeases(db int, e *store.Entry, tick int64) *store.Entry {
+	if e.Lock() == nil || tick > e.Tick {
 		m.expire(db, e)
 		return nil
 	}
@@ -179,14 +108,14 @@ func bucket(db int, key string) int {
 // have the same sequence.
 func (m *Machine) version(db int, key string) uint64 {
 	d := m.dbs[db]
-	e, ok := d.keys.get(key)
+	e, ok := d.Keys.Get(key)
 	if ok && !m.expired(e) {
-		return max(e.version, d.swapped)
+		return max(e.Version, d.Swapped)
 	}
-	if created := m.createdAt[bucket(db, key)]; created >= d.swapped {
+	if created := m.createdAt[bucket(db, key)]; created >= d.Swapped {
 		return created
 	}
-	return absentSwapped | d.swapped
+	return absentSwapped | d.Swapped
 }
 
 // absentSwapped marks the version of a key that was absent when its database was
@@ -206,21 +135,21 @@ type journal struct {
 	sequence  uint64
 	lastFence uint64
 	stats     stats
-	places    *[databases]place // before the first FLUSHALL, FLUSHDB or SWAPDB; nil: there was none yet
-	gifts     *gifts            // before the first FLUSHALL or FLUSHDB that concerned one
+	places    *[store.Databases]place // before the first FLUSHALL, FLUSHDB or SWAPDB; nil: there was none yet
+	gifts     *gifts                  // before the first FLUSHALL or FLUSHDB that concerned one
 }
 
 // place is the database of a number, and what SWAPDB changes of it.
 type place struct {
-	*database
+	*store.Database
 	swapped, floor uint64
 }
 
 // undo is one change to undo.
 type undo struct {
-	in        *database // nil: made by the script, which need not be restored
+	in        *store.Database // nil: made by the script, which need not be restored
 	key       string
-	was       *entry // nil: the key was absent
+	was       *store.Entry // nil: the key was absent
 	bucket    int
 	createdAt uint64
 }
@@ -238,7 +167,7 @@ func (m *Machine) begin() {
 // journalEntry records what a key held. It skips values that the script itself has stored, because
 // undo has what they replaced. Otherwise a string that grows in a loop would be kept in each of its
 // lengths, gigabytes of it.
-func (m *Machine) journalEntry(db int, key string, was *entry) {
+func (m *Machine) journalEntry(db int, key string, was *store.Entry) {
 	j := m.journal
 	if j == nil || was != nil && !j.keeps(was) {
 		return
@@ -254,11 +183,11 @@ func (m *Machine) journalEntry(db int, key string, was *entry) {
 // keeps reports whether a script runs, and has found this value, and not stored it itself: the journal keeps it as it
 // is, so a change begins with a copy. A snapshot asks for copies too, but each node takes it when it likes: its copies
 // cost nothing that is counted, or a request would meet its limit at another command on each node.
-func (j *journal) keeps(was *entry) bool { return j != nil && was.version <= j.sequence }
+func (j *journal) keeps(was *store.Entry) bool { return j != nil && was.Version <= j.sequence }
 
 // found reports whether the script has found a database here, and not made it.
-func (j *journal) found(d *database) bool {
-	return j.places == nil || slices.ContainsFunc(j.places[:], func(p place) bool { return p.database == d })
+func (j *journal) found(d *store.Database) bool {
+	return j.places == nil || slices.ContainsFunc(j.places[:], func(p place) bool { return p.Database == d })
 }
 
 // replaceDatabases must come before a change that replaces databases.
@@ -267,15 +196,15 @@ func (m *Machine) replaceDatabases() {
 	if m.journal == nil || m.journal.places != nil {
 		return
 	}
-	m.journal.places = &[databases]place{}
+	m.journal.places = &[store.Databases]place{}
 	for i, d := range m.dbs {
-		m.journal.places[i] = place{database: d, swapped: d.swapped, floor: d.floor}
+		m.journal.places[i] = place{Database: d, swapped: d.Swapped, floor: d.Floor}
 	}
 }
 
 // release takes back what the script has done to a database that it is about to replace by an
 // empty one.
-func (j *journal) release(d *database) {
+func (j *journal) release(d *store.Database) {
 	if !j.found(d) {
 		return
 	}
@@ -289,8 +218,8 @@ func (j *journal) release(d *database) {
 // restore gives the database what it held.
 func (u *undo) restore() {
 	if u.in != nil {
-		is, _ := u.in.keys.get(u.key)
-		u.in.replace(is, u.was)
+		is, _ := u.in.Keys.Get(u.key)
+		u.in.Replace(is, u.was)
 		u.in, u.key, u.was = nil, "", nil
 	}
 }
@@ -311,8 +240,8 @@ func (m *Machine) rollback() {
 	}
 	if j.places != nil {
 		for i, p := range j.places {
-			m.dbs[i] = p.database
-			p.database.swapped, p.database.floor = p.swapped, p.floor
+			m.dbs[i] = p.Database
+			p.Database.Swapped, p.Database.Floor = p.swapped, p.floor
 		}
 	}
 	if j.gifts != nil {
@@ -340,42 +269,44 @@ func (t *dryRun) stops() bool {
 
 // found notes an entry that a dry run reads. Whether its lease has ended when the request takes
 // effect, only the log can say.
-func (t *dryRun) found(now int64, e *entry) {
-	if t.running && now > e.ends() {
+func (t *dryRun) found(now int64, e *store.Entry) {
+	if t.running && now > e.Ends() {
 		t.changes = true
 	}
 }
 
 // storeLock stores a lock that several may hold. Its key ends with the last of its holders.
-func (m *Machine) storeLock(why *cause, db int, key string, was *entry, l *lock.Many) {
+func (m *Machine) storeLock(why *cause, db int, key string, was *store.Entry, l *lock.Many) {
 	m.spend(value.LockWork(l))
-	m.store(why, db, key, was, newEntry(key, was, value.OfAggregate((*value.Lock)(l)), endOf(l)))
+	m.store(why, db, key, was, store.NewEntry(key, was, value.OfAggregate((*value.Lock)(l)), endOf(l)))
 }
 
 // endOf is the deadline of a key with such a lock.
-func endOf(l *lock.Many) deadline { return deadline{tick: l.Last().Tick, wallMs: l.Last().WallMs} }
+func endOf(l *lock.Many) store.Deadline {
+	return store.Deadline{Tick: l.Last().Tick, WallMs: l.Last().WallMs}
+}
 
 // until is the entry of a key with another deadline: that of all holders, if it is a lock of many.
-func (m *Machine) until(why *cause, was *entry, d deadline) *entry {
-	l := was.lock()
+func (m *Machine) until(why *cause, was *store.Entry, d store.Deadline) *store.Entry {
+	l := was.Lock()
 	if l == nil || m.dryRun.stops() {
-		return newTagged(was.key(), was, was.value(), d, was.tag())
+		return store.NewTagged(was.Key(), was, was.Value(), d, was.Tag())
 	}
 	m.spend(value.LockWork(l))
 	m.sequence++
 	all := l.Until(func(h *lock.Holder) {
-		h.Tick, h.WallMs, h.Version = d.tick, d.wallMs, m.sequence
-		m.stampLease(why, was.key(), h)
+		h.Tick, h.WallMs, h.Version = d.Tick, d.WallMs, m.sequence
+		m.stampLease(why, was.Key(), h)
 	})
-	return newEntry(was.key(), was, value.OfAggregate((*value.Lock)(all)), d)
+	return store.NewEntry(was.Key(), was, value.OfAggregate((*value.Lock)(all)), d)
 }
 
 // endHolders ends the leases of holders that are over at a tick, of a lock that has others.
-func (m *Machine) endHolders(db int, e *entry, tick int64) *entry {
-	left := e.lock().Without(func(h *lock.Holder) bool { return tick > h.Tick })
-	m.storeLock(&leaseIsOver, db, e.key(), e, left)
+func (m *Machine) endHolders(db int, e *store.Entry, tick int64) *store.Entry {
+	left := e.Lock().Without(func(h *lock.Holder) bool { return tick > h.Tick })
+	m.storeLock(&leaseIsOver, db, e.Key(), e, left)
 	m.trackExpiry()
-	m.notify(db, notifyGeneric, "unlock", e.key())
-	next, _ := m.dbs[db].keys.get(e.key())
+	m.notify(db, notifyGeneric, "unlock", e.Key())
+	next, _ := m.dbs[db].Keys.Get(e.Key())
 	return next
 }

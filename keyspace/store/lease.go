@@ -1,4 +1,4 @@
-package keyspace
+package store
 
 import (
 	"cmp"
@@ -11,27 +11,28 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// lease is when the next lease of a key ends, in the order in which leases do.
-type lease struct {
-	tick int64
-	of   *entry
+// Lease is when the next lease of a key ends, in the order in which leases do.
+type Lease struct {
+	Tick int64
+	Of   *Entry
 }
 
-func leaseOf(e *entry) lease { return lease{e.ends(), e} }
+// LeaseOf returns the lease of an entry that has one.
+func LeaseOf(e *Entry) Lease { return Lease{e.Ends(), e} }
 
-func compareLeases(a, b lease) int {
-	if a.tick != b.tick {
-		return cmp.Compare(a.tick, b.tick)
+func compareLeases(a, b Lease) int {
+	if a.Tick != b.Tick {
+		return cmp.Compare(a.Tick, b.Tick)
 	}
-	return strings.Compare(a.of.key(), b.of.key())
+	return strings.Compare(a.Of.Key(), b.Of.Key())
 }
 
-// leaseOrder holds leases in their order. Most come after all that are there: locks are
+// LeaseOrder holds leases in their order. Most come after all that are there: locks are
 // taken, and renewed, for about the same time. A B-tree that is filled at its end has
 // leaves that are half empty for ever, so this is one of runs: sorted slices, full where
 // they were filled at the end. Its shape depends on history, so nothing that is state,
 // or a reply, may follow from it.
-type leaseOrder struct {
+type LeaseOrder struct {
 	runs  *btree.BTreeG[leaseRun]
 	count int
 	ticks tickSum // of all leases
@@ -48,7 +49,7 @@ type leaseRun struct {
 // then. One that is later than can be written so is in another run.
 type runLeases struct {
 	after []uint32 // ms from the tick of the run on
-	of    []*entry
+	of    []*Entry
 }
 
 // runMax is how many leases a run has at most: an insertion moves half of them. So many,
@@ -63,14 +64,15 @@ func runLess(a, b leaseRun) bool {
 	return a.from < b.from
 }
 
-func newLeaseOrder() *leaseOrder {
-	return &leaseOrder{runs: btree.NewBTreeGOptions(runLess, btree.Options{NoLocks: true})}
+func newLeaseOrder() *LeaseOrder {
+	return &LeaseOrder{runs: btree.NewBTreeGOptions(runLess, btree.Options{NoLocks: true})}
 }
 
-func (o *leaseOrder) len() int { return o.count }
+// Len returns how many leases there are.
+func (o *LeaseOrder) Len() int { return o.count }
 
-// first is the lease that ends first.
-func (o *leaseOrder) first() (l lease, ok bool) {
+// First returns the lease that ends first.
+func (o *LeaseOrder) First() (l Lease, ok bool) {
 	r, ok := o.runs.Min()
 	if ok {
 		l = r.at(0)
@@ -78,13 +80,25 @@ func (o *leaseOrder) first() (l lease, ok bool) {
 	return l, ok
 }
 
+// Each visits the leases in their order, until visit returns false.
+func (o *LeaseOrder) Each(visit func(l Lease) bool) {
+	o.runs.Scan(func(r leaseRun) bool {
+		for i := range r.len() {
+			if !visit(r.at(i)) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // averageTick is the mean deadline, rounded down; there must be a lease.
-func (o *leaseOrder) averageTick() int64 { return o.ticks.mean(o.count) }
+func (o *LeaseOrder) averageTick() int64 { return o.ticks.mean(o.count) }
 
 // add puts a lease in its place; no other one of its tick and key is there.
-func (o *leaseOrder) add(l lease) {
+func (o *LeaseOrder) add(l Lease) {
 	o.count++
-	o.ticks.add(l.tick)
+	o.ticks.add(l.Tick)
 	at, n := 0, 0
 	r, ok := o.runOf(l)
 	if ok {
@@ -92,9 +106,9 @@ func (o *leaseOrder) add(l lease) {
 		n = r.len()
 	}
 	switch {
-	case at == n && (!ok || n == runMax || !r.reaches(l.tick)): // it comes between two runs
+	case at == n && (!ok || n == runMax || !r.reaches(l.Tick)): // it comes between two runs
 		if r, ok = o.beginFrom(l); !ok {
-			o.runs.Set(newLeaseRun([]lease{l}))
+			o.runs.Set(newLeaseRun([]Lease{l}))
 			return
 		}
 		at = 0
@@ -109,10 +123,10 @@ func (o *leaseOrder) add(l lease) {
 
 // beginFrom has the run behind a lease begin with it, though the lease is not in it yet; false: there is none, or it is
 // full, or its last lease is too late to be written from there on.
-func (o *leaseOrder) beginFrom(l lease) (r leaseRun, ok bool) {
-	from := leaseRun{tick: l.tick, from: l.of.key()}
+func (o *LeaseOrder) beginFrom(l Lease) (r leaseRun, ok bool) {
+	from := leaseRun{tick: l.Tick, from: l.Of.Key()}
 	o.runs.Ascend(from, func(next leaseRun) bool {
-		r, ok = next, next.len() < runMax && from.reaches(next.last().tick)
+		r, ok = next, next.len() < runMax && from.reaches(next.last().Tick)
 		return false
 	})
 	if !ok {
@@ -120,7 +134,7 @@ func (o *leaseOrder) beginFrom(l lease) (r leaseRun, ok bool) {
 	}
 	o.runs.Delete(r)
 	for i := range r.leases.after {
-		r.leases.after[i] += uint32(r.tick - l.tick)
+		r.leases.after[i] += uint32(r.tick - l.Tick)
 	}
 	r.tick, r.from = from.tick, from.from
 	o.runs.Set(r)
@@ -128,23 +142,23 @@ func (o *leaseOrder) beginFrom(l lease) (r leaseRun, ok bool) {
 }
 
 // load fills an empty order with leases that are in order: full runs, as add leaves them where it fills at the end.
-func (o *leaseOrder) load(leases []lease) {
+func (o *LeaseOrder) load(leases []Lease) {
 	for i := 0; i < len(leases); {
-		r, end := leaseRun{tick: leases[i].tick}, i+1
-		for end < min(i+runMax, len(leases)) && r.reaches(leases[end].tick) {
+		r, end := leaseRun{tick: leases[i].Tick}, i+1
+		for end < min(i+runMax, len(leases)) && r.reaches(leases[end].Tick) {
 			end++
 		}
 		o.runs.Load(newLeaseRun(leases[i:end]))
 		i = end
 	}
 	for _, l := range leases {
-		o.ticks.add(l.tick)
+		o.ticks.add(l.Tick)
 	}
 	o.count = len(leases)
 }
 
 // remove takes a lease away, if it is there.
-func (o *leaseOrder) remove(l lease) {
+func (o *LeaseOrder) remove(l Lease) {
 	r, ok := o.runOf(l)
 	if !ok {
 		return
@@ -154,7 +168,7 @@ func (o *leaseOrder) remove(l lease) {
 		return
 	}
 	o.count--
-	o.ticks.sub(l.tick)
+	o.ticks.sub(l.Tick)
 	r.leases.after = slices.Delete(r.leases.after, at, at+1)
 	r.leases.of = slices.Delete(r.leases.of, at, at+1)
 	switch n := r.len(); {
@@ -166,8 +180,8 @@ func (o *leaseOrder) remove(l lease) {
 }
 
 // runOf is the run in which a lease is, or would be put; false if it comes before all.
-func (o *leaseOrder) runOf(l lease) (found leaseRun, ok bool) {
-	o.runs.Descend(leaseRun{tick: l.tick, from: l.of.key()}, func(r leaseRun) bool {
+func (o *LeaseOrder) runOf(l Lease) (found leaseRun, ok bool) {
+	o.runs.Descend(leaseRun{tick: l.Tick, from: l.Of.Key()}, func(r leaseRun) bool {
 		found, ok = r, true
 		return false
 	})
@@ -175,10 +189,10 @@ func (o *leaseOrder) runOf(l lease) (found leaseRun, ok bool) {
 }
 
 // split leaves a run its first half, and returns a new one with the other.
-func (o *leaseOrder) split(r leaseRun) (right leaseRun) {
+func (o *LeaseOrder) split(r leaseRun) (right leaseRun) {
 	half, n := r.len()/2, r.len()
 	first := r.at(half)
-	right = leaseRun{first.tick, first.of.key(), r.part(half, n, first.tick, n-half)}
+	right = leaseRun{first.Tick, first.Of.Key(), r.part(half, n, first.Tick, n-half)}
 	*r.leases = *r.part(0, half, r.tick, half)
 	o.runs.Set(right)
 	return right
@@ -186,9 +200,9 @@ func (o *leaseOrder) split(r leaseRun) (right leaseRun) {
 
 // shrink gives back the memory of a run that has lost most of its leases, and joins it
 // with the one before if that is small, too: or else few leases could hold many runs.
-func (o *leaseOrder) shrink(r leaseRun) {
+func (o *LeaseOrder) shrink(r leaseRun) {
 	n := r.len()
-	if before, ok := o.before(r); ok && before.len()+n <= runMax/2 && before.reaches(r.last().tick) {
+	if before, ok := o.before(r); ok && before.len()+n <= runMax/2 && before.reaches(r.last().Tick) {
 		more := r.part(0, n, before.tick, n)
 		before.leases.after = append(before.leases.after, more.after...)
 		before.leases.of = append(before.leases.of, more.of...)
@@ -198,7 +212,7 @@ func (o *leaseOrder) shrink(r leaseRun) {
 	*r.leases = *r.part(0, n, r.tick, cap(r.leases.of)/2)
 }
 
-func (o *leaseOrder) before(r leaseRun) (found leaseRun, ok bool) {
+func (o *LeaseOrder) before(r leaseRun) (found leaseRun, ok bool) {
 	o.runs.Descend(r, func(p leaseRun) bool {
 		found, ok = p, p.leases != r.leases
 		return !ok
@@ -207,17 +221,17 @@ func (o *leaseOrder) before(r leaseRun) (found leaseRun, ok bool) {
 }
 
 // newLeaseRun makes a run of leases that the first one reaches.
-func newLeaseRun(leases []lease) leaseRun {
-	r := leaseRun{leases[0].tick, leases[0].of.key(), newRunLeases(len(leases))}
+func newLeaseRun(leases []Lease) leaseRun {
+	r := leaseRun{leases[0].Tick, leases[0].Of.Key(), newRunLeases(len(leases))}
 	for _, l := range leases {
-		r.leases.after = append(r.leases.after, uint32(l.tick-r.tick))
-		r.leases.of = append(r.leases.of, l.of)
+		r.leases.after = append(r.leases.after, uint32(l.Tick-r.tick))
+		r.leases.of = append(r.leases.of, l.Of)
 	}
 	return r
 }
 
 func newRunLeases(places int) *runLeases {
-	return &runLeases{make([]uint32, 0, places), make([]*entry, 0, places)}
+	return &runLeases{make([]uint32, 0, places), make([]*Entry, 0, places)}
 }
 
 // part is a piece of a run, as that of one from a tick on, with so many places.
@@ -232,24 +246,24 @@ func (r leaseRun) part(from, until int, tick int64, places int) *runLeases {
 
 func (r leaseRun) len() int { return len(r.leases.of) }
 
-func (r leaseRun) at(i int) lease { return lease{r.tick + int64(r.leases.after[i]), r.leases.of[i]} }
+func (r leaseRun) at(i int) Lease { return Lease{r.tick + int64(r.leases.after[i]), r.leases.of[i]} }
 
-func (r leaseRun) last() lease { return r.at(r.len() - 1) }
+func (r leaseRun) last() Lease { return r.at(r.len() - 1) }
 
 // reaches reports whether a lease that comes after the first one of a run can be in it.
 func (r leaseRun) reaches(tick int64) bool { return uint64(tick-r.tick) <= math.MaxUint32 }
 
-func (r leaseRun) find(l lease) (at int, found bool) {
+func (r leaseRun) find(l Lease) (at int, found bool) {
 	return sort.Find(r.len(), func(i int) int { return compareLeases(l, r.at(i)) })
 }
 
 // insert has the places of a run double, because append would take more for it.
-func (r leaseRun) insert(at int, l lease) {
+func (r leaseRun) insert(at int, l Lease) {
 	if n := r.len(); n == cap(r.leases.of) {
 		*r.leases = *r.part(0, n, r.tick, min(2*n+1, runMax))
 	}
-	r.leases.after = slices.Insert(r.leases.after, at, uint32(l.tick-r.tick))
-	r.leases.of = slices.Insert(r.leases.of, at, l.of)
+	r.leases.after = slices.Insert(r.leases.after, at, uint32(l.Tick-r.tick))
+	r.leases.of = slices.Insert(r.leases.of, at, l.Of)
 }
 
 // tickSum is a sum of ticks, each moved up by 1<<63: it has no sign, and cannot overflow.

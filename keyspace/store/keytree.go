@@ -1,4 +1,4 @@
-package keyspace
+package store
 
 import (
 	"cmp"
@@ -8,20 +8,20 @@ import (
 	"lockd/keyspace/value"
 )
 
-// keyTree has the entries of a database in the order of (position, key): a B-tree of its own, because to find a
+// KeyTree has the entries of a database in the order of (position, key): a B-tree of its own, because to find a
 // key is most of what a short command costs. Positions are those of a hash, so they lie evenly, and where one of
 // them must be is computed: a search reads two or three lines of memory of a node, where halving reads six. What
 // is compared is in the node. Only the key that is found is read in its entry, which whoever searches wants anyway.
 //
 // A keyTree is for one goroutine at a time. Its shape depends on history, so nothing that is state, or a reply, may
 // follow from it.
-type keyTree struct {
-	keyView
+type KeyTree struct {
+	KeyView
 	generation uint64 // of the nodes that no view has
 }
 
-// keyView is a keyTree as it was at a moment. It does not change, so any goroutine may read it.
-type keyView struct {
+// KeyView is a keyTree as it was at a moment. It does not change, so any goroutine may read it.
+type KeyView struct {
 	root   keyNode // nil: there are no keys
 	height int     // how many inner nodes are above each leaf
 	count  int
@@ -41,7 +41,7 @@ type keyLeaf struct {
 	generation uint64
 	n          int32
 	tags       [leafMax]uint32 // the upper bits of their positions
-	entries    [leafMax]*entry
+	entries    [leafMax]*Entry
 }
 
 // keyInner has nodes in the order of their entries.
@@ -58,17 +58,19 @@ const tagShift = value.PositionBits - 32
 
 func tagOf(pos uint64) uint32 { return uint32(pos >> tagShift) }
 
-func (v keyView) len() int { return v.count }
+// Len returns how many keys there are.
+func (v KeyView) Len() int { return v.count }
 
-// copy is O(1): what changes later is copied before.
-func (t *keyTree) copy() keyView {
+// Copy returns the tree as it is now, in O(1): later changes copy the nodes that they change.
+func (t *KeyTree) Copy() KeyView {
 	t.generation++
-	return t.keyView
+	return t.KeyView
 }
 
-func (v keyView) get(key string) (e *entry, ok bool) { return v.find(value.Position(key), key) }
+// Get finds a key.
+func (v KeyView) Get(key string) (e *Entry, ok bool) { return v.find(value.Position(key), key) }
 
-func (v keyView) find(pos uint64, key string) (e *entry, ok bool) {
+func (v KeyView) find(pos uint64, key string) (e *Entry, ok bool) {
 	if v.root == nil {
 		return nil, false
 	}
@@ -85,8 +87,8 @@ func (v keyView) find(pos uint64, key string) (e *entry, ok bool) {
 	return l.entries[at], true
 }
 
-// at returns the i-th entry, 0 <= i < len.
-func (v keyView) at(i int) *entry {
+// At returns the i-th entry, 0 <= i < len.
+func (v KeyView) At(i int) *Entry {
 	node := v.root
 	for range v.height {
 		n, j := (*keyInner)(node), 0
@@ -98,20 +100,20 @@ func (v keyView) at(i int) *entry {
 	return (*keyLeaf)(node).entries[i]
 }
 
-// each visits the entries in their order, until visit returns false.
-func (v keyView) each(visit func(e *entry) bool) {
+// Each visits the entries in their order, until visit returns false.
+func (v KeyView) Each(visit func(e *Entry) bool) {
 	v.ascend(0, "", func(l *keyLeaf, at int) bool { return visit(l.entries[at]) })
 }
 
-// from is each from an entry on.
-func (v keyView) from(first *entry, visit func(e *entry) bool) {
-	key := first.key()
+// From visits the entries from one on.
+func (v KeyView) From(first *Entry, visit func(e *Entry) bool) {
+	key := first.Key()
 	v.ascend(value.Position(key), key, func(l *keyLeaf, at int) bool { return visit(l.entries[at]) })
 }
 
-// scan is a step of SCAN: it visits about count entries, from a cursor on, which is a position, and returns the cursor to
+// Scan does a step of SCAN: it visits about count entries, from a cursor on, which is a position, and returns the cursor to
 // go on with, 0 at the end. It stops only between positions, so that a cursor never divides keys that share one.
-func (v keyView) scan(cursor uint64, count int, visit func(e *entry)) (next uint64) {
+func (v KeyView) Scan(cursor uint64, count int, visit func(e *Entry)) (next uint64) {
 	if cursor>>value.PositionBits != 0 { // no position is as great
 		return 0
 	}
@@ -133,7 +135,7 @@ func (v keyView) scan(cursor uint64, count int, visit func(e *entry)) (next uint
 }
 
 // ascend visits the places of the entries from (pos, key) on, until visit returns false.
-func (v keyView) ascend(pos uint64, key string, visit func(l *keyLeaf, at int) bool) {
+func (v KeyView) ascend(pos uint64, key string, visit func(l *keyLeaf, at int) bool) {
 	if v.root != nil {
 		ascend(v.root, v.height, pos, key, visit)
 	}
@@ -159,13 +161,13 @@ func ascend(node keyNode, height int, pos uint64, key string, visit func(l *keyL
 }
 
 // set puts e in the place of the entry of its key, if there is one.
-func (t *keyTree) set(e *entry) { t.put(value.Position(e.key()), e, leafMax/2, innerMax/2) }
+func (t *KeyTree) set(e *Entry) { t.put(value.Position(e.Key()), e, leafMax/2, innerMax/2) }
 
 // load is set for an entry that comes after all others: it leaves full nodes behind.
-func (t *keyTree) load(pos uint64, e *entry) { t.put(pos, e, leafMax, innerMax) }
+func (t *KeyTree) load(pos uint64, e *Entry) { t.put(pos, e, leafMax, innerMax) }
 
 // put is set for an entry at a position. Where a full node is divided, so many entries or nodes stay in it.
-func (t *keyTree) put(pos uint64, e *entry, leafKeeps, innerKeeps int) {
+func (t *KeyTree) put(pos uint64, e *Entry, leafKeeps, innerKeeps int) {
 	if t.root == nil {
 		t.root = keyNode(&keyLeaf{generation: t.generation})
 	}
@@ -184,9 +186,9 @@ func (t *keyTree) put(pos uint64, e *entry, leafKeeps, innerKeeps int) {
 
 // keyPut is a call of put.
 type keyPut struct {
-	t                     *keyTree
+	t                     *KeyTree
 	pos                   uint64
-	e                     *entry
+	e                     *Entry
 	leafKeeps, innerKeeps int
 }
 
@@ -206,9 +208,9 @@ func (p *keyPut) into(node keyNode, height int) (changed keyNode, right keyBranc
 		return keyNode(l), right, added
 	}
 	n := p.t.ownInner(node)
-	at := n.find(p.pos, p.e.key(), height)
+	at := n.find(p.pos, p.e.Key(), height)
 	if height == 1 && n.counts[at] == leafMax && p.t.makeRoom(n, at) {
-		at = n.find(p.pos, p.e.key(), height)
+		at = n.find(p.pos, p.e.Key(), height)
 	}
 	child, behind, added := p.into(n.nodes[at], height-1)
 	n.nodes[at] = child
@@ -220,7 +222,7 @@ func (p *keyPut) into(node keyNode, height int) (changed keyNode, right keyBranc
 }
 
 func (p *keyPut) intoLeaf(l *keyLeaf) (right keyBranch, added int) {
-	at, found := l.find(p.pos, p.e.key())
+	at, found := l.find(p.pos, p.e.Key())
 	switch {
 	case found:
 		l.entries[at] = p.e
@@ -256,7 +258,7 @@ func (p *keyPut) insertBranch(n *keyInner, at int, b keyBranch) (right keyBranch
 
 // makeRoom divides the entries of a full leaf and of a neighbour that has room evenly: or leaves whose keys come in no
 // order would be two thirds full. It may be for nothing, as nobody has looked yet whether the key is new.
-func (t *keyTree) makeRoom(n *keyInner, at int) (done bool) {
+func (t *KeyTree) makeRoom(n *keyInner, at int) (done bool) {
 	room := func(i int) int {
 		if i < 0 || i >= n.n {
 			return 0
@@ -281,10 +283,10 @@ func (t *keyTree) makeRoom(n *keyInner, at int) (done bool) {
 const leafRoom = leafMax / 6
 
 // del removes the entry of e's key.
-func (t *keyTree) del(e *entry) { t.cut(value.Position(e.key()), e.key()) }
+func (t *KeyTree) del(e *Entry) { t.cut(value.Position(e.Key()), e.Key()) }
 
 // cut removes the entry of a key, if there is one.
-func (t *keyTree) cut(pos uint64, key string) {
+func (t *KeyTree) cut(pos uint64, key string) {
 	if t.root == nil {
 		return
 	}
@@ -299,7 +301,7 @@ func (t *keyTree) cut(pos uint64, key string) {
 }
 
 // remove removes a key below a node, and returns what is to be in the node's place.
-func (t *keyTree) remove(node keyNode, height int, pos uint64, key string) (changed keyNode) {
+func (t *KeyTree) remove(node keyNode, height int, pos uint64, key string) (changed keyNode) {
 	if height == 0 {
 		l := t.ownLeaf(node)
 		if at, found := l.find(pos, key); found {
@@ -328,7 +330,7 @@ const (
 )
 
 // joinLeaves takes an empty leaf out of its parent, and joins a small one with a neighbour.
-func (t *keyTree) joinLeaves(n *keyInner, at int) {
+func (t *KeyTree) joinLeaves(n *keyInner, at int) {
 	switch size := n.counts[at]; {
 	case size == 0:
 		n.remove(at)
@@ -347,7 +349,7 @@ func (t *keyTree) joinLeaves(n *keyInner, at int) {
 }
 
 // joinInners is joinLeaves for inner nodes.
-func (t *keyTree) joinInners(n *keyInner, at int) {
+func (t *KeyTree) joinInners(n *keyInner, at int) {
 	size := func(i int) int { return (*keyInner)(n.nodes[i]).n }
 	switch {
 	case size(at) == 0:
@@ -368,7 +370,7 @@ func (t *keyTree) joinInners(n *keyInner, at int) {
 }
 
 // ownLeaf is a leaf, or a copy of it where a view has it.
-func (t *keyTree) ownLeaf(node keyNode) *keyLeaf {
+func (t *KeyTree) ownLeaf(node keyNode) *keyLeaf {
 	l := (*keyLeaf)(node)
 	if l.generation == t.generation {
 		return l
@@ -379,7 +381,7 @@ func (t *keyTree) ownLeaf(node keyNode) *keyLeaf {
 }
 
 // ownInner is ownLeaf for an inner node.
-func (t *keyTree) ownInner(node keyNode) *keyInner {
+func (t *KeyTree) ownInner(node keyNode) *keyInner {
 	n := (*keyInner)(node)
 	if n.generation == t.generation {
 		return n
@@ -413,7 +415,7 @@ func (l *keyLeaf) find(pos uint64, key string) (at int, found bool) {
 
 // compare compares the key at a place with another one of its tag.
 func (l *keyLeaf) compare(at int, pos uint64, key string) int {
-	stored := l.entries[at].key()
+	stored := l.entries[at].Key()
 	if stored == key {
 		return 0
 	}
@@ -448,7 +450,7 @@ func (l *keyLeaf) position(at int) uint64 {
 	return uint64(l.tags[at])<<tagShift | uint64(l.entries[at].positionLow())&(1<<tagShift-1)
 }
 
-func (l *keyLeaf) insert(at int, tag uint32, e *entry) {
+func (l *keyLeaf) insert(at int, tag uint32, e *Entry) {
 	copy(l.tags[at+1:], l.tags[at:l.n])
 	copy(l.entries[at+1:], l.entries[at:l.n])
 	l.tags[at], l.entries[at] = tag, e
@@ -506,7 +508,7 @@ func (n *keyInner) find(pos uint64, key string, height int) (at int) {
 	for first < at {
 		middle := (first + at + 1) / 2
 		l := firstLeaf(n.nodes[middle], height-1)
-		if l.position(0) > pos || l.position(0) == pos && l.entries[0].key() > key {
+		if l.position(0) > pos || l.position(0) == pos && l.entries[0].Key() > key {
 			at = middle - 1
 		} else {
 			first = middle

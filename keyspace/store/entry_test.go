@@ -1,4 +1,4 @@
-package keyspace
+package store
 
 import (
 	"bytes"
@@ -25,11 +25,11 @@ func TestSizesOfAKey(t *testing.T) {
 	if leaf, inner := unsafe.Sizeof(keyLeaf{}), unsafe.Sizeof(keyInner{}); leaf != 480 || inner != 3064 {
 		t.Errorf("a leaf has %d bytes, an inner node %d", leaf, inner)
 	}
-	token, until := stringValue(strings.Repeat("t", 36)), deadline{tick: 31_000, wallMs: 1_800_000_000_000}
+	token, until := StringValue(strings.Repeat("t", 36)), Deadline{Tick: 31_000, WallMs: 1_800_000_000_000}
 	facts := lock.Facts{SinceTick: 1000, SinceMs: 1_799_999_970_000, LeaseMs: 30_000, Client: 1}
-	var kept *entry
+	var kept *Entry
 	if n := testing.AllocsPerRun(100, func() {
-		kept = newMarked("orders:lock:1234567", nil, token, until, nil, mayBeLock).withFacts(facts)
+		kept = NewMarked("orders:lock:1234567", nil, token, until, nil, MayBeLock).WithFacts(facts)
 	}); n != 1 {
 		t.Errorf("a lock takes %v objects", n)
 	}
@@ -39,17 +39,17 @@ func TestSizesOfAKey(t *testing.T) {
 // An entry gives back what it was made of, wherever its bytes are, after what it was made
 // of has changed, and after a collection.
 func TestEntryIsWhatItWasMadeOf(t *testing.T) {
-	sizes := []int{0, 1, 2, 7, 8, 9, 15, 16, 17, 24, 36, 100, inlineMax - 1, inlineMax, inlineMax + 1, 1000}
+	sizes := []int{0, 1, 2, 7, 8, 9, 15, 16, 17, 24, 36, 100, InlineMax - 1, InlineMax, InlineMax + 1, 1000}
 	type made struct {
-		e        *entry
+		e        *Entry
 		key, str string
 	}
 	var all []made
 	for _, k := range sizes {
 		for _, v := range sizes {
 			key, str := bytes.Repeat([]byte("k"), k), bytes.Repeat([]byte("v"), v)
-			e := newEntry(unsafe.String(unsafe.SliceData(key), k), nil, stringValue(unsafe.String(unsafe.SliceData(str), v)), deadline{tick: int64(k), wallMs: int64(v)})
-			e.fence, e.version = 1<<63+uint64(k), 1<<63+uint64(v)
+			e := NewEntry(unsafe.String(unsafe.SliceData(key), k), nil, StringValue(unsafe.String(unsafe.SliceData(str), v)), Deadline{Tick: int64(k), WallMs: int64(v)})
+			e.Fence, e.Version = 1<<63+uint64(k), 1<<63+uint64(v)
 			clear(key) // as a read buffer that is used again
 			clear(str)
 			all = append(all, made{e, strings.Repeat("k", k), strings.Repeat("v", v)})
@@ -62,19 +62,19 @@ func TestEntryIsWhatItWasMadeOf(t *testing.T) {
 	for _, m := range all {
 		name := fmt.Sprintf("key of %d bytes, string of %d", len(m.key), len(m.str))
 		e := m.e
-		if e.key() != m.key || e.str() != m.str || e.agg() != nil || e.kind() != "string" {
-			t.Errorf("%s: %q, %q, %v, a %s", name, e.key(), e.str(), e.agg(), e.kind())
+		if e.Key() != m.key || e.Str() != m.str || e.Aggregate() != nil || e.Type() != "string" {
+			t.Errorf("%s: %q, %q, %v, a %s", name, e.Key(), e.Str(), e.Aggregate(), e.Type())
 		}
-		if want := (deadline{tick: int64(len(m.key)), wallMs: int64(len(m.str))}); e.deadline() != want {
-			t.Errorf("%s: deadline %v", name, e.deadline())
+		if want := (Deadline{Tick: int64(len(m.key)), WallMs: int64(len(m.str))}); e.Deadline() != want {
+			t.Errorf("%s: deadline %v", name, e.Deadline())
 		}
-		if e.fence != 1<<63+uint64(len(m.key)) || e.version != 1<<63+uint64(len(m.str)) {
-			t.Errorf("%s: fence %d, version %d", name, e.fence, e.version)
+		if e.Fence != 1<<63+uint64(len(m.key)) || e.Version != 1<<63+uint64(len(m.str)) {
+			t.Errorf("%s: fence %d, version %d", name, e.Fence, e.Version)
 		}
-		if want := int64(entryOverheadBytes + leaseOverheadBytes + len(m.key) + len(m.str)); e.size() != want {
-			t.Errorf("%s: counts for %d bytes, want %d", name, e.size(), want)
+		if want := int64(entryOverheadBytes + LeaseOverheadBytes + len(m.key) + len(m.str)); e.Size() != want {
+			t.Errorf("%s: counts for %d bytes, want %d", name, e.Size(), want)
 		}
-		if inline := len(m.key)+len(m.str) <= inlineMax; inline == e.isOutside() {
+		if inline := len(m.key)+len(m.str) <= InlineMax; inline == e.isOutside() {
 			t.Errorf("%s: inline %v", name, !inline)
 		}
 	}
@@ -85,21 +85,21 @@ func TestEntryChangesItsForm(t *testing.T) {
 	long := strings.Repeat("long", 1000)
 	h := value.NewHash(1)
 	h.Set("field", "value")
-	values := []value.Value{stringValue("short"), stringValue(long), value.OfAggregate(h), {}}
-	var was *entry
+	values := []value.Value{StringValue("short"), StringValue(long), value.OfAggregate(h), {}}
+	var was *Entry
 	for round := range 3 {
 		for i := range values {
 			for j := range values {
 				v := values[(i*j+round)%len(values)]
-				next := newEntry(strings.Clone("name"), was, v, never)
+				next := NewEntry(strings.Clone("name"), was, v, Never)
 				runtime.GC()
-				if next.key() != "name" || next.str() != v.Str() || next.agg() != v.Aggregate() || next.kind() != v.Type() {
-					t.Fatalf("%q holds %q, %v, a %s", next.key(), next.str(), next.agg(), next.kind())
+				if next.Key() != "name" || next.Str() != v.Str() || next.Aggregate() != v.Aggregate() || next.Type() != v.Type() {
+					t.Fatalf("%q holds %q, %v, a %s", next.Key(), next.Str(), next.Aggregate(), next.Type())
 				}
 				if was != nil {
-					renewed := newEntry(was.key(), was, was.value(), deadline{tick: 1})
-					if renewed.str() != was.str() || renewed.agg() != was.agg() || renewed.key() != was.key() {
-						t.Fatalf("%q became %q", was.str(), renewed.str())
+					renewed := NewEntry(was.Key(), was, was.Value(), Deadline{Tick: 1})
+					if renewed.Str() != was.Str() || renewed.Aggregate() != was.Aggregate() || renewed.Key() != was.Key() {
+						t.Fatalf("%q became %q", was.Str(), renewed.Str())
 					}
 				}
 				was = next
@@ -120,21 +120,21 @@ func TestEntryKeepsItsTimes(t *testing.T) {
 	pick := func() int64 { return times[rng.IntN(len(times))] }
 	outside := 0
 	for range 100_000 {
-		until := deadline{pick(), pick()}
+		until := Deadline{pick(), pick()}
 		facts := lock.Facts{SinceTick: pick(), SinceMs: pick(), LeaseMs: pick(), Renewals: rng.Uint32(), Client: rng.Uint32()}
 		if rng.IntN(2) == 0 { // as they are
 			facts.LeaseMs &= 1<<rng.IntN(40) - 1
-			facts.SinceTick = until.tick - facts.LeaseMs - rng.Int64N(1<<rng.IntN(40))
-			facts.SinceMs = until.wallMs - (until.tick - facts.SinceTick) + rng.Int64N(2000) - 1000
+			facts.SinceTick = until.Tick - facts.LeaseMs - rng.Int64N(1<<rng.IntN(40))
+			facts.SinceMs = until.WallMs - (until.Tick - facts.SinceTick) + rng.Int64N(2000) - 1000
 		}
 		if rng.IntN(20) == 0 {
-			until, facts.LeaseMs = never, -1
+			until, facts.LeaseMs = Never, -1
 		}
-		e := newMarked("key", nil, stringValue("token"), until, nil, isLock)
-		e.fence, e.version = 7, 8
-		e = e.withFacts(facts)
-		if e.deadline() != until || e.facts() != facts || e.mark() != isLock || e.fence != 7 || e.version != 8 || e.key() != "key" || e.str() != "token" {
-			t.Fatalf("%+v until %v became %+v until %v: %+v", facts, until, e.facts(), e.deadline(), e)
+		e := NewMarked("key", nil, StringValue("token"), until, nil, IsLock)
+		e.Fence, e.Version = 7, 8
+		e = e.WithFacts(facts)
+		if e.Deadline() != until || e.Facts() != facts || e.Mark() != IsLock || e.Fence != 7 || e.Version != 8 || e.Key() != "key" || e.Str() != "token" {
+			t.Fatalf("%+v until %v became %+v until %v: %+v", facts, until, e.Facts(), e.Deadline(), e)
 		}
 		outside += resp.One(e.isOutside())
 	}

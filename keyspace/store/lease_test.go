@@ -1,4 +1,4 @@
-package keyspace
+package store
 
 import (
 	"math"
@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"unsafe"
 
 	"lockd/keyspace/value"
 )
 
 // leaseAt is a lease of a key.
-func leaseAt(tick int64, key string) lease {
-	return leaseOf(newEntry(key, nil, value.Value{}, deadline{tick: tick}))
+func leaseAt(tick int64, key string) Lease {
+	return LeaseOf(NewEntry(key, nil, value.Value{}, Deadline{Tick: tick}))
 }
 
 // Whatever comes and goes, in whatever order, the leases are those of a sorted slice.
@@ -38,7 +39,7 @@ func TestLeaseOrderIsThatOfASlice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
-			o, want := newLeaseOrder(), []lease(nil)
+			o, want := newLeaseOrder(), []Lease(nil)
 			for i := range 20_000 {
 				growing := i%10_000 < 5000
 				if l := leaseAt(tick(i, random), strconv.Itoa(random.IntN(1<<30))); len(want) == 0 || random.IntN(10) < 2 != growing {
@@ -70,44 +71,33 @@ func TestLeaseOrderIsThatOfASlice(t *testing.T) {
 	}
 }
 
-func (o *leaseOrder) each(visit func(l lease) bool) {
-	o.runs.Scan(func(r leaseRun) bool {
-		for i := range r.len() {
-			if !visit(r.at(i)) {
-				return false
-			}
-		}
-		return true
-	})
-}
-
 // get finds the lease of the same tick and key.
-func (o *leaseOrder) get(l lease) (lease, bool) {
+func (o *LeaseOrder) get(l Lease) (Lease, bool) {
 	if r, ok := o.runOf(l); ok {
 		if i, found := r.find(l); found {
 			return r.at(i), true
 		}
 	}
-	return lease{}, false
+	return Lease{}, false
 }
 
-func checkLeases(t *testing.T, o *leaseOrder, want []lease) {
+func checkLeases(t *testing.T, o *LeaseOrder, want []Lease) {
 	t.Helper()
-	var got []lease
-	o.each(func(l lease) bool {
+	var got []Lease
+	o.Each(func(l Lease) bool {
 		got = append(got, l)
 		return true
 	})
-	if !slices.Equal(got, want) || o.len() != len(want) {
-		t.Fatalf("%d leases, %d in order, want %d", o.len(), len(got), len(want))
+	if !slices.Equal(got, want) || o.Len() != len(want) {
+		t.Fatalf("%d leases, %d in order, want %d", o.Len(), len(got), len(want))
 	}
-	first, ok := o.first()
+	first, ok := o.First()
 	if ok != (len(want) > 0) || ok && first != want[0] {
 		t.Fatalf("the first of %d is %v", len(want), first)
 	}
 	for _, l := range want {
 		if found, ok := o.get(l); !ok || found != l {
-			t.Fatalf("the lease of %q is not found", l.of.key())
+			t.Fatalf("the lease of %q is not found", l.Of.Key())
 		}
 	}
 	if _, ok := o.get(leaseAt(8, "absent")); ok {
@@ -123,7 +113,7 @@ func checkLeases(t *testing.T, o *leaseOrder, want []lease) {
 	})
 	spans := map[int64]bool{}
 	for _, l := range want {
-		spans[l.tick>>32] = true
+		spans[l.Tick>>32] = true
 	}
 	if most := 2 + len(want)/8 + 2*len(spans); runs > most {
 		t.Fatalf("%d leases are in %d runs", len(want), runs)
@@ -133,7 +123,7 @@ func checkLeases(t *testing.T, o *leaseOrder, want []lease) {
 // Leases that come in their order, as those of locks do, take no more than their own
 // memory, before and after most of them have gone.
 func TestLeasesAreDense(t *testing.T) {
-	o, all := newLeaseOrder(), []lease(nil)
+	o, all := newLeaseOrder(), []Lease(nil)
 	for i := range 100 * runMax {
 		all = append(all, leaseAt(int64(i), "lock"))
 		o.add(all[i])
@@ -146,12 +136,12 @@ func TestLeasesAreDense(t *testing.T) {
 			o.remove(l)
 		}
 	}
-	if places := leasePlaces(o); places > 8*o.len() {
-		t.Errorf("the last %d leases have %d places", o.len(), places)
+	if places := leasePlaces(o); places > 8*o.Len() {
+		t.Errorf("the last %d leases have %d places", o.Len(), places)
 	}
 }
 
-func leasePlaces(o *leaseOrder) (n int) {
+func leasePlaces(o *LeaseOrder) (n int) {
 	o.runs.Scan(func(r leaseRun) bool {
 		n += max(cap(r.leases.of), cap(r.leases.after))
 		return true
@@ -182,4 +172,20 @@ func TestAverageTick(t *testing.T) {
 	if got := o.averageTick(); got != 21 {
 		t.Errorf("%d is left, want 21", got)
 	}
+}
+
+// A run keeps the key of the entry that it began with, and no other string: what a command has sent is not held by it.
+func TestRunsKeepKeysOfEntries(t *testing.T) {
+	o, keys := newLeaseOrder(), map[*byte]bool{}
+	for i := range 10 * runMax {
+		l := leaseAt(int64(i*7919%1000), "key"+strconv.Itoa(i))
+		keys[unsafe.StringData(l.Of.Key())] = true
+		o.add(l)
+	}
+	o.runs.Scan(func(r leaseRun) bool {
+		if !keys[unsafe.StringData(r.from)] {
+			t.Errorf("a run from %q keeps another string", r.from)
+		}
+		return true
+	})
 }

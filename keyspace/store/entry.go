@@ -1,0 +1,412 @@
+package store
+
+import (
+	"math"
+	"strings"
+	"unsafe"
+
+	"lockd/keyspace/lock"
+	"lockd/keyspace/value"
+)
+
+// Entry is a key with all that belongs to it. It is immutable once it is stored
+// (only the inside of an aggregate changes, see editAs): that is why a reader, a
+// snapshot and the journal of a script can hold on to one. store replaces it.
+//
+// Locks are many and small, and every object is one that the garbage collection must
+// find, in memory that is seldom in a cache. So the bytes of a short key and a short
+// string follow their entry, in the same object, in which is no pointer, and what is known
+// of a lock is written short before them. Every other entry is the head of an
+// outsideEntry. The methods below hide which it is.
+type Entry struct {
+	Tick    int64  // of its deadline
+	Fence   uint64 // where the key last came into being (law 11)
+	Version uint64 // of the last modification, for WATCH
+
+	// Unless this is an outsideEntry, the wall time of its deadline is in 46 bits: these, above those of wallLow.
+	wallHigh int16  // two more, the lowest, are the lockMark
+	keyBytes uint8  // of the key that follows
+	strBytes uint8  // of the string behind it; isOutside: this is an outsideEntry
+	wallLow  uint32 // of an outsideEntry: the lower bits of its key's position
+}
+
+const (
+	isOutside = math.MaxUint8
+
+	wallLowBits, markBits = 32, 2
+)
+
+// setWall reports whether a wall time fits: it does for about a thousand years from 1970.
+func (e *Entry) setWall(ms int64, mark Mark) (ok bool) {
+	e.wallLow, e.wallHigh = uint32(ms), int16(ms>>wallLowBits)<<markBits|int16(mark)
+	return e.wall() == ms
+}
+
+func (e *Entry) wall() int64 { return int64(e.wallHigh>>markBits)<<wallLowBits | int64(e.wallLow) }
+
+// Mark tells whether a key is a lock. The callers decide by which rules it becomes one.
+type Mark uint8
+
+const (
+	NoLock    Mark = 0
+	MayBeLock Mark = 1 // it came into being under a condition, and becomes a lock by its first lease
+	IsLock    Mark = 2 // there are facts of it
+
+	lockMarks = MayBeLock | IsLock
+)
+
+const (
+	entryBytes = int(unsafe.Sizeof(Entry{}))
+	// InlineMax bounds the bytes of key and string that follow an entry: they are copied
+	// with each change of the key, that of its deadline as well.
+	InlineMax = 256 - entryBytes
+
+	shortFactsBytes = int(unsafe.Sizeof(shortFacts{}))
+)
+
+// shortFacts are the facts of a lock whose bytes follow its entry, before the key: when it
+// was granted is told by the time that went until the end of its lease.
+type shortFacts struct {
+	heldMs   uint32 // from the grant until the lease was begun, the last time
+	leaseMs  uint32
+	slewMs   int32 // by which the wall clock went slower meanwhile than the log clock
+	renewals uint32
+	client   uint32
+}
+
+// shortFactsOf are the facts of a lock with a deadline. They do not fit if there is no lease, or it lasts, or was
+// renewed, for more than 49 days, or the wall clock was set by half as much.
+func shortFactsOf(f *lock.Facts, d Deadline) (s shortFacts, ok bool) {
+	s = shortFacts{leaseMs: uint32(f.LeaseMs), renewals: f.Renewals, client: f.Client}
+	s.heldMs = uint32(d.Tick - f.LeaseMs - f.SinceTick)
+	s.slewMs = int32(f.SinceMs - s.facts(d).SinceMs)
+	return s, s.facts(d) == *f
+}
+
+func (s *shortFacts) facts(d Deadline) lock.Facts {
+	ago := int64(s.leaseMs) + int64(s.heldMs)
+	return lock.Facts{
+		SinceTick: d.Tick - ago, SinceMs: d.WallMs - ago + int64(s.slewMs), LeaseMs: int64(s.leaseMs),
+		Renewals: s.renewals, Client: s.client,
+	}
+}
+
+// outsideEntry is an entry whose key or value is long, or whose value is an aggregate, or that has a
+// tag, or times that do not fit.
+type outsideEntry struct {
+	Entry
+	wallMs int64 // of its deadline
+	name   string
+	held   value.Value
+	tag    *Tag
+}
+
+// Tag is what LOCK says about the token that a string is. It does not change, and goes with
+// the string.
+type Tag struct{ Owner, Note string }
+
+// tagOverheadBytes is what a tag counts for beside its bytes.
+const tagOverheadBytes = 96
+
+// outsideLock is an outsideEntry that is a lock.
+type outsideLock struct {
+	outsideEntry
+	Facts lock.Facts
+}
+
+// NewEntry makes the entry of a key that is about to be stored in the place of was; nil: there is none. Its fence and
+// its version come when it is stored. It copies key, and a string that is short.
+func NewEntry(key string, was *Entry, v value.Value, d Deadline) *Entry {
+	return NewTagged(key, was, v, d, nil)
+}
+
+// NewTagged is NewEntry with a tag, or nil. Who keeps the token keeps the lock.
+func NewTagged(key string, was *Entry, v value.Value, d Deadline, tag *Tag) *Entry {
+	mark := NoLock
+	if was != nil && was.Mark() != NoLock && was.Holds(v) {
+		mark = was.Mark()
+	}
+	return NewMarked(key, was, v, d, tag, mark)
+}
+
+// Holds reports whether a key that may be a lock has a value.
+func (e *Entry) Holds(v value.Value) bool {
+	return e.Aggregate() == v.Aggregate() && (v.Aggregate() != nil || e.Str() == v.Str())
+}
+
+// NewMarked is NewTagged with a mark. The facts of a lock that is a string are to come (WithFacts).
+func NewMarked(key string, was *Entry, v value.Value, d Deadline, tag *Tag, mark Mark) *Entry {
+	if mark == MayBeLock && d.IsSet() {
+		mark = IsLock
+	}
+	if v.Aggregate() == nil && tag == nil {
+		if e := newInline(key, v.Str(), d, mark); e != nil {
+			return e
+		}
+	}
+	if s := v.Str(); v.Aggregate() == nil && len(s) <= InlineMax {
+		v = value.OfString(strings.Clone(s))
+	}
+	low := uint32(0)
+	if was != nil && was.isOutside() {
+		key, low = was.Key(), was.positionLow()
+	} else {
+		key, low = strings.Clone(key), uint32(value.Position(key))
+	}
+	e := newOutside(key, low, v, d, tag, mark)
+	if l := e.HashLock(); l != nil && was != nil && was.Mark() == IsLock {
+		l.Facts = was.Facts()
+	}
+	return e
+}
+
+// newInline makes an entry whose bytes follow it; nil if they are too many, or the deadline does not fit.
+func newInline(key, s string, d Deadline, mark Mark) *Entry {
+	n := len(key) + len(s)
+	if n > InlineMax {
+		return nil
+	}
+	head := Entry{Tick: d.Tick, keyBytes: uint8(len(key)), strBytes: uint8(len(s))}
+	if !head.setWall(d.WallMs, mark) {
+		return nil
+	}
+	at := head.bytes()
+	// Of words, so that it is aligned.
+	words := make([]uint64, (at+n+7)/8)
+	e := (*Entry)(unsafe.Pointer(unsafe.SliceData(words)))
+	*e = head
+	tail := unsafe.Slice((*byte)(unsafe.Pointer(e)), at+n)[at:]
+	copy(tail[copy(tail, key):], s)
+	return e
+}
+
+// newOutside makes every other entry, of a key, whose positionLow is low, and a value that it may keep.
+func newOutside(key string, low uint32, v value.Value, d Deadline, tag *Tag, mark Mark) *Entry {
+	o := &outsideEntry{}
+	switch {
+	case mark != IsLock:
+	case v.Aggregate() == nil:
+		o = &(&outsideLock{}).outsideEntry
+	default:
+		o = &(&HashLock{}).outsideEntry
+	}
+	o.Entry = Entry{Tick: d.Tick, wallHigh: int16(mark), strBytes: isOutside, wallLow: low}
+	o.wallMs, o.name, o.held, o.tag = d.WallMs, key, v, tag
+	return &o.Entry
+}
+
+// WithFacts completes a lock that is not stored yet. It may be another entry then.
+func (e *Entry) WithFacts(f lock.Facts) *Entry {
+	if !e.isOutside() {
+		short, ok := shortFactsOf(&f, e.Deadline())
+		if ok {
+			*e.shortFacts() = short
+			return e
+		}
+		next := newOutside(strings.Clone(e.Key()), e.positionLow(), value.OfString(strings.Clone(e.Str())), e.Deadline(), nil, e.Mark())
+		next.Fence, next.Version = e.Fence, e.Version
+		e = next
+	}
+	(*outsideLock)(unsafe.Pointer(e)).Facts = f
+	return e
+}
+
+func (e *Entry) isOutside() bool { return e.strBytes == isOutside }
+
+func (e *Entry) outside() *outsideEntry { return (*outsideEntry)(unsafe.Pointer(e)) }
+
+// asHashLock returns the lock that is a hash whose head is e.
+func asHashLock(e *Entry) *HashLock { return (*HashLock)(unsafe.Pointer(e)) }
+
+// bytes are those of an entry that come before the key that follows.
+func (e *Entry) bytes() int {
+	if e.Mark() == IsLock {
+		return entryBytes + shortFactsBytes
+	}
+	return entryBytes
+}
+
+// following are n bytes, from one on, behind the entry. No pointer may lead past the end of
+// an object, as that of no bytes could.
+func (e *Entry) following(from, n int) string {
+	if n == 0 {
+		return ""
+	}
+	return unsafe.String((*byte)(unsafe.Add(unsafe.Pointer(e), e.bytes()+from)), n)
+}
+
+// Deadline returns the end of its lease, or Never.
+func (e *Entry) Deadline() Deadline {
+	if e.isOutside() {
+		return Deadline{e.Tick, e.outside().wallMs}
+	}
+	return Deadline{e.Tick, e.wall()}
+}
+
+// Mark tells whether the key is a lock.
+func (e *Entry) Mark() Mark { return Mark(e.wallHigh) & lockMarks }
+
+// IsLocked reports whether a key is a lock, of one holder or of many.
+func (e *Entry) IsLocked() bool { return e.Mark() == IsLock || e.Lock() != nil }
+
+// Facts returns the facts of a key whose mark is IsLock.
+func (e *Entry) Facts() lock.Facts {
+	if e.isOutside() {
+		return (*outsideLock)(unsafe.Pointer(e)).Facts
+	}
+	return e.shortFacts().facts(e.Deadline())
+}
+
+func (e *Entry) shortFacts() *shortFacts {
+	return (*shortFacts)(unsafe.Add(unsafe.Pointer(e), entryBytes))
+}
+
+// Key returns the name of the key. It aliases the entry.
+func (e *Entry) Key() string {
+	if e.isOutside() {
+		return e.outside().name
+	}
+	return e.following(0, int(e.keyBytes))
+}
+
+// positionLow is the lower bits of its key's position: of a long key without reading all of it.
+func (e *Entry) positionLow() uint32 {
+	if e.isOutside() {
+		return e.wallLow
+	}
+	return uint32(value.Position(e.Key()))
+}
+
+// Value returns the value of the key. It aliases the entry.
+func (e *Entry) Value() value.Value {
+	if e.isOutside() {
+		return e.outside().held
+	}
+	return value.OfString(e.following(int(e.keyBytes), int(e.strBytes)))
+}
+
+// Str returns the string that the key holds; "" of an aggregate.
+func (e *Entry) Str() string { return e.Value().Str() }
+
+// Aggregate returns the aggregate that the key holds; nil of a string.
+func (e *Entry) Aggregate() value.Aggregate {
+	if e.isOutside() {
+		return e.outside().held.Aggregate()
+	}
+	return nil
+}
+
+// Lock returns the lock that the key holds, if several may hold it; nil of anything else, and of no entry.
+func (e *Entry) Lock() *lock.Many {
+	if e == nil {
+		return nil
+	}
+	l, _ := e.Aggregate().(*value.Lock)
+	return l.Holders()
+}
+
+// Tag returns what LOCK said about the token that the key holds, or nil.
+func (e *Entry) Tag() *Tag {
+	if e.isOutside() {
+		return e.outside().tag
+	}
+	return nil
+}
+
+// Ends returns the tick after which the next lease of the entry ends: each holder of a lock has one.
+func (e *Entry) Ends() int64 {
+	if l := e.Lock(); l != nil {
+		return l.First().Tick
+	}
+	return e.Tick
+}
+
+// Leased reports whether the entry has a lease.
+func (e *Entry) Leased() bool { return e.Ends() != Never.Tick }
+
+// Type returns the word that TYPE answers.
+func (e *Entry) Type() string { return e.Value().Type() }
+
+// What an entry costs beside its bytes: the estimate behind used_memory. Nodes
+// must agree on it, so it cannot be measured.
+const (
+	entryOverheadBytes = 144
+	LeaseOverheadBytes = 48
+	FactsOverheadBytes = 32
+)
+
+// Size returns how many bytes the entry counts for. It stays the same as long as the entry is stored.
+func (e *Entry) Size() int64 {
+	n := entryOverheadBytes + int64(len(e.Key())) + e.Value().Size()
+	if e.Leased() {
+		n += LeaseOverheadBytes
+	}
+	if e.Mark() == IsLock {
+		n += FactsOverheadBytes
+	}
+	if l := e.HashLock(); l != nil {
+		n += HashHolderBytes * int64(len(l.Holders))
+	}
+	if t := e.Tag(); t != nil {
+		n += tagOverheadBytes + int64(len(t.Owner)+len(t.Note))
+	}
+	return n
+}
+
+// Deadline is the end of a lease. The tick decides; the wall time is kept to be
+// reported (EXPIRETIME), exactly as it was asked for.
+type Deadline struct {
+	Tick   int64 // the key is gone once the log clock is past it
+	WallMs int64 // since 1970
+}
+
+// Never is the deadline of a key without a lease.
+var Never = Deadline{Tick: math.MaxInt64, WallMs: -1}
+
+// IsSet reports whether there is a lease.
+func (d Deadline) IsSet() bool { return d.Tick != math.MaxInt64 }
+
+// StringValue returns the value of a string taken from a command's arguments. They alias a whole entry of
+// the log, so a long one is cloned; a short one is copied when it is stored.
+func StringValue(s string) value.Value {
+	if len(s) > InlineMax {
+		s = strings.Clone(s)
+	}
+	return value.OfString(s)
+}
+
+// ChangesToken reports whether a key is a string with another value than before: another token holds the lock that it
+// may be. What is noted of locks, and what lock-pattern says, has no part in it.
+func ChangesToken(was, next *Entry) bool {
+	return next.Aggregate() == nil && (was.Aggregate() != nil || was.Str() != next.Str())
+}
+
+// Due reports whether a lease of e is over at a tick: of a lock, that of a holder.
+func (e *Entry) Due(tick int64) bool { return tick > e.Ends() }
+
+// IsLockedString reports whether a key is a lock that is a string.
+func (e *Entry) IsLockedString() bool { return e != nil && e.Mark() == IsLock && e.Aggregate() == nil }
+
+// Write writes the entry as an image has it.
+func (e *Entry) Write(w *value.Writer) {
+	w.Text(e.Key())
+	for _, n := range []uint64{e.Fence, e.Version, uint64(e.Tick), uint64(e.Deadline().WallMs)} {
+		w.U64(n)
+	}
+	switch e.Mark() {
+	case IsLock:
+		w.Byte(value.KindLock)
+		value.WriteFacts(w, e.Facts())
+	case MayBeLock:
+		w.Byte(value.KindMaybe)
+	}
+	if t := e.Tag(); t != nil {
+		w.Byte(value.KindTagged)
+		w.Text(t.Owner)
+		w.Text(t.Note)
+	}
+	e.Value().Write(w)
+	if l := e.HashLock(); l != nil {
+		l.write(w)
+	}
+}
