@@ -18,7 +18,7 @@
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	call.go      the two halves of a command: what reads its arguments, and what runs
-//	db.go        databases; store, the one function that changes them; the journal that takes back
+//	change.go    store, the one function that changes them; the journal that takes back
 //	hashlock.go  locks that are hashes, as Redisson keeps them
 //	fate.go      what becomes of locks, as store notes it and nodes ask about it; no lock is granted that a
 //	             restored cluster does not know
@@ -29,11 +29,11 @@
 //
 // Each calls those below it. Up go only:
 //
-//	db.go -> block.go        what store notes for those who wait
-//	db.go -> line.go         the same of those in line
+//	change.go -> block.go    what store notes for those who wait
+//	change.go -> line.go     the same of those in line
 //	line.go -> block.go      who is in line waits, too
 //	block.go -> wake.go      a library's waiters are served, too
-//	db.go -> wake.go         the same of a library's
+//	change.go -> wake.go     the same of a library's
 //	fate.go -> hashlock.go   of a hash, too
 //	cmd_block.go -> table.go what looks up the command that waits
 //
