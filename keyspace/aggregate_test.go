@@ -188,7 +188,7 @@ func TestAggregates(t *testing.T) {
 			expect("FENCE after a change", run("FENCE {}", "k"), fence)
 			checkDerived(t, m)
 
-			e, _ := m.dbs[0].Keys.Get("k")
+			e, _ := m.keys.DBs[0].Keys.Get("k")
 			keepsEmpty := boolWord(e.Aggregate().Kind().KeepsEmpty)
 			run(f.empty, "k")
 			expect("EXISTS when empty", run("EXISTS {}", "k"), keepsEmpty)

@@ -188,7 +188,7 @@ func BenchmarkQueue(b *testing.B) {
 					b.ResetTimer()
 					for i := range b.N {
 						if generations {
-							m.generation++
+							m.keys.Generation++
 						}
 						m.Apply(resp.Stamp{Tick: 1, Index: uint64(i)}, []resp.Request{{Cmds: c.cmds}})
 					}

@@ -359,7 +359,7 @@ func (m *Machine) markPresent(w *waiter) {
 		m.markFreed(w.line())
 		return
 	}
-	d := m.dbs[w.db]
+	d := m.keys.DBs[w.db]
 	for _, key := range w.keys {
 		m.spend(d.FindWork(key))
 		if e, ok := d.Keys.Get(key); ok {
@@ -496,7 +496,7 @@ func (m *Machine) forgetReady(from int) {
 // replaced. It visits the waiters or the keys, whichever are fewer.
 func (m *Machine) markSwapped(db int) {
 	m.markAllFreed(db)
-	d, waiting := m.dbs[db], m.blocked.places.Len()
+	d, waiting := m.keys.DBs[db], m.blocked.places.Len()
 	if d.Keys.Len() < waiting {
 		m.spend((value.VisitWork + value.TreeWork(waiting)) * int64(d.Keys.Len()))
 		m.markReadyKeys(db)
@@ -520,7 +520,7 @@ func (m *Machine) markSwapped(db int) {
 // markReadyKeys marks the keys of a database that somebody waits for, in the order of the keys.
 func (m *Machine) markReadyKeys(db int) {
 	var found []*store.Entry
-	for e := range m.dbs[db].Keys.Each {
+	for e := range m.keys.DBs[db].Keys.Each {
 		if e.Aggregate() != nil && m.blocked.next(readyKey{db, e.Key(), e.Aggregate().Kind()}, 0) != nil {
 			found = append(found, e)
 		}
@@ -574,7 +574,7 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 func (m *Machine) serve(c *ctx, w *waiter, key string) {
 	m.spend(m.blocked.placesWork(w))
 	m.blocked.remove(w)
-	began, lastFence := m.outputMark(), m.lastFence
+	began, lastFence := m.outputMark(), m.keys.LastFence
 	c.why = w.cause(m.tick)
 	reply, u := w.take(c, key)
 	if w.lock != nil {

@@ -37,7 +37,7 @@ func checkBlocked(t testing.TB, m *Machine) {
 			if p, ok := b.places.Get(w.place(key)); !ok || p.of != w {
 				t.Fatalf("%v is not in the queue of %q", w.id, key)
 			}
-			if e, ok := m.dbs[w.db].Keys.Get(key); ok && !m.expired(e) && e.Aggregate() != nil && e.Aggregate().Kind() == w.kind && (w.ready == nil || w.ready(&ctx{m: m, db: w.db}, key)) {
+			if e, ok := m.keys.DBs[w.db].Keys.Get(key); ok && !m.expired(e) && e.Aggregate() != nil && e.Aggregate().Kind() == w.kind && (w.ready == nil || w.ready(&ctx{m: m, db: w.db}, key)) {
 				t.Fatalf("%v waits for %q, which is there", w.id, key)
 			}
 		}
@@ -71,7 +71,7 @@ func checkBlocked(t testing.TB, m *Machine) {
 
 // isTaken reports whether a waiter must wait for its lock, even if nobody stands before it.
 func isTaken(m *Machine, w *waiter) bool {
-	if e, ok := m.dbs[w.db].Keys.Get(w.keys[0]); !ok || e.Due(m.tick) {
+	if e, ok := m.keys.DBs[w.db].Keys.Get(w.keys[0]); !ok || e.Due(m.tick) {
 		return false
 	}
 	held := (&ctx{m: m}).Holding(w.line())
@@ -301,7 +301,7 @@ func TestOneEntryEndsSoMuch(t *testing.T) {
 	}
 	for _, left := range []int{2, 0} {
 		s.tick(3500)
-		if got := s.m.dbs[0].Keys.Len(); got != left {
+		if got := s.m.keys.DBs[0].Keys.Len(); got != left {
 			t.Errorf("%d locks are left, want %d", got, left)
 		}
 	}

@@ -295,7 +295,7 @@ func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 // ask executes a blocking command, or lets it wait.
 func (c *ctx) ask(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 	call, began, args, reply := &blockCall{}, c.m.outputMark(), cmd.Args, resp.Reply{}
-	id, lastFence := step.ID, c.m.lastFence
+	id, lastFence := step.ID, c.m.keys.LastFence
 	if cmd.Spec == nil {
 		cmd.Spec, reply = c.m.Find(args)
 	}

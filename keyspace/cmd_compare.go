@@ -160,7 +160,7 @@ func (r *msetEXCall) Run(c *ctx) resp.Reply {
 			return resp.Int(0)
 		}
 	}
-	if !c.m.hasRoom(2 * c.m.dbs[c.db].EditWork(pairs, 2)) {
+	if !c.m.hasRoom(2 * c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(errWorkMeter)
 	}
 	c.why.condition = c.why.condition || r.onlyNew

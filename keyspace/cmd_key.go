@@ -179,7 +179,7 @@ var keyRows = []row{
 }
 
 func del(c *ctx, keys []string) resp.Reply {
-	if !c.m.hasRoom(c.m.dbs[c.db].EditWork(keys, 1)) {
+	if !c.m.hasRoom(c.m.keys.DBs[c.db].EditWork(keys, 1)) {
 		return resp.Err(errWorkMeter)
 	}
 	var n int64
@@ -240,7 +240,7 @@ func (c *ctx) rename(from, to string) {
 	e := c.lookup(from)
 	c.delete(to)
 	c.why.how = history.Moved
-	c.m.store(&c.why, c.db, to, nil, movedEntry(to, e, e.Value()))
+	c.m.put(&c.why, c.db, to, nil, movedEntry(to, e, e.Value()))
 	c.delete(from)
 	c.notify(notifyGeneric, "rename_from", from)
 	c.notify(notifyGeneric, "rename_to", to)
@@ -278,12 +278,12 @@ func (r *copyCall) Run(c *ctx) resp.Reply {
 		return resp.Int(0)
 	}
 	if there != nil {
-		c.m.store(&c.why, to, key, there, nil)
+		c.m.put(&c.why, to, key, there, nil)
 	}
 	if agg := e.Aggregate(); agg != nil {
 		c.m.spend(value.CloneWork(agg))
 	}
-	c.m.store(&c.why, to, key, nil, movedEntry(key, e, e.Value().Clone()))
+	c.m.put(&c.why, to, key, nil, movedEntry(key, e, e.Value().Clone()))
 	c.m.notify(to, notifyGeneric, "copy_to", key)
 	return resp.Int(1)
 }
@@ -331,7 +331,7 @@ func (r *moveKeyCall) Run(c *ctx) resp.Reply {
 		return resp.Int(0)
 	}
 	c.why.how = history.Moved
-	c.m.store(&c.why, to, key, nil, movedEntry(key, e, e.Value()))
+	c.m.put(&c.why, to, key, nil, movedEntry(key, e, e.Value()))
 	c.delete(key)
 	c.notify(notifyGeneric, "move_from", key)
 	c.m.notify(to, notifyGeneric, "move_to", key)
@@ -339,7 +339,7 @@ func (r *moveKeyCall) Run(c *ctx) resp.Reply {
 }
 
 func randomKey(c *ctx) resp.Reply {
-	keys := c.m.dbs[c.db].Keys.KeyView
+	keys := c.m.keys.DBs[c.db].Keys.KeyView
 	n := keys.Len()
 	if n == 0 {
 		return resp.Nil()
@@ -372,10 +372,10 @@ func parseKeys(args resp.Args) (call, error) { return &keysCall{args[1]}, nil }
 
 func (r *keysCall) Run(c *ctx) resp.Reply {
 	g, found := arg.NewGlob(r.pattern), []string{}
-	if !c.m.affords(keyWork * int64(c.m.dbs[c.db].Keys.Len())) {
+	if !c.m.affords(keyWork * int64(c.m.keys.DBs[c.db].Keys.Len())) {
 		return resp.Err(errWorkMeter)
 	}
-	c.m.dbs[c.db].Keys.Each(func(e *store.Entry) bool {
+	c.m.keys.DBs[c.db].Keys.Each(func(e *store.Entry) bool {
 		if c.m.matches(g, e.Key()) && !c.m.expired(e) {
 			found = append(found, e.Key())
 		}
@@ -403,11 +403,11 @@ func parseScan(args resp.Args) (call, error) {
 
 func (r *scanKeysCall) Run(c *ctx) resp.Reply {
 	o, found := r.Scan, []string{}
-	if err := c.m.beginScan(&o, c.m.dbs[c.db].Keys.Len(), true); err != nil {
+	if err := c.m.beginScan(&o, c.m.keys.DBs[c.db].Keys.Len(), true); err != nil {
 		return resp.Fail(err)
 	}
 	c.m.spend((keyWork - value.FarWork) * int64(o.Count))
-	next := c.m.dbs[c.db].Keys.Scan(o.Cursor, o.Count, func(e *store.Entry) {
+	next := c.m.keys.DBs[c.db].Keys.Scan(o.Cursor, o.Count, func(e *store.Entry) {
 		kindFits := o.Kind == "" || strings.EqualFold(o.Kind, e.Type())
 		if kindFits && o.Match.Matches(e.Key()) && !c.m.expired(e) {
 			found = append(found, e.Key())
@@ -417,7 +417,7 @@ func (r *scanKeysCall) Run(c *ctx) resp.Reply {
 }
 
 func dbSize(c *ctx) resp.Reply {
-	return resp.Int(int64(c.m.dbs[c.db].Keys.Len()))
+	return resp.Int(int64(c.m.keys.DBs[c.db].Keys.Len()))
 }
 
 func parseFlush(run func(c *ctx) resp.Reply) parser {
@@ -448,11 +448,8 @@ func flushAll(c *ctx) resp.Reply {
 func (m *Machine) flush(why *cause, from, to int) {
 	m.emptied(from, to)
 	for db := from; db < to; db++ {
-		if m.journal != nil {
-			m.journal.release(m.dbs[db])
-		}
 		m.recordLocksOf(why, history.Flushed, db, 0)
-		m.dbs[db] = store.NewDatabase()
+		m.keys.Clear(db)
 		m.markAllFreed(db)
 	}
 }
@@ -496,12 +493,7 @@ func (m *Machine) swap(why *cause, a, b int) {
 	m.replaceDatabases()
 	m.recordLocksOf(why, history.Swapped, a, b)
 	m.recordLocksOf(why, history.Swapped, b, a)
-	m.sequence++
-	m.nextFence()
-	m.dbs[a], m.dbs[b] = m.dbs[b], m.dbs[a]
-	for _, db := range []int{a, b} {
-		m.dbs[db].Swapped, m.dbs[db].Floor = m.sequence, m.lastFence
-	}
+	m.keys.Swap(m.leastFence(), a, b)
 	m.markSwapped(a)
 	m.markSwapped(b)
 }

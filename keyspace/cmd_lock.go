@@ -239,7 +239,7 @@ func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
 		return c.emitHeld(l, h.Fence != 0, c.putHolder(key, e, l.Mode, h, until))
 	}
 	next := store.NewMarked(key, e, store.StringValue(l.Token), until, l.tag(e), l.mark(c, e))
-	if c.m.store(&c.why, c.db, key, e, next); e == nil {
+	if c.m.put(&c.why, c.db, key, e, next); e == nil {
 		c.notify(notifyString, "set", key)
 	}
 	c.notify(notifyGeneric, "expire", key)
@@ -297,20 +297,20 @@ func (c *ctx) putHolder(key string, was *store.Entry, mode lock.Mode, h lock.Hol
 	}
 	event := "expire"
 	if h.Fence == 0 {
-		h.Fence, event = m.upcomingFence(), "lock"
+		h.Fence, event = m.keys.UpcomingFence(m.leastFence()), "lock"
 	}
-	m.sequence++
-	h.Version, h.Tick, h.WallMs = m.sequence, until.Tick, until.WallMs
+	m.keys.Sequence++
+	h.Version, h.Tick, h.WallMs = m.keys.Sequence, until.Tick, until.WallMs
 	m.stampLease(&c.why, key, &h)
 	if was == nil {
 		m.storeLock(&c.why, c.db, key, nil, lock.NewMany(mode, &h))
 	} else {
 		m.storeLock(&c.why, c.db, key, was, was.Lock().With(&h))
 	}
-	m.lastFence = max(m.lastFence, h.Fence)
+	m.keys.LastFence = max(m.keys.LastFence, h.Fence)
 	c.notify(notifyGeneric, event, key)
 	e := c.lookup(key)
-	return resp.Int(int64(max(h.Fence, e.Fence, m.dbs[c.db].Floor)))
+	return resp.Int(int64(max(h.Fence, e.Fence, m.keys.DBs[c.db].Floor)))
 }
 
 // fence answers the fence of a key. In a dry run one that was to be stored is not there.
@@ -319,7 +319,7 @@ func (c *ctx) fence(key string) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Int(int64(max(e.Fence, c.m.dbs[c.db].Floor)))
+	return resp.Int(int64(max(e.Fence, c.m.keys.DBs[c.db].Floor)))
 }
 
 // renewCall is RENEW key token PX milliseconds.

@@ -174,12 +174,12 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 	if o.paged {
 		return c.scanLocks(o)
 	}
-	if err := c.m.pay(keyWork * int64(c.m.dbs[c.db].Keys.Len())); err != nil {
+	if err := c.m.pay(keyWork * int64(c.m.keys.DBs[c.db].Keys.Len())); err != nil {
 		return resp.Fail(err)
 	}
 	var found []heldLock
 	bytes := int64(0)
-	c.m.dbs[c.db].Keys.Each(func(e *store.Entry) bool {
+	c.m.keys.DBs[c.db].Keys.Each(func(e *store.Entry) bool {
 		if l, ok := c.wantsLock(o, e); ok {
 			found = append(found, l)
 			bytes += int64(len(e.Key()))
@@ -198,7 +198,7 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 // scanLocks answers a piece of the list as SCAN does: COUNT keys are looked at, in the order of cursors. In
 // that of the list each piece would have to look at all keys.
 func (c *ctx) scanLocks(o *locksOptions) resp.Reply {
-	keys := c.m.dbs[c.db].Keys.KeyView
+	keys := c.m.keys.DBs[c.db].Keys.KeyView
 	o.count = min(o.count, max(keys.Len(), 1))
 	if err := c.m.pay(keyWork*int64(o.count) + value.TreeWork(keys.Len())); err != nil {
 		return resp.Fail(err)
@@ -367,7 +367,7 @@ func (c *ctx) holdersOf(e *store.Entry) (holders []*lock.Holder) {
 
 // fenceOf is the fence that commands show of a holder.
 func (c *ctx) fenceOf(e *store.Entry, h *lock.Holder) uint64 {
-	return max(h.Fence, e.Fence, c.m.dbs[c.db].Floor)
+	return max(h.Fence, e.Fence, c.m.keys.DBs[c.db].Floor)
 }
 
 // lockGrants are the grants of holders of some keys.

@@ -282,7 +282,7 @@ func memoryStats(c *ctx) resp.Reply {
 	add("startup.allocated", resp.Int(0))
 	add("lua.caches", resp.Int(m.library.Bytes()))
 	add("functions.caches", resp.Int(0))
-	for i, d := range m.dbs {
+	for i, d := range m.keys.DBs {
 		if n := d.Keys.Len(); n > 0 {
 			keys += int64(n)
 			data += d.Bytes
@@ -353,7 +353,7 @@ func (m *Machine) infoStats() resp.Section {
 
 func (m *Machine) infoKeyspace() resp.Section {
 	s := resp.Section{Name: "Keyspace"}
-	for i, d := range m.dbs {
+	for i, d := range m.keys.DBs {
 		if d.Keys.Len() > 0 {
 			s.Fields = append(s.Fields, resp.Field{
 				Name:  fmt.Sprintf("db%d", i),
@@ -367,7 +367,7 @@ func (m *Machine) infoKeyspace() resp.Section {
 // Metrics are figures of the state, and of what this node has applied since it was started.
 func (m *Machine) Metrics() []resp.Metric {
 	keys, leases, locks := 0, 0, 0
-	for _, d := range m.dbs {
+	for _, d := range m.keys.DBs {
 		keys, leases, locks = keys+d.Keys.Len(), leases+d.Leases.Len(), locks+d.Locks
 	}
 	events := resp.Metric{
@@ -387,7 +387,7 @@ func (m *Machine) Metrics() []resp.Metric {
 		resp.CounterOf("lockd_gifts_forgotten_total", "What waiting clients were given, and was forgotten before it was "+
 			"known to be delivered, as it was too much or too old, since this node was started.", m.blocked.gifts.forgotten),
 		events,
-		resp.GaugeOf("lockd_last_fence", "The highest fence that was given. It never falls.", m.lastFence),
+		resp.GaugeOf("lockd_last_fence", "The highest fence that was given. It never falls.", m.keys.LastFence),
 		resp.CounterOf("lockd_expired_keys_total", "Keys whose lease has ended, in the life of the cluster.",
 			m.stats.expiredKeys),
 		resp.CounterOf("lockd_key_hits_total", "Keys that reads on this node have found.", m.seen.hits),

@@ -400,7 +400,7 @@ var (
 )
 
 func (c *ctx) newSetOp(room algebra.SetRoom) *algebra.Sets {
-	return algebra.NewSets(c.m.generation, c.m.settings.sets, c.m.pay, room)
+	return algebra.NewSets(c.m.keys.Generation, c.m.settings.sets, c.m.pay, room)
 }
 
 func parseSetOp(compute setOperation) parser {

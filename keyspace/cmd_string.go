@@ -452,7 +452,7 @@ func parseMSet(command string, run func(c *ctx, pairs []string) resp.Reply) pars
 }
 
 func mset(c *ctx, pairs []string) resp.Reply {
-	if !c.m.hasRoom(c.m.dbs[c.db].EditWork(pairs, 2)) {
+	if !c.m.hasRoom(c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(errWorkMeter)
 	}
 	c.setPairs(pairs)
@@ -465,7 +465,7 @@ func msetNX(c *ctx, pairs []string) resp.Reply {
 			return resp.Int(0)
 		}
 	}
-	if !c.m.hasRoom(c.m.dbs[c.db].EditWork(pairs, 2)) {
+	if !c.m.hasRoom(c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(errWorkMeter)
 	}
 	c.why.condition = true

@@ -202,7 +202,7 @@ func (r *addCall) Run(c *ctx) resp.Reply {
 	}
 	has := z
 	if has == nil {
-		has = value.NewZset(c.m.generation)
+		has = value.NewZset(c.m.keys.Generation)
 	}
 	if !c.m.affords(has.GrowWork(pairs)) {
 		return resp.Err(errWorkMeter)

@@ -195,7 +195,7 @@ func (r *zsetCardCall) Run(c *ctx) resp.Reply {
 func (c *ctx) lookupScores(key string) (s algebra.Scores, err error) {
 	e := c.lookup(key)
 	if e == nil {
-		return value.NewZset(c.m.generation), nil
+		return value.NewZset(c.m.keys.Generation), nil
 	}
 	switch agg := e.Aggregate().(type) {
 	case *value.Zset:

@@ -329,10 +329,10 @@ func (c *ctx) storeScored(key string, members []value.Scored, event string) resp
 	if value.BytesOf(members, value.ScoredOverheadBytes) > growthBytesMax {
 		return resp.Err(errGrowthMeter)
 	}
-	if !c.m.affords(value.NewZset(c.m.generation).GrowWork(members)) {
+	if !c.m.affords(value.NewZset(c.m.keys.Generation).GrowWork(members)) {
 		return resp.Err(errWorkMeter)
 	}
-	z := value.NewZsetOf(c.m.generation, c.m.settings.zsets, members)
+	z := value.NewZsetOf(c.m.keys.Generation, c.m.settings.zsets, members)
 	c.putUntil(key, value.OfAggregate(z), store.Never)
 	c.notify(notifyZset, event, key)
 	return resp.Int(int64(len(members)))

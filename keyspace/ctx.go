@@ -162,8 +162,8 @@ func (c *ctx) choose(n int, count int64) []int {
 func (c *ctx) lookup(key string) *store.Entry { return c.lookupIn(c.db, key) }
 
 func (c *ctx) lookupIn(db int, key string) *store.Entry {
-	c.m.spend(c.m.dbs[db].FindWork(key))
-	e, ok := c.m.dbs[db].Keys.Get(key)
+	c.m.spend(c.m.keys.DBs[db].FindWork(key))
+	e, ok := c.m.keys.DBs[db].Keys.Get(key)
 	if ok && e.Due(c.asOf()) {
 		if c.m.applying {
 			e = c.m.endLeases(db, e, c.asOf())
@@ -210,10 +210,10 @@ func (s *seen) count(found bool) {
 func (c *ctx) putUntil(key string, v value.Value, d store.Deadline) {
 	was := c.lookup(key)
 	if was == nil && c.why.condition || was != nil && c.handsOver(was, v) {
-		c.m.store(&c.why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.m.markOf(&c.why, key, v)))
+		c.m.put(&c.why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.m.markOf(&c.why, key, v)))
 		return
 	}
-	c.m.store(&c.why, c.db, key, was, store.NewEntry(key, was, v, d))
+	c.m.put(&c.why, c.db, key, was, store.NewEntry(key, was, v, d))
 }
 
 // handsOver reports whether a command that replaces the token of a lock knows whose it was: it has compared it, or it
@@ -233,7 +233,7 @@ func (c *ctx) handsOver(was *store.Entry, v value.Value) bool {
 func (c *ctx) delete(key string) bool {
 	was := c.lookup(key)
 	if was != nil {
-		c.m.store(&c.why, c.db, key, was, nil)
+		c.m.put(&c.why, c.db, key, was, nil)
 	}
 	return was != nil
 }
@@ -241,7 +241,7 @@ func (c *ctx) delete(key string) bool {
 // setDeadline gives a key that is there a deadline; never takes it away.
 func (c *ctx) setDeadline(key string, d store.Deadline) {
 	if was := c.lookup(key); was != nil {
-		c.m.store(&c.why, c.db, key, was, c.m.until(&c.why, was, d))
+		c.m.put(&c.why, c.db, key, was, c.m.until(&c.why, was, d))
 	}
 }
 

@@ -22,7 +22,7 @@ type waitGraph struct {
 
 func newWaitGraph(m *Machine) *waitGraph {
 	g := &waitGraph{locks: map[string]*lineModel{}, owners: map[string]string{}}
-	m.dbs[0].Keys.Each(func(e *store.Entry) bool {
+	m.keys.DBs[0].Keys.Each(func(e *store.Entry) bool {
 		l := g.lock(e.Key())
 		if e.Lock() == nil {
 			l.holders = []holding{{e.Str(), e.Tick}}

@@ -128,7 +128,7 @@ func (m *Machine) foldEntry() {
 		d.message(&m.messages[i])
 	}
 	for _, n := range [...]uint64{
-		m.index, uint64(m.tick), m.draws, m.sequence, m.lastFence, uint64(m.stats.expiredKeys),
+		m.index, uint64(m.tick), m.draws, m.keys.Sequence, m.keys.LastFence, uint64(m.stats.expiredKeys),
 		uint64(m.usedBytes()), m.blocked.lastSeq, m.blocked.lastSession, uint64(m.blocked.waiters.Len()),
 	} {
 		d.add(n)

@@ -20,7 +20,7 @@
 //	call.go      the two halves of a command: what reads its arguments, and what runs
 //	change.go    store, the one function that changes them; the journal that takes back
 //	hashlock.go  locks that are hashes, as Redisson keeps them
-//	fate.go      what becomes of locks, as store notes it and nodes ask about it; no lock is granted that a
+//	fate.go      what becomes of locks, as put notes it and nodes ask about it; no lock is granted that a
 //	             restored cluster does not know
 //	digest.go    what nodes compare
 //	output.go    what an entry emits: keyspace notifications, and changes to those who track
@@ -29,7 +29,7 @@
 //
 // Each calls those below it. Up go only:
 //
-//	change.go -> block.go    what store notes for those who wait
+//	change.go -> block.go    what put notes for those who wait
 //	change.go -> line.go     the same of those in line
 //	line.go -> block.go      who is in line waits, too
 //	block.go -> wake.go      a library's waiters are served, too

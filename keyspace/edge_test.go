@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lockd/keyspace/history"
+	"lockd/keyspace/store"
 	"lockd/luavm"
 	"lockd/resp"
 )
@@ -85,12 +86,12 @@ func TestVersionOfAbsentKeys(t *testing.T) {
 	}
 	do(m, 1, "SWAPDB 0 1")
 	swapped := m.version(0, "k")
-	if swapped&absentSwapped == 0 || swapped&^uint64(absentSwapped) != m.dbs[0].Swapped {
+	if swapped&store.AbsentSwapped == 0 || swapped&^uint64(store.AbsentSwapped) != m.keys.DBs[0].Swapped {
 		t.Errorf("after SWAPDB: %x", swapped)
 	}
 	do(m, 1, "SET k v")
 	do(m, 1, "DEL k")
-	if v := m.version(0, "k"); v&absentSwapped != 0 || v <= m.dbs[0].Swapped {
+	if v := m.version(0, "k"); v&store.AbsentSwapped != 0 || v <= m.keys.DBs[0].Swapped {
 		t.Errorf("created since then: %x", v)
 	}
 	if v := m.version(2, "k"); v != 0 {

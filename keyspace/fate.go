@@ -13,7 +13,7 @@ import (
 	"lockd/resp"
 )
 
-// What becomes of locks is noted here: store reports every change of a key, and its cause says whose it is.
+// What becomes of locks is noted here: put tells every change of a key, and its cause says whose it is.
 
 // Limits of what counts as a lock; what is longer is data.
 const (
@@ -29,7 +29,7 @@ type cause struct {
 	condition bool   // it takes what is free, or compares the token; a script may have
 	compared  bool   // it knows the string that it replaces
 	client    resp.Sender
-	how       history.Kind // what becomes of the lock, where store can not see it
+	how       history.Kind // what becomes of the lock, where the change does not show it
 	reason    string       // of LOCKS FORCE
 	waitedMs  int64        // the command had waited
 }
@@ -91,34 +91,38 @@ type lockName struct {
 	permits int64 // see history.Event
 }
 
-// recordLock notes what the change of a key from was to next does to a lock. It returns next, complete with its facts.
-func (m *Machine) recordLock(why *cause, db int, key string, was, next *store.Entry) *store.Entry {
-	had, has := was.IsLockedString(), next.IsLockedString()
-	var facts lock.Facts
-	if has && was != nil && was.Mark() == store.IsLock {
-		facts = was.Facts()
+// withLock returns next, complete with the facts of the lock that its key is, and reports whether that has a new holder
+// who needs a fence of his own, though the key stays.
+func (m *Machine) withLock(why *cause, was, next *store.Entry) (complete *store.Entry, raises bool) {
+	if next.IsLockedString() {
+		return next.WithFacts(m.factsOf(why, was, next)), false
 	}
-	if has && m.applying {
-		switch {
-		case !had, was.Str() != next.Str():
-			facts = m.newFacts(why, next.Tick)
-		case was.Deadline() != next.Deadline():
-			facts.Renew(next.Tick, m.tick)
-		}
-	}
-	if has {
-		next = next.WithFacts(facts)
-	}
-	if m.applying {
-		m.recordTransition(lockName{why: why, db: db, key: key}, was, next)
-	}
-	return next
+	return next, m.applying && m.completeHash(why, was, next)
 }
 
-// recordTransition notes who has lost a lock, and to whom it was granted.
-func (m *Machine) recordTransition(of lockName, was, next *store.Entry) {
+// factsOf returns the facts of a lock that is a string: it goes on, is renewed, or is granted now.
+func (m *Machine) factsOf(why *cause, was, next *store.Entry) (facts lock.Facts) {
+	if was != nil && was.Mark() == store.IsLock {
+		facts = was.Facts()
+	}
+	switch {
+	case !m.applying:
+	case !was.IsLockedString(), was.Str() != next.Str():
+		facts = m.newFacts(why, next.Tick)
+	case was.Deadline() != next.Deadline():
+		facts.Renew(next.Tick, m.tick)
+	}
+	return facts
+}
+
+// noteLock notes who has lost a lock, and to whom it was granted.
+func (m *Machine) noteLock(why *cause, c store.Change) {
+	if !m.applying {
+		return
+	}
+	of, was, next := lockName{why: why, db: c.DB, key: c.Key}, c.Was, c.Next
 	if was.HashLock() != nil || next.HashLock() != nil {
-		m.recordHash(of, was, next)
+		m.noteHash(of, was, next)
 	}
 	had, has := was.IsLockedString(), next.IsLockedString()
 	kept := had && has && was.Str() == next.Str()
@@ -248,7 +252,7 @@ func (m *Machine) recordWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 
 // recordLocksOf notes what becomes of all locks of a database.
 func (m *Machine) recordLocksOf(why *cause, kind history.Kind, db, other int) {
-	if m.applying && m.dbs[db].Keys.Len() > 0 {
+	if m.applying && m.keys.DBs[db].Keys.Len() > 0 {
 		m.recordEvent(why, &history.Event{Kind: kind, DB: db, OtherDB: other, Tick: m.tick})
 	}
 }
@@ -299,7 +303,7 @@ func (m *Machine) embargoError() resp.Reply {
 	return resp.Errf(errHoldFmt, m.settings.holdUntil-m.tick+1)
 }
 
-// checkEmbargo notes that the running command grants somebody a lock: store has made next of was.
+// checkEmbargo notes that the running command grants somebody a lock, if a change makes next of was.
 func (m *Machine) checkEmbargo(why *cause, key string, was, next *store.Entry) {
 	if m.embargo.guards && next != nil && (m.grantsNew(why, key, was, next) || handedOver(was, next) || grantsMore(was, next)) {
 		m.embargo.met = true
@@ -379,7 +383,7 @@ func (m *Machine) leaseOf(l resp.HeldLock) (lease resp.Lease) {
 	if l.DB < 0 || l.DB >= store.Databases {
 		return lease
 	}
-	e, ok := m.dbs[l.DB].Keys.Get(l.Key)
+	e, ok := m.keys.DBs[l.DB].Keys.Get(l.Key)
 	if !ok {
 		return lease
 	}
@@ -390,7 +394,7 @@ func (m *Machine) leaseOf(l resp.HeldLock) (lease resp.Lease) {
 	case e.Mark() == store.IsLock && e.Str() == l.Token:
 		h = heldBy(e)
 	}
-	if h.LeaseMs == 0 || max(h.Fence, e.Fence, m.dbs[l.DB].Floor) != l.Fence {
+	if h.LeaseMs == 0 || max(h.Fence, e.Fence, m.keys.DBs[l.DB].Floor) != l.Fence {
 		return lease
 	}
 	return resp.Lease{Held: true, Until: h.Tick, LeaseMs: h.LeaseMs}
@@ -425,11 +429,6 @@ func (m *Machine) findLosses(locks []resp.HeldLock, leases []resp.Lease, lost ma
 		}
 	})
 }
-
-// nextFence raises lastFence to one that was never given.
-func (m *Machine) nextFence() { m.lastFence = m.upcomingFence() }
-
-func (m *Machine) upcomingFence() uint64 { return max(m.lastFence+1, m.index) }
 
 // clientHash is what is kept of a client in the facts.
 func clientHash(by resp.Sender) uint32 {

@@ -169,7 +169,7 @@ func (m *Machine) remember(id resp.BlockID, db int, u *reversal, waited bool) bo
 		return false
 	}
 	gift := &given{
-		id: id, entry: m.index, tick: m.tick, db: db, at: m.sequence, waited: waited, reversal: u.clone(),
+		id: id, entry: m.index, tick: m.tick, db: db, at: m.keys.Sequence, waited: waited, reversal: u.clone(),
 	}
 	g := &m.blocked.gifts
 	m.spend(2*value.TreeWork(g.all.Len()) + value.CopyWork*gift.bytes())
@@ -212,7 +212,7 @@ func (m *Machine) giveBack(at resp.Stamp, id resp.BlockID) {
 		return
 	}
 	m.blocked.gifts.remove(gift)
-	if gift.at == 0 || m.dbs[gift.db].Swapped > gift.at || gift.lock != nil && m.haveChanged([]resp.Watch{*gift.lock}) {
+	if gift.at == 0 || m.keys.DBs[gift.db].Swapped > gift.at || gift.lock != nil && m.haveChanged([]resp.Watch{*gift.lock}) {
 		return
 	}
 	c := &ctx{m: m, at: at, db: gift.db}

@@ -210,7 +210,7 @@ type refusal struct {
 // mustRefuse wants commands to be answered so, and to change nothing.
 func mustRefuse(t *testing.T, m *Machine, list []refusal) {
 	t.Helper()
-	before := m.sequence
+	before := m.keys.Sequence
 	for _, r := range list {
 		m.request, m.applying = m.newMeter(), true
 		m.request.work = r.work
@@ -218,7 +218,7 @@ func mustRefuse(t *testing.T, m *Machine, list []refusal) {
 			t.Errorf("%s: %.100s, want %s", r.line, got, r.want)
 		}
 	}
-	if m.sequence != before {
+	if m.keys.Sequence != before {
 		t.Error("a refused command has changed something")
 	}
 }

@@ -57,31 +57,38 @@ func (c *ctx) hashMark(key string, h *value.Hash) store.Mark {
 	return store.MayBeLock
 }
 
-// recordHash is recordLock for a lock that is a hash.
-func (m *Machine) recordHash(of lockName, was, next *store.Entry) {
+// completeHash completes a lock that is a hash with its facts and its holders, and reports whether it has a new holder
+// who needs a fence of his own.
+func (m *Machine) completeHash(why *cause, was, next *store.Entry) (raises bool) {
 	before, after := was.HashLock(), next.HashLock()
-	var held, holds, left []store.HashHolder
-	if before != nil {
-		held = before.Holders
+	if after == nil {
+		return false
 	}
-	if after != nil {
-		if before == nil {
-			after.Facts = m.newFacts(of.why, next.Tick)
-		} else if was.Deadline() != next.Deadline() {
-			after.Facts.Renew(next.Tick, m.tick)
-		}
-		after.Holders = m.hashHolders(of.why, held, after.Hash())
-		holds = after.Holders
+	if before == nil {
+		after.Facts = m.newFacts(why, next.Tick)
+	} else if was.Deadline() != next.Deadline() {
+		after.Facts.Renew(next.Tick, m.tick)
 	}
-	kept := stayed(held, holds, func(h *store.HashHolder) { left = append(left, *h) })
-	if before != nil && joins(holds, kept) {
-		m.nextFence()
-		after.Fence = m.lastFence
+	held := holdersOfHash(before)
+	after.Holders = m.hashHolders(why, held, after.Hash())
+	return before != nil && joins(after.Holders, stayed(held, after.Holders, func(*store.HashHolder) {}))
+}
+
+func holdersOfHash(l *store.HashLock) []store.HashHolder {
+	if l == nil {
+		return nil
 	}
-	for i := range left {
-		h := before.Holder(&left[i])
-		m.recordLoss(of.held(&left[i]), &h, next != nil && after == nil)
-	}
+	return l.Holders
+}
+
+// noteHash notes who has lost a lock that is a hash, and to whom it was granted.
+func (m *Machine) noteHash(of lockName, was, next *store.Entry) {
+	before, after := was.HashLock(), next.HashLock()
+	held, holds := holdersOfHash(before), holdersOfHash(after)
+	kept := stayed(held, holds, func(h *store.HashHolder) {
+		one := before.Holder(h)
+		m.recordLoss(of.held(h), &one, next != nil && after == nil)
+	})
 	for i := kept; i < len(holds); i++ {
 		h := after.Holder(&holds[i])
 		h.Fence = after.Fence

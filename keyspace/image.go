@@ -64,7 +64,7 @@ type frozen struct {
 	tick, wallUs        int64
 	sequence, lastFence uint64
 	stats               stats
-	createdAt           [watchBuckets]uint64
+	createdAt           [store.WatchBuckets]uint64
 	settings            *settings
 	users               *acl.Users
 	usersRev            uint64
@@ -85,13 +85,13 @@ type frozenDatabase struct {
 // see cluster.Machine. It costs the same for any number of keys: trees are copied
 // on write from here on, and the new generation has aggregates copied likewise.
 func (m *Machine) Snapshot() func(io.Writer) error {
-	m.generation++
+	m.keys.Generation++
 	f := &frozen{
-		tick: m.tick, wallUs: m.wallUs, sequence: m.sequence, lastFence: m.lastFence,
-		stats: m.stats, createdAt: m.createdAt, settings: m.settings, users: m.users, usersRev: m.usersRev, library: m.library.Copy(),
+		tick: m.tick, wallUs: m.wallUs, sequence: m.keys.Sequence, lastFence: m.keys.LastFence,
+		stats: m.stats, createdAt: m.keys.CreatedAt, settings: m.settings, users: m.users, usersRev: m.usersRev, library: m.library.Copy(),
 		functions: m.functions.Copy(), blocked: m.blocked.copy(), events: m.events.Copy(), digest: m.digest,
 	}
-	for i, d := range m.dbs {
+	for i, d := range m.keys.DBs {
 		f.dbs[i] = frozenDatabase{swapped: d.Swapped, floor: d.Floor, keys: d.Keys.Copy()}
 	}
 	return f.write
@@ -133,7 +133,7 @@ func (f *frozen) write(dst io.Writer) error {
 func (m *Machine) Restore(src io.Reader) error {
 	next := New(m.scripts)
 	next.level, next.commandSet, next.users = m.level, m.commandSet, acl.NewUsers(m.known)
-	next.generation = m.generation + 1
+	next.keys.Generation = m.keys.Generation + 1
 	r, buf := value.NewReader(src), new(entryBuffer)
 	readHeader(r)
 	next.readClock(r)
@@ -142,7 +142,7 @@ func (m *Machine) Restore(src io.Reader) error {
 	next.users = readUsers(r, next.known)
 	next.library = library.ReadScripts(r)
 	next.functions = library.ReadFunctions(r)
-	for db := range next.dbs {
+	for db := range next.keys.DBs {
 		next.readDatabase(r, buf, db)
 	}
 	next.readBlocked(r)
@@ -159,7 +159,7 @@ func (m *Machine) Restore(src io.Reader) error {
 // Fork makes the state that of a new cluster, which goes on with it. Fences are above fence from now on. Those who
 // wait are gone with their nodes. A lock that is not known is granted after holdMs of the log clock; 0: at once.
 func (m *Machine) Fork(fence uint64, holdMs int64) {
-	m.lastFence = max(m.lastFence, fence)
+	m.keys.LastFence = max(m.keys.LastFence, fence)
 	seq, session := m.blocked.lastSeq, m.blocked.lastSession
 	m.blocked = newBlocked()
 	m.blocked.lastSeq, m.blocked.lastSession = seq, session
@@ -173,32 +173,27 @@ func (m *Machine) Fork(fence uint64, holdMs int64) {
 }
 
 // LastFence is the highest fence that was given.
-func (m *Machine) LastFence() uint64 { return m.lastFence }
+func (m *Machine) LastFence() uint64 { return m.keys.LastFence }
 
 // WallMs is the wall time of the last entry, in milliseconds since 1970; 0: there was none.
 func (m *Machine) WallMs() int64 { return m.wallUs / 1000 }
 
 // Keys is how many keys there are in all databases.
-func (m *Machine) Keys() (n int) {
-	for _, d := range m.dbs {
-		n += d.Keys.Len()
-	}
-	return n
-}
+func (m *Machine) Keys() int { return m.keys.Len() }
 
 func (m *Machine) readClock(r *value.Reader) {
 	m.tick, m.wallUs = r.I64(), r.I64()
-	m.sequence, m.lastFence = r.U64(), r.U64()
+	m.keys.Sequence, m.keys.LastFence = r.U64(), r.U64()
 	m.stats.expiredKeys = r.I64()
-	for i := range m.createdAt {
-		m.createdAt[i] = r.U64()
+	for i := range m.keys.CreatedAt {
+		m.keys.CreatedAt[i] = r.U64()
 	}
 }
 
 func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int) {
-	d := m.dbs[db]
+	d := m.keys.DBs[db]
 	d.Swapped = r.U64()
-	if d.Floor = r.U64(); d.Floor > m.lastFence {
+	if d.Floor = r.U64(); d.Floor > m.keys.LastFence {
 		r.Fail("a database has a fence that was not given")
 	}
 	var last *store.Entry
@@ -210,7 +205,7 @@ func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int) {
 		if last != nil && (pos < lastPos || pos == lastPos && e.Key() <= last.Key()) {
 			r.Fail("keys are not in order")
 		}
-		if e.Fence > m.lastFence || e.Version > m.sequence {
+		if e.Fence > m.keys.LastFence || e.Version > m.keys.Sequence {
 			r.Fail("a key is newer than the clock")
 		}
 		m.checkHolders(r, e)
@@ -240,7 +235,7 @@ func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *store.Entry {
 		r.Fail("what has a lease and might become a lock")
 	}
 	tag, kind := readTag(r, kind)
-	v := value.ReadValue(r, kind, buf.str[:], m.generation)
+	v := value.ReadValue(r, kind, buf.str[:], m.keys.Generation)
 	if tag != nil && v.Aggregate() != nil {
 		r.Fail("a tag of what is no string")
 	}
@@ -291,7 +286,7 @@ func (m *Machine) checkHolders(r *value.Reader, e *store.Entry) {
 		r.Fail("a lock that ends before its holders")
 	}
 	for h := range l.Each {
-		if h.Fence > m.lastFence || h.Version > m.sequence {
+		if h.Fence > m.keys.LastFence || h.Version > m.keys.Sequence {
 			r.Fail("a holder of a lock is newer than the clock")
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -208,7 +209,7 @@ func TestImageWithPartsToCome(t *testing.T) {
 	const head = len(imageMagic) + 8
 	for i := head; i < len(img)-4; i++ {
 		if i == head+1 {
-			i += (5 + watchBuckets) * 8 // the clock, which has none
+			i += (5 + store.WatchBuckets) * 8 // the clock, which has none
 		}
 		changed := bytes.Clone(img)
 		changed[i] |= 0x40

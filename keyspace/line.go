@@ -43,7 +43,7 @@ func (m *Machine) payFor(t *lock.Table) int64 {
 
 // Holding is how the key of a lock holds it; see lock.Keys.
 func (c *ctx) Holding(name lock.Name) lock.Holding {
-	d := c.m.dbs[name.Space]
+	d := c.m.keys.DBs[name.Space]
 	c.m.spend(d.FindWork(name.Key))
 	if e, ok := d.Keys.Get(name.Key); ok && c.asOf() <= e.Tick {
 		return holdingOf(e)
@@ -140,7 +140,7 @@ func (m *Machine) markTaken(name lock.Name) {
 // markLeft marks a lock whose line somebody has left, or asks otherwise in: those behind may share it
 // with its holders.
 func (m *Machine) markLeft(name lock.Name) {
-	if e, _ := m.dbs[name.Space].Keys.Get(name.Key); e.Lock() != nil {
+	if e, _ := m.keys.DBs[name.Space].Keys.Get(name.Key); e.Lock() != nil {
 		m.markFreed(name)
 	}
 }
@@ -154,7 +154,7 @@ func givesWay(was, next *store.Entry) bool {
 // markAllFreed marks the locks of a database whose content was replaced.
 func (m *Machine) markAllFreed(db int) {
 	for _, name := range m.linesOf(db) {
-		if e, ok := m.dbs[db].Keys.Get(name.Key); !ok || e.Aggregate() != nil {
+		if e, ok := m.keys.DBs[db].Keys.Get(name.Key); !ok || e.Aggregate() != nil {
 			m.markFreed(name)
 		}
 	}
@@ -165,7 +165,7 @@ func (m *Machine) linesOf(db int) []lock.Name {
 	if m.blocked.line.Len() == 0 {
 		return nil
 	}
-	m.spend((value.VisitWork + value.TreeWork(m.dbs[db].Keys.Len())) * int64(m.blocked.line.Len()))
+	m.spend((value.VisitWork + value.TreeWork(m.keys.DBs[db].Keys.Len())) * int64(m.blocked.line.Len()))
 	return m.blocked.line.Locks(db)
 }
 
@@ -173,7 +173,7 @@ func (m *Machine) linesOf(db int) []lock.Name {
 // however many: or else a command of this entry might find one of them over, and take the lock before
 // those in line.
 func (m *Machine) sweepLines(at resp.Stamp) {
-	for db := range m.dbs {
+	for db := range m.keys.DBs {
 		for _, name := range m.linesOf(db) {
 			m.sweepLine(at, name)
 		}
@@ -183,7 +183,7 @@ func (m *Machine) sweepLines(at resp.Stamp) {
 func (m *Machine) sweepLine(at resp.Stamp, name lock.Name) {
 	over := m.blocked.line.Overdue(name, m.tick)
 	for {
-		e, ok := m.dbs[name.Space].Keys.Get(name.Key)
+		e, ok := m.keys.DBs[name.Space].Keys.Get(name.Key)
 		switch {
 		case ok && e.Due(m.tick) && (len(over) == 0 || e.Ends() <= over[0].End):
 			m.expireLock(at, name.Space, e)
@@ -262,7 +262,7 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64
 		return nil
 	}
 	w := &resp.Watch{DB: db, Key: p.keys[0], Version: m.version(db, p.keys[0])}
-	e, _ := m.dbs[db].Keys.Get(w.Key)
+	e, _ := m.keys.DBs[db].Keys.Get(w.Key)
 	if e.Lock() == nil {
 		return w
 	}
@@ -275,7 +275,7 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64
 // stillHeld reports whether nobody has touched the holder of a version since. The key is still the
 // one that the holder was given: RENAME and SWAPDB make another one of it.
 func (m *Machine) stillHeld(db int, key string, version uint64) bool {
-	d := m.dbs[db]
+	d := m.keys.DBs[db]
 	e, _ := d.Keys.Get(key)
 	if e.Lock() == nil || d.Swapped > version {
 		return false

@@ -48,7 +48,7 @@ func (l *longLine) apply(req resp.Request) {
 
 // held fails the test unless a token holds the lock.
 func (l *longLine) held(by int) {
-	if e, ok := l.m.dbs[0].Keys.Get("order:42"); !ok || e.Str() != l.token(by) {
+	if e, ok := l.m.keys.DBs[0].Keys.Get("order:42"); !ok || e.Str() != l.token(by) {
 		l.Fatalf("%s has not got the lock", l.token(by))
 	}
 }

@@ -250,7 +250,7 @@ func (p *linePlay) compare(what string) {
 	}
 	p.blockStage.said, p.lineModel.said = nil, nil
 	var holders []holding
-	e, _ := p.m.dbs[0].Keys.Get("door")
+	e, _ := p.m.keys.DBs[0].Keys.Get("door")
 	switch {
 	case e == nil:
 	case e.Lock() == nil:
@@ -358,7 +358,7 @@ func TestLineAtItsMoment(t *testing.T) {
 		if got := s.run("LOCK door r4 PX 5000 SHARED"); got != "(nil)" {
 			t.Errorf("a reader overtakes the line: %s", got)
 		}
-		l := s.m.dbs[0]
+		l := s.m.keys.DBs[0]
 		e, _ := l.Keys.Get("door")
 		if e.Lock().Holder("r3") == nil || e.Lock().Holder("r2") != nil || len(s.said) != 2 {
 			t.Errorf("%d others: heard %q", others, s.said)
@@ -475,11 +475,11 @@ func TestImageOfHolders(t *testing.T) {
 		s := newBlockStage(t)
 		s.run("LOCK door a PX 4000 SHARED")
 		s.run("LOCK door b PX 5000 SHARED")
-		was, _ := s.m.dbs[0].Keys.Get("door")
+		was, _ := s.m.keys.DBs[0].Keys.Get("door")
 		e := store.NewEntry("door", was, was.Value(), spoil.end(was.Deadline()))
 		e.Fence, e.Version = was.Fence, was.Version
 		spoil.holder(e.Lock().Newest())
-		s.m.dbs[0].Replace(was, e)
+		s.m.keys.DBs[0].Replace(was, e)
 		if err := New(fakeScripts{}).Restore(bytes.NewReader(image(t, s.m))); errors.Is(err, value.ErrDamaged) != (name != "") {
 			t.Errorf("%s: restored with %v", name, err)
 		}
@@ -569,7 +569,7 @@ func TestGrantedToHolder(t *testing.T) {
 func TestTagOfLock(t *testing.T) {
 	s := newBlockStage(t)
 	tag := func(db int, key string) string {
-		e, ok := s.m.dbs[db].Keys.Get(key)
+		e, ok := s.m.keys.DBs[db].Keys.Get(key)
 		if !ok || e.Tag() == nil {
 			return ""
 		}

@@ -65,10 +65,10 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 	var v T
 	d := store.Never
 	if was == nil {
-		v = fresh(c.m.generation)
+		v = fresh(c.m.keys.Generation)
 	} else {
-		v, d = was.Aggregate().Own(c.m.generation).(T), was.Deadline()
-		if c.m.journal.keeps(was) {
+		v, d = was.Aggregate().Own(c.m.keys.Generation).(T), was.Deadline()
+		if c.m.keys.Keeps(was) {
 			c.m.spend(value.CloneWork(v))
 		}
 	}
@@ -78,11 +78,11 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 		c.m.spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
 	}
 	if v.Len() > 0 || v.Kind().KeepsEmpty {
-		c.m.store(&c.why, c.db, key, was, store.NewMarked(key, was, value.OfAggregate(v), d, nil, c.markOfEdited(key, was, v)))
+		c.m.put(&c.why, c.db, key, was, store.NewMarked(key, was, value.OfAggregate(v), d, nil, c.markOfEdited(key, was, v)))
 		return false
 	}
 	if was != nil {
-		c.m.store(&c.why, c.db, key, was, nil)
+		c.m.put(&c.why, c.db, key, was, nil)
 	}
 	return was != nil
 }

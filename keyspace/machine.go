@@ -17,15 +17,13 @@ const sweepMax = 1000
 // cluster.Machine, whose contract holds: not safe for concurrent use, except for
 // Find, Check, Specs and the function that Snapshot returns.
 type Machine struct {
-	scripts Scripts
+	scripts   Scripts
+	observers [6]observer
 
 	// The state. An image holds all of it; see image.go.
-	tick      int64  // the log clock, in milliseconds
-	wallUs    int64  // the latest wall time of the entries
-	sequence  uint64 // the last version given
-	lastFence uint64 // the last fence given
-	createdAt [watchBuckets]uint64
-	dbs       [store.Databases]*store.Database
+	tick      int64 // the log clock, in milliseconds
+	wallUs    int64 // the latest wall time of the entries
+	keys      store.Store
 	settings  *settings
 	users     *acl.Users
 	usersRev  uint64 // counts their changes
@@ -41,23 +39,22 @@ type Machine struct {
 	*commandSet
 
 	// What belongs to the call that is running, or is derived.
-	index      uint64        // of the entry being applied
-	user       string        // whose rights the scripts of the running request have; "": all
-	sightings  string        // of the running request
-	denied     []resp.Denial // what they were denied
-	draws      uint64        // calls of ctx.rand since the call began
-	request    meter
-	entry      meter
-	applying   bool // an entry: what becomes of locks is noted
-	messages   []resp.Message
-	changed    []resp.Change // the entry's changes, in order
-	emitted    outputMark    // the changes before it are in messages
-	reads      *readLog      // of the running request, if its session tracks
-	journal    *journal
-	dryRun     dryRun
-	embargo    embargo
-	generation uint64 // the owner of aggregates that may be changed in place
-	seen       seen
+	index     uint64        // of the entry being applied
+	user      string        // whose rights the scripts of the running request have; "": all
+	sightings string        // of the running request
+	denied    []resp.Denial // what they were denied
+	draws     uint64        // calls of ctx.rand since the call began
+	request   meter
+	entry     meter
+	applying  bool // an entry: what becomes of locks is noted
+	messages  []resp.Message
+	changed   []resp.Change // the entry's changes, in order
+	emitted   outputMark    // the changes before it are in messages
+	reads     *readLog      // of the running request, if its session tracks
+	journal   *journal
+	dryRun    dryRun
+	embargo   embargo
+	seen      seen
 
 	// The waiters of these keys are served when the command has ended.
 	ready       []readyKey
@@ -75,13 +72,10 @@ type stats struct{ expiredKeys int64 }
 // New returns an empty machine that runs its scripts with scripts.
 func New(scripts Scripts) *Machine {
 	m := &Machine{
-		scripts: scripts, settings: defaultSettings(), blocked: newBlocked(),
+		scripts: scripts, observers: observers(), keys: store.New(), settings: defaultSettings(), blocked: newBlocked(),
 		level: LevelLowest, commandSet: commandSets[LevelLowest], digest: digestBegin,
 	}
 	m.users = acl.NewUsers(m.known)
-	for i := range m.dbs {
-		m.dbs[i] = store.NewDatabase()
-	}
 	return m
 }
 
@@ -130,7 +124,7 @@ func (m *Machine) View(at resp.Stamp, req resp.Request) resp.Result {
 
 // Try answers a request that would change nothing as things are, such as SET NX of a key
 // that is there; ok is false if it would. It runs the command's own function, up to its
-// first change: that is in store, which a command that may be tried (Spec.Refuses) reaches
+// first change: that is in put, which a command that may be tried (Spec.Refuses) reaches
 // before anything else of it shows. See cluster.Machine.
 func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool) {
 	if len(req.Cmds) != 1 || req.Watch != nil || req.Multi || req.Trace || req.Block != nil {
@@ -212,7 +206,7 @@ func (m *Machine) versions(keys []resp.Key) []uint64 {
 	versions := make([]uint64, len(keys))
 	for i, k := range keys {
 		if k.DB >= 0 && k.DB < store.Databases {
-			m.spend(2 * m.dbs[k.DB].FindWork(k.Name))
+			m.spend(2 * m.keys.DBs[k.DB].FindWork(k.Name))
 			versions[i] = m.version(k.DB, k.Name)
 		}
 	}
@@ -233,7 +227,7 @@ func (m *Machine) sweep(at resp.Stamp) {
 // sweepEnds ends leases and waits. It reports whether it has come to an end.
 func (m *Machine) sweepEnds(at resp.Stamp) bool {
 	for leases, waits := 0, 0; leases < sweepMax && waits < sweepMax; {
-		db, l, leased := m.nextLease()
+		db, l, leased := m.keys.NextLease()
 		end, waited := m.blocked.ends.Min()
 		leased, waited = leased && l.Tick < m.tick, waited && end.tick < m.tick
 		switch {
@@ -259,18 +253,9 @@ func eventsIn(messages []resp.Message) (n int) {
 	return n
 }
 
-func (m *Machine) nextLease() (db int, first store.Lease, ok bool) {
-	for i, d := range m.dbs {
-		if l, found := d.Leases.First(); found && (!ok || l.Tick < first.Tick) {
-			db, first, ok = i, l, true
-		}
-	}
-	return db, first, ok
-}
-
 // NextDeadline is the tick after which the next lease or wait ends; false if there is none.
 func (m *Machine) NextDeadline() (tick int64, ok bool) {
-	_, l, leased := m.nextLease()
+	_, l, leased := m.keys.NextLease()
 	end, waits := m.blocked.nextEnd()
 	switch {
 	case !waits:

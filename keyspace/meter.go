@@ -221,20 +221,12 @@ func workMet(lim resp.ScriptLimits, steps, left int64) bool {
 // usedBytes is the estimate of the memory that data take, in all databases, and what
 // else clients have left here.
 func (m *Machine) usedBytes() int64 {
-	return m.library.Bytes() + m.functions.Bytes() + m.blocked.bytes + m.events.Bytes() + m.keyBytes()
+	return m.library.Bytes() + m.functions.Bytes() + m.blocked.bytes + m.events.Bytes() + m.keys.Bytes()
 }
 
 func (m *Machine) overMemory() bool {
 	limit := m.settings.maxMemoryBytes
 	return limit > 0 && m.usedBytes() > limit
-}
-
-// keyBytes is what the keys take of usedBytes.
-func (m *Machine) keyBytes() (n int64) {
-	for _, d := range m.dbs {
-		n += d.Bytes
-	}
-	return n
 }
 
 // overBudget reports whether the running request has done as much work as it may. A long command that

@@ -91,8 +91,8 @@ func TestEntryMeter(t *testing.T) {
 	if last := results[len(results)-1]; last.Left(reqs[len(reqs)-1]) != 1 {
 		t.Errorf("the last request: %v", last.Replies)
 	}
-	if m.dbs[0].Keys.Len() > 40 {
-		t.Errorf("%d keys: a refused request was executed", m.dbs[0].Keys.Len())
+	if m.keys.DBs[0].Keys.Len() > 40 {
+		t.Errorf("%d keys: a refused request was executed", m.keys.DBs[0].Keys.Len())
 	}
 }
 
@@ -171,7 +171,7 @@ func TestScriptTakesWhatItsRequestLeaves(t *testing.T) {
 			if m.request.work > workMax+limitWork+program+4<<20 { // a command may end what it has begun
 				t.Errorf("the request has done %d more than it may", m.request.work-workMax)
 			}
-			if e, _ := m.dbs[0].Keys.Get("k"); strings.HasPrefix(tt.want, "ERR") && e != nil {
+			if e, _ := m.keys.DBs[0].Keys.Get("k"); strings.HasPrefix(tt.want, "ERR") && e != nil {
 				t.Error("the script was not undone")
 			}
 		})
@@ -320,7 +320,7 @@ func TestSearchesAreCounted(t *testing.T) {
 		if r := (&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() {
 			t.Fatalf("%s: %s", tt.line, r.Str)
 		}
-		keys := 6 * m.dbs[0].FindWork("s") // at the most: the key is found and stored
+		keys := 6 * m.keys.DBs[0].FindWork("s") // at the most: the key is found and stored
 		if got := m.request.work; got < tt.searches*search*9/10 || got > 3*tt.searches*search+keys {
 			t.Errorf("%s: work %d, want about %d", tt.line, got, tt.searches*search)
 		}

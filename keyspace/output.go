@@ -37,10 +37,10 @@ func (m *Machine) notify(db int, class notifyClass, event, key string) {
 
 // trackChange records that a key was stored or deleted. The name is the entry's own, not the
 // argument, which may be part of a much larger buffer.
-func (m *Machine) trackChange(was, next *store.Entry) {
-	e := next
+func (m *Machine) trackChange(_ *cause, of store.Change) {
+	e := of.Next
 	if e == nil {
-		e = was
+		e = of.Was
 	}
 	c := resp.Change{Key: e.Key()}
 	if m.serving {

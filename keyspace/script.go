@@ -92,7 +92,7 @@ func (c *ctx) runLua(run *scriptRun, start scriptStart) resp.Reply {
 		c.m.begin()
 	}
 	lim := c.m.scriptLimits(c.m.settings.script)
-	run.left, run.base = lim.Steps, c.m.keyBytes()
+	run.left, run.base = lim.Steps, c.m.keys.Bytes()
 	reply, left, limited := start(lim, func(args resp.Args, left int64) (resp.Reply, int64) {
 		return c.call(run, args, left)
 	})
@@ -184,7 +184,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	run.inner = ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
 	run.inner.why = cause{by: row.Name, script: true, condition: true, client: c.why.client}
 	reply := perform(&run.inner, req, wrong)
-	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.m.settings.noRoom != "" && c.m.keyBytes() > run.base {
+	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.m.settings.noRoom != "" && c.m.keys.Bytes() > run.base {
 		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.
 		run.exhausted = c.m.settings.noRoom
 	}

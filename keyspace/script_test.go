@@ -64,13 +64,14 @@ func TestJournalIsBounded(t *testing.T) {
 		}
 	}
 	kept := 0
-	for _, u := range m.journal.undo {
-		if u.was != nil {
-			kept += len(u.was.Str())
+	replaced, _ := m.keys.Kept()
+	for _, e := range replaced {
+		if e != nil {
+			kept += len(e.Str())
 		}
 	}
-	if len(m.journal.undo) != 3 || kept != len("v") {
-		t.Errorf("%d changes are kept, and strings of %d bytes", len(m.journal.undo), kept)
+	if len(replaced) != 3 || kept != len("v") {
+		t.Errorf("%d changes are kept, and strings of %d bytes", len(replaced), kept)
 	}
 	m.rollback()
 	m.applying = false
@@ -101,13 +102,14 @@ func TestJournalOfDatabasesIsBounded(t *testing.T) {
 		}
 	}
 	kept, found := 0, int64(0)
-	for _, u := range m.journal.undo {
-		if u.was != nil {
-			kept += len(u.was.Str())
+	replaced, databases := m.keys.Kept()
+	for _, e := range replaced {
+		if e != nil {
+			kept += len(e.Str())
 		}
 	}
-	for _, p := range m.journal.places[3:] {
-		found += p.Bytes
+	for _, d := range databases[3:] {
+		found += d.Bytes
 	}
 	if want := bytes0 * (store.Databases - 3) / store.Databases; kept > 3*len("v") || found != want {
 		t.Errorf("strings of %d bytes are kept, and databases of %d, want %d", kept, found, want)
@@ -133,8 +135,8 @@ func TestLimitedScriptEndsNoLease(t *testing.T) {
 		t.Errorf("%d leases have ended", n)
 	}
 	m.Apply(at(1001), nil)
-	if n := m.stats.expiredKeys; n != sweepMax+1 || m.dbs[0].Keys.Len() != 0 {
-		t.Errorf("%d leases have ended, %d keys are left", n, m.dbs[0].Keys.Len())
+	if n := m.stats.expiredKeys; n != sweepMax+1 || m.keys.DBs[0].Keys.Len() != 0 {
+		t.Errorf("%d leases have ended, %d keys are left", n, m.keys.DBs[0].Keys.Len())
 	}
 }
 

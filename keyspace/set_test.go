@@ -206,7 +206,7 @@ func TestSetsAreLikeAModel(t *testing.T) {
 // checkSets checks that sets find their members, at their places.
 func checkSets(t *testing.T, m *Machine) {
 	t.Helper()
-	m.dbs[0].Keys.Each(func(e *store.Entry) bool {
+	m.keys.DBs[0].Keys.Each(func(e *store.Entry) bool {
 		key := e.Key()
 		s := e.Aggregate().(*value.Set)
 		members := s.Members()

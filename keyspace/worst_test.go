@@ -410,7 +410,7 @@ func (s *worstStage) provide(need string) {
 			args = append(args, tokenOf(i))
 		}
 		s.do(args...)
-		if e, _ := s.m.dbs[0].Keys.Get("HL"); len(e.HashLock().Holders) != store.HashHoldersMax {
+		if e, _ := s.m.keys.DBs[0].Keys.Get("HL"); len(e.HashLock().Holders) != store.HashHoldersMax {
 			s.Fatalf("%d hold the lock", len(e.HashLock().Holders))
 		}
 	case "waited": // all wait for keys that one name ends

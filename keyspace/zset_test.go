@@ -193,7 +193,7 @@ func randomZsetWrite(rng *rand.Rand, key string) string {
 // checkZset compares what a large sorted set keeps twice.
 func checkZset(t *testing.T, m *Machine) {
 	t.Helper()
-	e, _ := m.dbs[0].Keys.Get("z")
+	e, _ := m.keys.DBs[0].Keys.Get("z")
 	if e == nil {
 		return
 	}

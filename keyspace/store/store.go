@@ -1,0 +1,146 @@
+package store
+
+import "lockd/keyspace/value"
+
+// WatchBuckets is the size of the table that remembers, for keys that are absent,
+// when one like them was last created. Two keys in one bucket cost a transaction
+// that would not have had to be repeated, nothing worse.
+const WatchBuckets = 1024
+
+// Store has the keys of all databases, and gives versions and fences.
+//
+// Put is the one way to change a key. It completes the new entry (its fence, its version), keeps the old one for a
+// running attempt (Begin), and returns the Change for those who must learn of it. Clear and Swap replace whole
+// databases.
+//
+// The zero Store has no databases; see New.
+type Store struct {
+	DBs        [Databases]*Database
+	Sequence   uint64 // the last version given
+	LastFence  uint64 // the last fence given
+	CreatedAt  [WatchBuckets]uint64
+	Generation uint64 // the owner of aggregates that may be changed in place
+
+	journal *journal // of the running attempt
+}
+
+// New returns a store of empty databases.
+func New() (s Store) {
+	for i := range s.DBs {
+		s.DBs[i] = NewDatabase()
+	}
+	return s
+}
+
+// Change tells how a key has changed.
+type Change struct {
+	DB        int
+	Key       string // may alias an argument
+	Was, Next *Entry // nil: the key was, or is, absent
+	Work      int64  // of the change itself
+}
+
+// Put makes next the entry of a key, or the key absent where next is nil; was is the entry that is stored there now.
+// No new fence is below least. raises asks for a new fence though key and token stay.
+func (s *Store) Put(least uint64, db int, key string, was, next *Entry, raises bool) Change {
+	d := s.DBs[db]
+	s.keep(db, key, was)
+	work := d.FindWork(key)
+	if next != nil {
+		s.stamp(least, db, key, was, next, raises)
+		work += value.CopyWork * int64(len(next.Str())) // a string is copied when it is changed
+	}
+	if was != nil && was.Leased() || next != nil && next.Leased() {
+		work += value.TreeWork(d.Leases.Len())
+	}
+	d.Replace(was, next)
+	return Change{DB: db, Key: key, Was: was, Next: next, Work: work}
+}
+
+// stamp gives an entry that is about to be stored its fence and its version.
+func (s *Store) stamp(least uint64, db int, key string, was, next *Entry, raises bool) {
+	switch {
+	case was == nil:
+		next.Fence = s.NextFence(least)
+		s.Sequence++
+		s.CreatedAt[bucket(db, key)] = s.Sequence
+	case raises || ChangesToken(was, next):
+		next.Fence = s.NextFence(least)
+	default:
+		next.Fence = was.Fence
+	}
+	s.Sequence++
+	next.Version = s.Sequence
+}
+
+// NextFence gives a fence that was never given, and is not below least.
+func (s *Store) NextFence(least uint64) uint64 {
+	s.LastFence = s.UpcomingFence(least)
+	return s.LastFence
+}
+
+// UpcomingFence returns the fence that NextFence would give.
+func (s *Store) UpcomingFence(least uint64) uint64 { return max(s.LastFence+1, least) }
+
+// Swap exchanges two databases. Each key of both has a new version, and a fence that no key had before.
+func (s *Store) Swap(least uint64, a, b int) {
+	s.Sequence++
+	s.NextFence(least)
+	s.DBs[a], s.DBs[b] = s.DBs[b], s.DBs[a]
+	for _, db := range []int{a, b} {
+		s.DBs[db].Swapped, s.DBs[db].Floor = s.Sequence, s.LastFence
+	}
+}
+
+// NextLease returns the lease that ends first, and its database: the first of those that end at once.
+func (s *Store) NextLease() (db int, first Lease, ok bool) {
+	for i, d := range s.DBs {
+		if l, found := d.Leases.First(); found && (!ok || l.Tick < first.Tick) {
+			db, first, ok = i, l, true
+		}
+	}
+	return db, first, ok
+}
+
+// Bytes returns how many bytes all keys count for.
+func (s *Store) Bytes() (n int64) {
+	for _, d := range s.DBs {
+		n += d.Bytes
+	}
+	return n
+}
+
+// Len returns how many keys there are in all databases.
+func (s *Store) Len() (n int) {
+	for _, d := range s.DBs {
+		n += d.Keys.Len()
+	}
+	return n
+}
+
+// bucket is the place of a key in CreatedAt.
+func bucket(db int, key string) int {
+	return int((value.Position(key) ^ uint64(db)*0x9e3779b97f4a7c15) % WatchBuckets)
+}
+
+// Version returns the number of a key that WATCH remembers, and that is compared at EXEC. It
+// differs whenever the key was modified in between. An absent key has the
+// sequence at which a key of its bucket was last created: to create and delete
+// it is seen, and what ends by itself or is flushed needs no care at all. So has one
+// whose database was exchanged since then, but with a mark: a key that is there may
+// have the same sequence. A key whose lease is over at a tick is absent.
+func (s *Store) Version(tick int64, db int, key string) uint64 {
+	d := s.DBs[db]
+	e, ok := d.Keys.Get(key)
+	if ok && tick <= e.Tick {
+		return max(e.Version, d.Swapped)
+	}
+	if created := s.CreatedAt[bucket(db, key)]; created >= d.Swapped {
+		return created
+	}
+	return AbsentSwapped | d.Swapped
+}
+
+// AbsentSwapped marks the version of a key that was absent when its database was
+// exchanged.
+const AbsentSwapped = 1 << 62
