@@ -203,7 +203,8 @@ func (e *Entry) WithFacts(f lock.Facts) *Entry {
 			*e.shortFacts() = short
 			return e
 		}
-		next := newOutside(strings.Clone(e.Key()), e.positionLow(), value.OfString(strings.Clone(e.Str())), e.Deadline(), nil, e.Mark())
+		key, held := strings.Clone(e.Key()), value.OfString(strings.Clone(e.Str()))
+		next := newOutside(key, e.positionLow(), held, e.Deadline(), nil, e.Mark())
 		next.Fence, next.Version = e.Fence, e.Version
 		e = next
 	}

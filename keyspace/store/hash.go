@@ -47,8 +47,8 @@ func (l *HashLock) Hash() *value.Hash {
 // Shared reports whether others may hold the lock beside those who do.
 func (l *HashLock) Shared() bool { return len(l.Holders) > 0 && l.Holders[0].Shared }
 
-// Holder returns one of the holders, in the form of package lock. The fence of the key is that of the newest, and of all who share the
-// lock. What an older one was given is not kept: 0.
+// Holder returns one of the holders, in the form of package lock. The fence of the key is that of the newest, and of
+// all who share the lock. What an older one was given is not kept: 0.
 func (l *HashLock) Holder(h *HashHolder) lock.Holder {
 	f, fence := l.Facts, l.Fence
 	f.SinceTick, f.SinceMs, f.Client = h.SinceTick, h.SinceMs, h.Client
