@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"lockd/cluster/face"
 	"lockd/cluster/group"
 	"lockd/cluster/peer"
 	"lockd/resp"
@@ -375,7 +376,7 @@ func cmdBackup(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 	default:
 		return resp.WrongArity("lockd|backup")
 	}
-	offset, bad := number(args[3])
+	offset, bad := face.Number(args[3])
 	if bad != nil {
 		return resp.Fail(bad)
 	}

@@ -42,15 +42,6 @@ func always(r resp.Reply) nodeCommand {
 	return here(func(context.Context, *Node, resp.Args) resp.Reply { return r })
 }
 
-// number reads an integer argument of a command that has no other errors.
-func number(s string) (int64, error) {
-	n, ok := resp.ParseInt(s)
-	if !ok {
-		return 0, resp.Error(resp.ErrNotInteger)
-	}
-	return n, nil
-}
-
 // protocol is what clients take the nodes for.
 type protocol struct {
 	rows    *resp.Table[nodeCommand]

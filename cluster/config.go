@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/face"
 	"lockd/cluster/founding"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
@@ -80,8 +81,8 @@ type Config struct {
 	SnapshotEntries uint64 // entries between snapshots, more where the state is large; default 16384
 	SnapshotBytes   uint64 // bytes of entries between snapshots, more where those are larger; default 64 MiB
 
-	ClusterProtocol bool            // clients may take the cluster for a Redis Cluster of one shard
-	Sentinel        *SentinelConfig // this node also answers as a Redis Sentinel; nil: it does not
+	ClusterProtocol bool                 // clients may take the cluster for a Redis Cluster of one shard
+	Sentinel        *face.SentinelConfig // this node also answers as a Redis Sentinel; nil: it does not
 
 	Machine   Machine
 	Publisher Publisher
@@ -204,15 +205,6 @@ const makeSecret = "head -c 32 /dev/urandom | base64 > lockd.secret"
 func (c *Config) onlyLoopback() bool {
 	tcp, ok := c.Network.(peer.TCPNetwork)
 	return ok && tcp.LoopbackOnly
-}
-
-// SentinelConfig makes a node answer as a Redis Sentinel besides.
-type SentinelConfig struct {
-	Addr      string                // where clients reach it, host:port
-	TLS       bool                  // they speak TLS there, and are told addresses at which they can
-	Master    string                // the name under which they ask for the leader
-	Publisher Publisher             // to the clients of the sentinel
-	Info      func() []resp.Section // sections of its INFO that others know; may be nil
 }
 
 // clientAddrs are the addresses by which the node makes itself known.

@@ -21,7 +21,6 @@
 //
 //	node.go           Node: its parts, how they start and stop, and what is left of clients' locks
 //	discover.go       a node without data finds others, or a cluster, by package founding
-//	sentinel.go       what clients are told who take a node for a Sentinel
 //	table.go          commands about the node and the cluster: LOCKD's, and the tables of all
 //	table_cluster.go  CLUSTER's
 //	table_info.go     INFO, ROLE, WAIT, SAVE and their like
@@ -38,7 +37,6 @@
 //	indoubt.go        what became of a write whose answer is lost
 //	route.go          one attempt at a request, here or at the leader
 //	member.go         the members in order, LOCKD ADD and REMOVE
-//	topology.go       who leads and is there, as clients are told
 //	lead.go           elections, and who leads
 //	death.go          the process of a member has ended: who says so, and what follows
 //	transport.go      Raft's messages

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockd/cluster/face"
 	"lockd/resp"
 )
 
@@ -282,7 +283,7 @@ func (m *testMachine) Metrics() []resp.Metric {
 }
 
 func (m *testMachine) Info() []resp.Section {
-	return []resp.Section{section("Keyspace", "keys", strconv.Itoa(len(m.vars)))}
+	return []resp.Section{face.Section("Keyspace", "keys", strconv.Itoa(len(m.vars)))}
 }
 
 type testImage struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/face"
 	"lockd/cluster/followers"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
@@ -782,7 +783,7 @@ func TestReplicaFiguresAreStable(t *testing.T) {
 func TestInfoAndRole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3, func(cfg *Config) {
-			cfg.Info = func() []resp.Section { return []resp.Section{section("Server", "redis_version", "7.2.0")} }
+			cfg.Info = func() []resp.Section { return []resp.Section{face.Section("Server", "redis_version", "7.2.0")} }
 		})
 		defer c.close()
 		leader := c.settle()
@@ -810,7 +811,7 @@ func TestInfoAndRole(t *testing.T) {
 		c.expect(leader, "CLUSTER foo", "-ERR unknown subcommand 'foo'. Try CLUSTER HELP.")
 		c.expect(leader, "BGSAVE x", "-ERR syntax error")
 		c.expect(leader, "BGSAVE SCHEDULE", "+Background saving started")
-		c.expect(leader, "REPLICAOF NO ONE", "-"+notByHand)
+		c.expect(leader, "REPLICAOF NO ONE", "-"+face.NotByHand)
 	})
 }
 

@@ -437,9 +437,9 @@ func (m *members) hostOf(id string) string {
 	return host
 }
 
-// memberOf returns what is known of a member: from the roster, or else what the member said of
+// MemberOf returns what is known of a member: from the roster, or else what the member said of
 // itself.
-func (m *members) memberOf(id string) membership.Member {
+func (m *members) MemberOf(id string) membership.Member {
 	if known, ok := m.roster.Load().Members[id]; ok {
 		return known
 	}
@@ -504,10 +504,21 @@ func (m *members) survey(ctx context.Context) []surveyed {
 	return members
 }
 
-// clientHostPort is where clients reach a member, or its peer address while that
+// AppliedBy asks all members, and returns the last entry that each that answers has applied.
+func (m *members) AppliedBy() map[string]uint64 {
+	applied := map[string]uint64{}
+	for _, s := range m.survey(context.Background()) {
+		if s.err == nil {
+			applied[string(s.ID)] = s.Applied
+		}
+	}
+	return applied
+}
+
+// ClientHostPort is where clients reach a member, or its peer address while that
 // is not known.
-func (m *members) clientHostPort(s raft.Server) (host, port string) {
-	addr := m.memberOf(string(s.ID)).ClientAddr()
+func (m *members) ClientHostPort(s raft.Server) (host, port string) {
+	addr := m.MemberOf(string(s.ID)).ClientAddr()
 	if addr == "" {
 		addr = string(s.Address)
 	}

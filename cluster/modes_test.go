@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/face"
 	"lockd/cluster/membership"
 	"lockd/resp"
 )
@@ -72,7 +73,7 @@ func startModes(t *testing.T) *testCluster {
 	c := startCluster(t, 3, bothModes)
 	c.settle()
 	c.moveTo("n1")
-	time.Sleep(2 * surveyEvery)
+	time.Sleep(2 * face.SurveyEvery)
 	for _, s := range []string{"s1", "s2", "s3"} {
 		c.events(s)
 	}
@@ -83,9 +84,9 @@ func bothModes(cfg *Config) {
 	host := map[string]string{"n1": "10.0.0.1", "n2": "10.0.0.2", "n3": "host3", "n4": "10.0.0.4"}[cfg.ID]
 	cfg.ClientAddrs = []string{host + ":7000"}
 	cfg.ClusterProtocol = true
-	cfg.Sentinel = &SentinelConfig{Addr: host + ":27000", Master: "mymaster", Publisher: &testPublisher{},
+	cfg.Sentinel = &face.SentinelConfig{Addr: host + ":27000", Master: "mymaster", Publisher: &testPublisher{},
 		Info: func() []resp.Section {
-			return []resp.Section{section("Server", "redis_mode", "sentinel"), section("Commandstats", "cmdstat_ping", "calls=1")}
+			return []resp.Section{face.Section("Server", "redis_mode", "sentinel"), face.Section("Commandstats", "cmdstat_ping", "calls=1")}
 		}}
 }
 
@@ -99,16 +100,16 @@ func (c *testCluster) moveTo(id string) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	c.await(func(s *view) bool { return !s.vacant && s.ledBy(id) })
+	c.await(func(s *face.View) bool { return !s.Vacant && s.LedBy(id) })
 }
 
 // await waits until a condition holds for what every running node tells.
-func (c *testCluster) await(cond func(*view) bool) {
+func (c *testCluster) await(cond func(*face.View) bool) {
 	c.t.Helper()
 	for range 1000 {
 		all := true
 		for _, n := range c.others(nil) {
-			all = all && cond(n.topology.current.Load())
+			all = all && cond(n.topology.Current.Load())
 		}
 		if all {
 			synctest.Wait()
@@ -177,13 +178,13 @@ func (c *testCluster) playMode(line string) (answer []string, ok bool) {
 func (c *testCluster) awaitElected(id string) bool {
 	c.t.Helper()
 	if id == "none" {
-		c.await(func(s *view) bool { return s.vacant })
+		c.await(func(s *face.View) bool { return s.Vacant })
 		return true
 	}
-	c.await(func(s *view) bool { return !s.vacant })
+	c.await(func(s *face.View) bool { return !s.Vacant })
 	for _, n := range c.others(nil) {
-		s := n.topology.current.Load()
-		if !s.ledBy(id) || slices.ContainsFunc(s.nodes, func(p advertisedNode) bool { return p.down }) {
+		s := n.topology.Current.Load()
+		if !s.LedBy(id) || slices.ContainsFunc(s.Nodes, func(p face.Node) bool { return p.Down }) {
 			return false
 		}
 	}
@@ -230,14 +231,14 @@ func (c *testCluster) askMode(whom string, words []string) []string {
 func (c *testCluster) named(text string) string {
 	for id, n := range c.nodes {
 		m := membership.Member{ID: id, Incarnation: n.disk.incarnation}
-		text = strings.NewReplacer(runID("node", m), "<"+id+">", runID("sentinel", m), "<s"+id[1:]+">").Replace(text)
+		text = strings.NewReplacer(face.RunID("node", m), "<"+id+">", face.RunID("sentinel", m), "<s"+id[1:]+">").Replace(text)
 	}
 	return text
 }
 
 func (c *testCluster) unnamed(word string) string {
 	for id, n := range c.nodes {
-		word = strings.ReplaceAll(word, "<"+id+">", runID("node", membership.Member{ID: id, Incarnation: n.disk.incarnation}))
+		word = strings.ReplaceAll(word, "<"+id+">", face.RunID("node", membership.Member{ID: id, Incarnation: n.disk.incarnation}))
 	}
 	return word
 }
@@ -313,11 +314,11 @@ func TestTheLeaderToldOfServes(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 				synctest.Wait()
 				for _, n := range c.others(nil) {
-					st := n.topology.current.Load()
-					if st.master == nil {
+					st := n.topology.Current.Load()
+					if st.Master == nil {
 						t.Fatalf("round %d: %s tells of no leader", round, n.id)
 					}
-					if told := c.nodes[st.master.id]; !st.vacant && told != old && !told.lead.Held() && n != old {
+					if told := c.nodes[st.Master.Id]; !st.Vacant && told != old && !told.lead.Held() && n != old {
 						t.Fatalf("round %d: %s tells of %s, which does not serve", round, n.id, told.id)
 					}
 				}
@@ -346,7 +347,7 @@ func TestClusterDown(t *testing.T) {
 			if got := c.nodes[n].do("GET a"); got != "-"+resp.ErrClusterDown {
 				t.Errorf("GET at %s: %q", n, got)
 			}
-			time.Sleep(surveyEvery)
+			time.Sleep(face.SurveyEvery)
 			if got := c.nodes[n].do("CLUSTER INFO"); !strings.Contains(got, "cluster_state:fail") {
 				t.Errorf("CLUSTER INFO at %s: %q", n, got)
 			}
@@ -356,7 +357,7 @@ func TestClusterDown(t *testing.T) {
 		}
 		c.net.Heal()
 		c.settle()
-		time.Sleep(surveyEvery)
+		time.Sleep(face.SurveyEvery)
 		for _, n := range c.others(nil) {
 			if got := n.do("CLUSTER INFO"); !strings.Contains(got, "cluster_state:ok") {
 				t.Errorf("CLUSTER INFO at %s: %q", n.id, got)
@@ -393,7 +394,7 @@ func TestModesFollowMembers(t *testing.T) {
 		c.start("n4")
 		c.events("s2")
 		c.expect(c.nodes["n2"], "LOCKD ADD n4 n4:1", "+OK")
-		time.Sleep(2 * surveyEvery)
+		time.Sleep(2 * face.SurveyEvery)
 		if got := c.nodes["n2"].do("CLUSTER SLOTS"); !strings.Contains(got, "$8 10.0.0.4 :7000 ") {
 			t.Errorf("CLUSTER SLOTS after n4 was added: %s", got)
 		}
@@ -402,7 +403,7 @@ func TestModesFollowMembers(t *testing.T) {
 			t.Errorf("events after n4 was added: %q", got)
 		}
 		c.expect(c.nodes["n2"], "LOCKD REMOVE n3", "+OK")
-		time.Sleep(2 * surveyEvery)
+		time.Sleep(2 * face.SurveyEvery)
 		for _, command := range []string{"CLUSTER SLOTS", "CLUSTER NODES"} {
 			if got := c.nodes["n2"].do(command); strings.Contains(got, "host3") {
 				t.Errorf("%s after n3 was removed: %s", command, got)
@@ -411,8 +412,8 @@ func TestModesFollowMembers(t *testing.T) {
 		// The leader goes: its last word is handed on, and the switch is announced.
 		c.events("s2")
 		c.expect(c.nodes["n2"], "LOCKD REMOVE n1", "+OK")
-		time.Sleep(2 * surveyEvery)
-		leader := c.leader("n2", "n4").topology.current.Load().master.host
+		time.Sleep(2 * face.SurveyEvery)
+		leader := c.leader("n2", "n4").topology.Current.Load().Master.Host
 		if got := fmt.Sprint(c.events("s2")); !strings.Contains(got, "+switch-master=mymaster 10.0.0.1 7000 "+leader+" 7000") {
 			t.Errorf("events after n1 was removed: %s", got)
 		}
@@ -437,14 +438,14 @@ func TestClusterNodesWithoutMajority(t *testing.T) {
 		lines(n1, " myself,master - ")
 		c.cut(n1)
 		next := c.leader("n2", "n3")
-		time.Sleep(leaderWaitDefault + downAfter + 2*surveyEvery)
+		time.Sleep(leaderWaitDefault + face.DownAfter + 2*face.SurveyEvery)
 		lines(n1, " myself,master,fail? - ", " connected 0-16383", " slave,fail ")
 		lines(next, " myself,master - ", " slave,fail ")
 		if got := next.do("CLUSTER NODES"); strings.Contains(got, "fail?") {
 			t.Errorf("CLUSTER NODES beside a leader: %s", got)
 		}
 		c.net.Heal()
-		c.await(func(s *view) bool { return !s.vacant && s.ledBy(next.id) })
+		c.await(func(s *face.View) bool { return !s.Vacant && s.LedBy(next.id) })
 		lines(n1, " myself,slave ")
 	})
 }
@@ -457,21 +458,21 @@ func TestTheLastLeaderStays(t *testing.T) {
 		defer c.close()
 		n3 := c.nodes["n3"]
 		c.cut(n3)
-		c.await(func(s *view) bool { return s.vacant || s.ledBy("n1") })
-		time.Sleep(downAfter)
-		gone := *n3.topology.current.Load()
-		gone.master = &advertisedNode{id: "n0", host: "10.0.0.9", port: "7000", runID: "gone"}
-		n3.topology.current.Store(&gone)
+		c.await(func(s *face.View) bool { return s.Vacant || s.LedBy("n1") })
+		time.Sleep(face.DownAfter)
+		gone := *n3.topology.Current.Load()
+		gone.Master = &face.Node{Id: "n0", Host: "10.0.0.9", Port: "7000", RunID: "gone"}
+		n3.topology.Current.Store(&gone)
 		c.events("s3")
-		time.Sleep(2 * surveyEvery)
-		if told := n3.topology.current.Load(); !told.vacant || !told.ledBy("n0") {
-			t.Errorf("%+v, vacant %v", told.master, told.vacant)
+		time.Sleep(2 * face.SurveyEvery)
+		if told := n3.topology.Current.Load(); !told.Vacant || !told.LedBy("n0") {
+			t.Errorf("%+v, vacant %v", told.Master, told.Vacant)
 		}
 		if got := c.askMode("s3", []string{"SENTINEL", "get-master-addr-by-name", "mymaster"}); got[0] != "= *2 $8 10.0.0.9 $4 7000" {
 			t.Errorf("got %q", got)
 		}
 		c.net.Heal()
-		c.await(func(s *view) bool { return !s.vacant && s.ledBy("n1") })
+		c.await(func(s *face.View) bool { return !s.Vacant && s.LedBy("n1") })
 		if got := fmt.Sprint(c.events("s3")); !strings.Contains(got, "+switch-master=mymaster 10.0.0.9 7000 10.0.0.1 7000") {
 			t.Errorf("events: %s", got)
 		}
@@ -484,7 +485,7 @@ func TestALeaderIsAskedWhetherItServes(t *testing.T) {
 		c := startModes(t)
 		defer c.close()
 		n1, n2 := c.nodes["n1"], c.nodes["n2"]
-		ask := func() bool { return n2.topology.serves(&view{}, "n1", "n1:1", n1.raft.CurrentTerm()) }
+		ask := func() bool { return n2.topology.Serves(&face.View{}, "n1", "n1:1", n1.raft.CurrentTerm()) }
 		if !ask() {
 			t.Error("n1 leads, but does not say so")
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/face"
 	"lockd/cluster/figures"
 	"lockd/cluster/followers"
 	"lockd/cluster/group"
@@ -58,10 +59,10 @@ type Node struct {
 	elections   *elections
 	keeper      *keeper
 	leaderWatch *leaderWatch
-	topology    *topology
+	topology    *face.Topology
 	disk        *diskWatch
 	room        *figures.Room
-	sentinel    *Sentinel // nil if this node is none
+	sentinel    *face.Sentinel // nil if this node is none
 
 	single     bool              // the data folder, at the start, was that of a node that is a cluster by itself
 	syncs      figures.Durations // of appends to the log on this node's disk
@@ -183,12 +184,11 @@ func assemble(c *core, d data) *Node {
 		core: c, stores: d.stores, mark: d.mark, state: n.state, members: n.members, commands: n.commands,
 		attempts: n.attempts, blocker: n.blocker, announcer: n.announcer, snapshots: n.snapshots, ownLog: n.ownLog,
 	}
-	if c.cfg.Sentinel == nil {
-		n.topology = newTopology(c, n.peers, n.members, n.state, nil)
-	} else {
-		n.topology = newTopology(c, n.peers, n.members, n.state, sentinelNews{*c.cfg.Sentinel}.announce)
-		n.sentinel = &Sentinel{self: c.cfg.ID, cfg: *c.cfg.Sentinel, topology: n.topology}
+	known := face.Host{
+		Clock: c.clock, Raft: c.raft, Lead: &c.lead, Changed: &c.changed, Stop: c.stop, Peers: n.peers, Clocks: n.members.clocks,
+		Members: n.members, Applied: n.state.appliedNow.Load, Heartbeat: c.cfg.Heartbeat, LeaderWait: c.cfg.LeaderWait,
 	}
+	n.topology, n.sentinel = face.New(known, c.cfg.Sentinel)
 	n.backups = newBackups(c)
 	return n
 }
@@ -417,9 +417,9 @@ func (n *Node) start() {
 		n.snapshots.expose()
 	}
 	n.leaderWatch.start()
-	n.topology.start()
-	n.goroutines.Go(n.topology.watch)
-	n.goroutines.Go(n.topology.listen)
+	n.topology.Start()
+	n.goroutines.Go(n.topology.Watch)
+	n.goroutines.Go(n.topology.Listen)
 	n.cfg.Publisher.Publish(n.state.settings())
 	n.goroutines.Go(n.proposer.run)
 	n.goroutines.Go(n.reader.run)
@@ -505,6 +505,9 @@ func (n *Node) release() error {
 	n.peers.Close()
 	return n.data.close()
 }
+
+// Sentinel returns the node's sentinel; nil if it was opened without one.
+func (n *Node) Sentinel() *face.Sentinel { return n.sentinel }
 
 // Leases says what this node knows of locks: by the entries that it has applied, and by the log clock
 // as far as it can have run. While no leader is heard from that clock stands still, and so does what

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/face"
 	"lockd/cluster/peer"
 	"lockd/resp"
 )
@@ -139,7 +140,7 @@ func cmdLevel(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 	case 2:
 		return n.members.levels(ctx)
 	case 3:
-		level, err := number(args[2])
+		level, err := face.Number(args[2])
 		if err != nil {
 			return resp.Fail(err)
 		}

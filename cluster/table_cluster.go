@@ -2,11 +2,11 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
 
+	"lockd/cluster/face"
 	"lockd/cluster/peer"
 	"lockd/resp"
 )
@@ -55,7 +55,7 @@ func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
 	} {
 		add(
 			c.name, c.arity, admin, "3.0.0", "Refused: lockd replicates by itself.", c.syntax,
-			always(resp.Err(notByHand)),
+			always(resp.Err(face.NotByHand)),
 		)
 	}
 	answer := func(r resp.Reply) nodeCommand { return run(always(r)) }
@@ -68,66 +68,18 @@ func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
 	})}
 }
 
-// shard is the cluster as one shard of Redis Cluster.
-type shard struct {
-	*view
-	masterID string // run id
-	failed   bool   // no leader serves, for longer than a request waits for one
-}
-
 // Redirect says where clients have to send commands with keys, host:port, where they
 // are not served by any node: to the leader, or "" for here. While there is no
 // leader the command waits here.
 func (n *Node) Redirect(tls bool) string {
-	s := n.topology.current.Load()
+	s := n.topology.Current.Load()
 	switch {
-	case s.vacant || s.ledBy(n.cfg.ID) || n.lead.Held():
+	case s.Vacant || s.LedBy(n.cfg.ID) || n.lead.Held():
 		return ""
 	case tls:
-		return s.master.overTLS().addr()
+		return s.Master.OverTLS().Addr()
 	}
-	return s.master.addr()
-}
-
-// shard is told with a master even before there has been a leader: clients take no
-// slots without one, and every node serves every key.
-// The addresses are those for the client of ctx.
-func (t *topology) shard(ctx context.Context) shard {
-	s := shard{view: t.current.Load()}
-	if resp.OverTLS(ctx) {
-		s.view = s.overTLS()
-	}
-	s.failed = s.vacant && t.age(s.view) > t.cfg.LeaderWait
-	if s.master != nil && s.node(s.master.id) != nil {
-		s.masterID = s.master.runID
-	} else if len(s.nodes) > 0 {
-		s.masterID = s.nodes[0].runID
-	}
-	return s
-}
-
-// inOrder lists the nodes, the master first. A replica that is down is left out
-// where clients are told where to connect.
-func (s shard) inOrder(withDown bool) []advertisedNode {
-	var list []advertisedNode
-	for _, p := range s.nodes {
-		if p.runID == s.masterID {
-			list = append([]advertisedNode{p}, list...)
-		} else if withDown || !p.down {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// find is the node with a run id; nil if there is none.
-func (s shard) find(runID string) *advertisedNode {
-	for i := range s.nodes {
-		if s.nodes[i].runID == runID {
-			return &s.nodes[i]
-		}
-	}
-	return nil
+	return s.Master.Addr()
 }
 
 func portNumber(text string) resp.Reply {
@@ -137,41 +89,41 @@ func portNumber(text string) resp.Reply {
 
 func cmdClusterSlots(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	slots := []resp.Reply{resp.Int(0), resp.Int(resp.Slots - 1)}
-	for _, p := range n.topology.shard(ctx).inOrder(false) {
-		slots = append(slots, resp.Array(resp.Bulk(p.host), portNumber(p.port), resp.Bulk(p.runID), resp.Map()))
+	for _, p := range n.topology.Shard(ctx).InOrder(false) {
+		slots = append(slots, resp.Array(resp.Bulk(p.Host), portNumber(p.Port), resp.Bulk(p.RunID), resp.Map()))
 	}
 	return resp.Array(resp.Array(slots...))
 }
 
 func cmdClusterShards(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
-	s := n.topology.shard(ctx)
+	s := n.topology.Shard(ctx)
 	var nodes []resp.Reply
-	for _, p := range s.inOrder(true) {
+	for _, p := range s.InOrder(true) {
 		node := []resp.Reply{
-			resp.Bulk("id"), resp.Bulk(p.runID),
+			resp.Bulk("id"), resp.Bulk(p.RunID),
 		}
-		if p.plain != "" {
-			node = append(node, resp.Bulk("port"), portNumber(p.plain))
+		if p.Plain != "" {
+			node = append(node, resp.Bulk("port"), portNumber(p.Plain))
 		}
-		if _, port, err := net.SplitHostPort(p.tls); err == nil {
+		if _, port, err := net.SplitHostPort(p.Tls); err == nil {
 			node = append(node, resp.Bulk("tls-port"), portNumber(port))
 		}
 		node = append(node,
-			resp.Bulk("ip"), resp.Bulk(p.host),
-			resp.Bulk("endpoint"), resp.Bulk(p.host),
+			resp.Bulk("ip"), resp.Bulk(p.Host),
+			resp.Bulk("endpoint"), resp.Bulk(p.Host),
 		)
-		if net.ParseIP(p.host) == nil {
-			node = append(node, resp.Bulk("hostname"), resp.Bulk(p.host))
+		if net.ParseIP(p.Host) == nil {
+			node = append(node, resp.Bulk("hostname"), resp.Bulk(p.Host))
 		}
 		role, health := "replica", "online"
-		if p.runID == s.masterID {
+		if p.RunID == s.MasterID {
 			role = "master"
-		} else if p.down {
+		} else if p.Down {
 			health = "fail"
 		}
 		nodes = append(nodes, resp.Map(append(node,
 			resp.Bulk("role"), resp.Bulk(role),
-			resp.Bulk("replication-offset"), resp.Int(int64(n.topology.lastSeen(p.id).applied)),
+			resp.Bulk("replication-offset"), resp.Int(int64(n.topology.LastSeen(p.Id).Applied)),
 			resp.Bulk("health"), resp.Bulk(health),
 		)...))
 	}
@@ -181,53 +133,32 @@ func cmdClusterShards(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	))
 }
 
-// nodeLine is a node's line of CLUSTER NODES, without its end. The last leader keeps its slots
-// when it is lost, as clients throw where a slot has no node, but not its good name: of the
-// views that nodes give, clients prefer those with more nodes that are well.
-func (t *topology) nodeLine(s shard, p advertisedNode) string {
-	flags, master, link, slots := "slave", s.masterID, "connected", ""
-	switch {
-	case p.runID == s.masterID:
-		flags, master, slots = "master", "-", fmt.Sprintf(" 0-%d", resp.Slots-1)
-		if s.failed {
-			flags = "master,fail?"
-		}
-	case p.down:
-		flags, link = "slave,fail", "disconnected"
-	}
-	if p.id == t.cfg.ID {
-		flags = "myself," + flags
-	}
-	return fmt.Sprintf("%s %s:%s@%s %s %s 0 %d %d %s%s", p.runID, p.host, p.port, p.bus, flags, master,
-		t.lastSeen(p.id).wall, s.term, link, slots)
-}
-
 func cmdClusterNodes(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
-	s := n.topology.shard(ctx)
+	s := n.topology.Shard(ctx)
 	var b strings.Builder
-	for _, p := range s.inOrder(true) {
-		b.WriteString(n.topology.nodeLine(s, p) + "\n")
+	for _, p := range s.InOrder(true) {
+		b.WriteString(n.topology.NodeLine(s, p) + "\n")
 	}
 	return resp.Verbatim(b.String())
 }
 
 func cmdClusterReplicas(ctx context.Context, n *Node, args resp.Args) resp.Reply {
-	s := n.topology.shard(ctx)
-	if s.find(args[2]) == nil {
+	s := n.topology.Shard(ctx)
+	if s.Find(args[2]) == nil {
 		return resp.Errf("ERR Unknown node %s", peer.OneLine(args[2], 128))
 	}
-	if args[2] != s.masterID {
+	if args[2] != s.MasterID {
 		return resp.Err("ERR The specified node is not a master")
 	}
 	var lines []string
-	for _, p := range s.inOrder(true)[1:] {
-		lines = append(lines, n.topology.nodeLine(s, p))
+	for _, p := range s.InOrder(true)[1:] {
+		lines = append(lines, n.topology.NodeLine(s, p))
 	}
 	return resp.Bulks(lines...)
 }
 
 func cmdFailureReports(ctx context.Context, n *Node, args resp.Args) resp.Reply {
-	if n.topology.shard(ctx).find(args[2]) == nil {
+	if n.topology.Shard(ctx).Find(args[2]) == nil {
 		return resp.Errf("ERR Unknown node %s", peer.OneLine(args[2], 128))
 	}
 	return resp.Int(0) // nodes do not report each other: Raft decides
@@ -236,22 +167,22 @@ func cmdFailureReports(ctx context.Context, n *Node, args resp.Args) resp.Reply 
 // cmdClusterInfo says that the cluster fails only when requests do: a node holds
 // them for LeaderWait.
 func cmdClusterInfo(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
-	s := n.topology.shard(ctx)
+	s := n.topology.Shard(ctx)
 	state := "ok"
-	if s.failed {
+	if s.Failed {
 		state = "fail"
 	}
 	var b strings.Builder
-	for _, f := range section("",
+	for _, f := range face.Section("",
 		"cluster_state", state,
 		"cluster_slots_assigned", strconv.Itoa(resp.Slots),
 		"cluster_slots_ok", strconv.Itoa(resp.Slots),
 		"cluster_slots_pfail", "0",
 		"cluster_slots_fail", "0",
-		"cluster_known_nodes", strconv.Itoa(len(s.nodes)),
+		"cluster_known_nodes", strconv.Itoa(len(s.Nodes)),
 		"cluster_size", "1",
-		"cluster_current_epoch", u64(s.term),
-		"cluster_my_epoch", u64(s.term),
+		"cluster_current_epoch", face.U64(s.Term),
+		"cluster_my_epoch", face.U64(s.Term),
 		"cluster_stats_messages_sent", "0",
 		"cluster_stats_messages_received", "0",
 		"total_cluster_links_buffer_limit_exceeded", "0",
@@ -262,7 +193,7 @@ func cmdClusterInfo(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 }
 
 func cmdMyID(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	return resp.Bulk(runID("node", n.members.memberOf(n.cfg.ID)))
+	return resp.Bulk(face.RunID("node", n.members.MemberOf(n.cfg.ID)))
 }
 
 func cmdMyShardID(_ context.Context, n *Node, _ resp.Args) resp.Reply {
@@ -276,15 +207,15 @@ func cmdKeySlot(_ context.Context, _ *Node, args resp.Args) resp.Reply {
 // cmdClusterLinks lists the two connections with each node that answers.
 func cmdClusterLinks(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	var links []resp.Reply
-	for _, p := range n.topology.current.Load().nodes {
-		if p.id == n.cfg.ID || p.down {
+	for _, p := range n.topology.Current.Load().Nodes {
+		if p.Id == n.cfg.ID || p.Down {
 			continue
 		}
 		for _, direction := range []string{"to", "from"} {
 			links = append(links, resp.Map(
 				resp.Bulk("direction"), resp.Bulk(direction),
-				resp.Bulk("node"), resp.Bulk(p.runID),
-				resp.Bulk("create-time"), resp.Int(n.topology.lastSeen(p.id).since),
+				resp.Bulk("node"), resp.Bulk(p.RunID),
+				resp.Bulk("create-time"), resp.Int(n.topology.LastSeen(p.Id).Since),
 				resp.Bulk("events"), resp.Bulk("r"),
 				resp.Bulk("send-buffer-allocated"), resp.Int(0),
 				resp.Bulk("send-buffer-used"), resp.Int(0),
@@ -295,7 +226,7 @@ func cmdClusterLinks(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 }
 
 func cmdCountKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply {
-	slot, err := number(args[2])
+	slot, err := face.Number(args[2])
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -310,10 +241,10 @@ func cmdCountKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply
 }
 
 func cmdGetKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply {
-	slot, err := number(args[2])
+	slot, err := face.Number(args[2])
 	limit := int64(0)
 	if err == nil {
-		limit, err = number(args[3])
+		limit, err = face.Number(args[3])
 	}
 	switch {
 	case err != nil:

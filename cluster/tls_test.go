@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/face"
 	"lockd/resp"
 )
 
@@ -30,7 +31,7 @@ func TestAddressesOverTLS(t *testing.T) {
 		defer c.close()
 		c.settle()
 		c.moveTo("n1")
-		time.Sleep(2 * surveyEvery)
+		time.Sleep(2 * face.SurveyEvery)
 		n1, plain := c.nodes["n1"], t.Context()
 		over := resp.WithTLS(plain)
 		for _, tt := range []struct {
@@ -67,7 +68,7 @@ func TestAddressesOverTLS(t *testing.T) {
 		}
 		c.events("s1")
 		c.moveTo("n2")
-		time.Sleep(2 * surveyEvery)
+		time.Sleep(2 * face.SurveyEvery)
 		if got := fmt.Sprint(c.events("s1")); !strings.Contains(got, "mymaster 10.0.0.1 7001 10.0.0.2 7001") {
 			t.Error("its events:", got)
 		}

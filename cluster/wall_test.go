@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/face"
 
 	"github.com/hashicorp/raft"
 )
@@ -66,7 +67,7 @@ func TestOneWrongClock(t *testing.T) {
 				defer c.close()
 				c.settle()
 				c.nodes[wrong].clock.stepWall(step)
-				time.Sleep(2 * surveyEvery)
+				time.Sleep(2 * face.SurveyEvery)
 				for _, id := range []string{"n1", "n2", "n3"} {
 					lead := c.handTo(id)
 					c.expect(lead, "SET a 1", "+OK")
@@ -99,7 +100,7 @@ func TestLockUntilAMoment(t *testing.T) {
 				defer c.close()
 				c.settle()
 				c.nodes[wrong].clock.stepWall(step)
-				time.Sleep(2 * surveyEvery)
+				time.Sleep(2 * face.SurveyEvery)
 				var end time.Time
 				until := func(d time.Duration) string {
 					end = time.Now().Add(d).Truncate(time.Millisecond)
@@ -140,7 +141,7 @@ func TestAbsurdClocks(t *testing.T) {
 		others := c.others(lead)
 		others[0].clock.stepWall(-100 * year)
 		others[1].clock.stepWall(290 * year)
-		time.Sleep(2 * surveyEvery)
+		time.Sleep(2 * face.SurveyEvery)
 		for id := range c.nodes {
 			c.expect(c.handTo(id), "SET a 1", "+OK")
 			if told := timeAt(t, c.nodes[id]); !nearly(told, time.Now(), wallSlack) {
@@ -158,7 +159,7 @@ func TestTwoClocksLeft(t *testing.T) {
 			defer c.close()
 			lead := c.settle()
 			dead, wrong := c.others(lead)[0], c.others(lead)[1]
-			time.Sleep(2 * surveyEvery)
+			time.Sleep(2 * face.SurveyEvery)
 			c.kill(dead.id)
 			lead.clock.stepWall(step)
 			lead = c.leader()
@@ -316,7 +317,7 @@ func TestShownTimeOutlivesItsLeader(t *testing.T) {
 				for _, n := range c.others(nil) {
 					n.clock.stepWall(d)
 				}
-				time.Sleep(2 * surveyEvery)
+				time.Sleep(2 * face.SurveyEvery)
 			}
 			step(time.Hour)
 			told := timeAt(t, lead)
@@ -344,13 +345,13 @@ func TestShownTimeIsAskedFor(t *testing.T) {
 			c := startCluster(t, 3, func(cfg *Config) { cfg.Heartbeat = 200 * time.Millisecond })
 			defer c.close()
 			lead := c.settle()
-			time.Sleep(2 * surveyEvery)
+			time.Sleep(2 * face.SurveyEvery)
 			cut, asked := c.others(lead)[0], c.others(lead)[1]
 			c.cut(cut)
 			lead.clock.stepWall(time.Hour)
 			asked.clock.stepWall(time.Hour)
 			// The members have just asked each other: until they do again there is time for an election.
-			time.Sleep(time.Until(time.Now().Truncate(surveyEvery).Add(surveyEvery + 10*time.Millisecond)))
+			time.Sleep(time.Until(time.Now().Truncate(face.SurveyEvery).Add(face.SurveyEvery + 10*time.Millisecond)))
 			told := timeAt(t, lead)
 			if !nearly(told, time.Now().Add(time.Hour), wallSlack+hedgeAfter) {
 				t.Errorf("two clocks went forwards an hour, and TIME %s", time.Until(told))
@@ -475,7 +476,7 @@ func TestWrongClockIsNamed(t *testing.T) {
 		c := startCluster(t, 3, keep)
 		defer c.close()
 		c.settle()
-		time.Sleep(2 * surveyEvery)
+		time.Sleep(2 * face.SurveyEvery)
 		wrong := c.nodes["n2"]
 		offset := func(n *testNode, want float64) {
 			t.Helper()
@@ -487,10 +488,10 @@ func TestWrongClockIsNamed(t *testing.T) {
 			}
 		}
 		wrong.clock.stepWall(-900 * time.Millisecond)
-		time.Sleep(2 * surveyEvery)
+		time.Sleep(2 * face.SurveyEvery)
 		offset(wrong, -0.9)
 		wrong.clock.stepWall(-time.Minute + 900*time.Millisecond)
-		time.Sleep(3*time.Minute + 2*surveyEvery)
+		time.Sleep(3*time.Minute + 2*face.SurveyEvery)
 		for _, n := range c.others(nil) {
 			want, lines := 0., 0
 			if n == wrong {
@@ -505,7 +506,7 @@ func TestWrongClockIsNamed(t *testing.T) {
 			t.Errorf("%q", logs["n2"].said)
 		}
 		wrong.clock.stepWall(time.Minute)
-		time.Sleep(2 * surveyEvery)
+		time.Sleep(2 * face.SurveyEvery)
 		offset(wrong, 0)
 		time.Sleep(2 * time.Minute)
 		if logs["n2"].count("this node's wall clock is off") != 4 {

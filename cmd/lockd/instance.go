@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"lockd/cluster"
+	"lockd/cluster/face"
 	"lockd/console"
 	"lockd/internal/node"
 	"lockd/internal/secure"
@@ -25,7 +26,7 @@ import (
 )
 
 // A sentinel is served as a node is, which package node joins.
-var _ server.Backend = (*cluster.Sentinel)(nil)
+var _ server.Backend = (*face.Sentinel)(nil)
 
 // An orderly stop is bounded, each part of it by itself, so that clients that cannot be
 // finished with do not cost the cluster an election. Beyond that the node stops like a
@@ -128,12 +129,12 @@ func (i *instance) serverConfig(c *serveCmd, n *cluster.Node) server.Config {
 }
 
 // sentinelConfig is nil where the node is no sentinel.
-func (i *instance) sentinelConfig(c *serveCmd, hub *server.Hub) (*cluster.SentinelConfig, error) {
+func (i *instance) sentinelConfig(c *serveCmd, hub *server.Hub) (*face.SentinelConfig, error) {
 	if c.SentinelListen == "" {
 		return nil, nil
 	}
 	addr, err := c.sentinelAddr()
-	return &cluster.SentinelConfig{
+	return &face.SentinelConfig{
 		Addr: addr, TLS: c.TLSSentinel, Master: c.MasterName, Publisher: hub, Info: i.sentinelInfo,
 	}, err
 }

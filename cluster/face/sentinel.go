@@ -1,4 +1,4 @@
-package cluster
+package face
 
 import (
 	"context"
@@ -18,11 +18,22 @@ import (
 type Sentinel struct {
 	self     string // this node's id
 	cfg      SentinelConfig
-	topology *topology
+	topology *Topology
 }
 
-// Sentinel returns the node's sentinel; nil if it was opened without one.
-func (n *Node) Sentinel() *Sentinel { return n.sentinel }
+// SentinelConfig makes a node answer as a Redis Sentinel besides.
+type SentinelConfig struct {
+	Addr      string                // where clients reach it, host:port
+	TLS       bool                  // they speak TLS there, and are told addresses at which they can
+	Master    string                // the name under which they ask for the leader
+	Publisher publisher             // to the clients of the sentinel
+	Info      func() []resp.Section // sections of its INFO that others know; may be nil
+}
+
+// publisher hands messages to the sentinel's clients. It never blocks.
+type publisher interface {
+	Publish(msgs []resp.Message)
+}
 
 // sentinelCommand is how a row of the sentinel's table runs.
 type sentinelCommand func(context.Context, *Sentinel, resp.Args) resp.Reply
@@ -107,21 +118,21 @@ var sentinelRows = []resp.Row[sentinelCommand]{
 	}),
 	{
 		Spec: resp.Spec{
-			Name: "info", Arity: -1, Flags: readFlags, Group: "server", Since: "1.0.0",
+			Name: "info", Arity: -1, Flags: ReadFlags, Group: "server", Since: "1.0.0",
 			Summary: "Get information and statistics about the server", Syntax: "[section [section ...]]",
 		},
 		Run: sentinelInfo,
 	},
 	{
 		Spec: resp.Spec{
-			Name: "role", Arity: 1, Flags: resp.NoScript | readFlags | resp.Fast, Group: "server",
+			Name: "role", Arity: 1, Flags: resp.NoScript | ReadFlags | resp.Fast, Group: "server",
 			Since: "2.8.12", Summary: "Return the role of the instance in the context of replication",
 		},
 		Run: sentinelRole,
 	},
 	{
 		Spec: resp.Spec{
-			Name: "publish", Arity: 3, Flags: resp.PubSub | readFlags | resp.Fast, Group: "pubsub",
+			Name: "publish", Arity: 3, Flags: resp.PubSub | ReadFlags | resp.Fast, Group: "pubsub",
 			Since: "2.0.0", Summary: "Refused: what is published here are the sentinel's own events.",
 			Syntax: "channel message",
 		},
@@ -144,21 +155,21 @@ func sentinelAlways(r resp.Reply) sentinelCommand {
 }
 
 var (
-	sentinelRefuses = sentinelAlways(resp.Err(notByHand))
+	sentinelRefuses = sentinelAlways(resp.Err(NotByHand))
 	errNoSuchMaster = resp.Err("ERR No such master with that name")
 )
 
 // watched is what the sentinel knows of the cluster; nil while it has not heard of any
 // leader. Then clients ask another sentinel, or again.
-func (s *Sentinel) watched() *view {
-	if st := s.topology.current.Load(); st.master != nil {
+func (s *Sentinel) watched() *View {
+	if st := s.topology.Current.Load(); st.Master != nil {
 		return s.cfg.forClients(st)
 	}
 	return nil
 }
 
 // forClients is a view with the addresses for the sentinel's clients.
-func (c *SentinelConfig) forClients(st *view) *view {
+func (c *SentinelConfig) forClients(st *View) *View {
 	if c.TLS {
 		return st.overTLS()
 	}
@@ -166,20 +177,20 @@ func (c *SentinelConfig) forClients(st *view) *view {
 }
 
 // replicas are the nodes that do not lead.
-func (s *view) replicas() []advertisedNode {
-	return slices.DeleteFunc(slices.Clone(s.nodes), func(p advertisedNode) bool { return s.ledBy(p.id) })
+func (s *View) replicas() []Node {
+	return slices.DeleteFunc(slices.Clone(s.Nodes), func(p Node) bool { return s.LedBy(p.Id) })
 }
 
 // sentinels are the nodes other than self that have a sentinel.
-func (s *view) sentinels(self string) []advertisedNode {
-	return slices.DeleteFunc(slices.Clone(s.nodes), func(p advertisedNode) bool { return p.id == self || p.sentinel == "" })
+func (s *View) sentinels(self string) []Node {
+	return slices.DeleteFunc(slices.Clone(s.Nodes), func(p Node) bool { return p.Id == self || p.sentinel == "" })
 }
 
 // quorum is how many nodes elect a leader.
-func (s *view) quorum() int { return len(s.nodes)/2 + 1 }
+func (s *View) quorum() int { return len(s.Nodes)/2 + 1 }
 
 // aboutMaster runs a command whose third argument is the name of the master.
-func aboutMaster(run func(*Sentinel, *view) resp.Reply) sentinelCommand {
+func aboutMaster(run func(*Sentinel, *View) resp.Reply) sentinelCommand {
 	return func(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
 		w := s.watched()
 		if w == nil || args[2] != s.cfg.Master {
@@ -194,7 +205,7 @@ func sentinelMasterAddr(_ context.Context, s *Sentinel, args resp.Args) resp.Rep
 	if w == nil || args[2] != s.cfg.Master {
 		return resp.NilArray()
 	}
-	return resp.Bulks(w.master.host, w.master.port)
+	return resp.Bulks(w.Master.Host, w.Master.Port)
 }
 
 func sentinelMasters(_ context.Context, s *Sentinel, _ resp.Args) resp.Reply {
@@ -222,7 +233,7 @@ type condition struct {
 
 // instance is how a sentinel describes any node: what comes first in all its maps.
 func instance(name, host, port, runID string, c condition) []string {
-	silent, pending, sent := i64(c.silence.Milliseconds()), "0", "0"
+	silent, pending, sent := I64(c.silence.Milliseconds()), "0", "0"
 	if c.cut {
 		pending, sent = "1", silent
 	}
@@ -230,69 +241,69 @@ func instance(name, host, port, runID string, c condition) []string {
 		"name", name, "ip", host, "port", port, "runid", runID, "flags", c.flags,
 		"link-pending-commands", pending, "link-refcount", "1",
 		"last-ping-sent", sent, "last-ok-ping-reply", silent, "last-ping-reply", silent,
-	}, c.down...), "down-after-milliseconds", i64(downAfter.Milliseconds()))
+	}, c.down...), "down-after-milliseconds", I64(DownAfter.Milliseconds()))
 }
 
 // reported are the fields about the role that a node plays.
-func (s *Sentinel) reported(w *view, role string, silence time.Duration) []string {
+func (s *Sentinel) reported(w *View, role string, silence time.Duration) []string {
 	return []string{
-		"info-refresh", i64(silence.Milliseconds()),
-		"role-reported", role, "role-reported-time", i64(s.topology.age(w).Milliseconds()),
+		"info-refresh", I64(silence.Milliseconds()),
+		"role-reported", role, "role-reported-time", I64(s.topology.age(w).Milliseconds()),
 	}
 }
 
-func sentinelMaster(s *Sentinel, w *view) resp.Reply {
-	c := s.condition(w.master, "master", false)
-	if w.vacant {
-		since := i64(s.topology.age(w).Milliseconds())
+func sentinelMaster(s *Sentinel, w *View) resp.Reply {
+	c := s.condition(w.Master, "master", false)
+	if w.Vacant {
+		since := I64(s.topology.age(w).Milliseconds())
 		c.flags, c.down = "s_down,o_down,"+c.flags, []string{"s-down-time", since, "o-down-time", since}
 	}
-	fields := instance(s.cfg.Master, w.master.host, w.master.port, w.master.runID, c)
+	fields := instance(s.cfg.Master, w.Master.Host, w.Master.Port, w.Master.RunID, c)
 	fields = append(fields, s.reported(w, "master", c.silence)...)
 	return bulkMap(append(fields,
-		"config-epoch", u64(w.term),
+		"config-epoch", U64(w.Term),
 		"num-slaves", strconv.Itoa(len(w.replicas())),
 		"num-other-sentinels", strconv.Itoa(len(w.sentinels(s.self))),
 		"quorum", strconv.Itoa(w.quorum()),
-		"failover-timeout", i64(s.topology.cfg.LeaderWait.Milliseconds()),
+		"failover-timeout", I64(s.topology.LeaderWait.Milliseconds()),
 		"parallel-syncs", "1",
 	)...)
 }
 
 // condition is that of a node; it counts as down by its own silence only if it may:
 // the master does when there is no leader.
-func (s *Sentinel) condition(p *advertisedNode, kind string, mayBeDown bool) condition {
+func (s *Sentinel) condition(p *Node, kind string, mayBeDown bool) condition {
 	c := condition{flags: kind, silence: s.topology.silence(p), cut: s.topology.cut(p)}
 	if c.cut {
 		c.flags += ",disconnected"
 	}
-	if p.down && mayBeDown {
-		c.flags, c.down = "s_down,"+c.flags, []string{"s-down-time", i64((c.silence - downAfter).Milliseconds())}
+	if p.Down && mayBeDown {
+		c.flags, c.down = "s_down,"+c.flags, []string{"s-down-time", I64((c.silence - DownAfter).Milliseconds())}
 	}
 	return c
 }
 
-func sentinelReplicas(s *Sentinel, w *view) resp.Reply {
+func sentinelReplicas(s *Sentinel, w *View) resp.Reply {
 	var list []resp.Reply
 	for _, p := range w.replicas() {
 		c := s.condition(&p, "slave", true)
-		fields := instance(p.host+":"+p.port, p.host, p.port, p.runID, c)
+		fields := instance(p.Host+":"+p.Port, p.Host, p.Port, p.RunID, c)
 		fields = append(fields, s.reported(w, "slave", c.silence)...)
 		link := "ok"
-		if w.vacant || p.down {
+		if w.Vacant || p.Down {
 			link = "err"
 		}
 		list = append(list, bulkMap(append(fields,
 			"master-link-down-time", "0", "master-link-status", link,
-			"master-host", w.master.host, "master-port", w.master.port,
-			"slave-priority", "100", "slave-repl-offset", u64(s.topology.lastSeen(p.id).applied),
+			"master-host", w.Master.Host, "master-port", w.Master.Port,
+			"slave-priority", "100", "slave-repl-offset", U64(s.topology.LastSeen(p.Id).Applied),
 			"replica-announced", "1",
 		)...))
 	}
 	return resp.Array(list...)
 }
 
-func sentinelSentinels(s *Sentinel, w *view) resp.Reply {
+func sentinelSentinels(s *Sentinel, w *View) resp.Reply {
 	var list []resp.Reply
 	for _, p := range w.sentinels(s.self) {
 		c := s.condition(&p, "sentinel", true)
@@ -301,17 +312,17 @@ func sentinelSentinels(s *Sentinel, w *view) resp.Reply {
 			continue
 		}
 		list = append(list, bulkMap(append(instance(p.sentinelID, host, port, p.sentinelID, c),
-			"last-hello-message", i64(c.silence.Milliseconds()), "voted-leader", "?", "voted-leader-epoch", "0",
+			"last-hello-message", I64(c.silence.Milliseconds()), "voted-leader", "?", "voted-leader-epoch", "0",
 		)...))
 	}
 	return resp.Array(list...)
 }
 
 // sentinelCkquorum counts nodes: with lockd it is they who elect.
-func sentinelCkquorum(_ *Sentinel, w *view) resp.Reply {
+func sentinelCkquorum(_ *Sentinel, w *View) resp.Reply {
 	up := 0
-	for _, p := range w.nodes {
-		if !p.down {
+	for _, p := range w.Nodes {
+		if !p.Down {
 			up++
 		}
 	}
@@ -329,19 +340,19 @@ func sentinelCkquorum(_ *Sentinel, w *view) resp.Reply {
 // sentinelIsDown answers a question that sentinels ask each other. It never votes.
 func sentinelIsDown(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
 	for _, word := range args[3:5] {
-		if _, err := number(word); err != nil {
+		if _, err := Number(word); err != nil {
 			return resp.Fail(err)
 		}
 	}
 	down := int64(0)
-	if w := s.watched(); w != nil && w.vacant && args[2] == w.master.host && args[3] == w.master.port {
+	if w := s.watched(); w != nil && w.Vacant && args[2] == w.Master.Host && args[3] == w.Master.Port {
 		down = 1
 	}
 	return resp.Array(resp.Int(down), resp.Bulk("*"), resp.Int(0))
 }
 
 func sentinelMyID(_ context.Context, s *Sentinel, _ resp.Args) resp.Reply {
-	return resp.Bulk(runID("sentinel", s.topology.members.memberOf(s.self)))
+	return resp.Bulk(RunID("sentinel", s.topology.Members.MemberOf(s.self)))
 }
 
 // sentinelGlobSteps bounds the work of matching a pattern.
@@ -387,48 +398,48 @@ func sentinelInfo(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
 			}
 		}
 	}
-	return resp.Bulk(infoReply(args, append(sections, s.infoSentinel())).Str) // not verbatim, as in Redis
+	return resp.Bulk(InfoReply(args, append(sections, s.infoSentinel())).Str) // not verbatim, as in Redis
 }
 
 func (s *Sentinel) infoSentinel() resp.Section {
-	own := section("Sentinel",
+	own := Section("Sentinel",
 		"sentinel_masters", "0", "sentinel_tilt", "0", "sentinel_tilt_since_seconds", "-1",
 		"sentinel_running_scripts", "0",
 		"sentinel_scripts_queue_length", "0", "sentinel_simulate_failure_flags", "0",
 	)
 	if w := s.watched(); w != nil {
 		status := "ok"
-		if w.vacant {
+		if w.Vacant {
 			status = "odown"
 		}
 		own.Fields[0].Value = "1"
 		own.Fields = append(
 			own.Fields,
 			resp.Field{Name: "master0", Value: fmt.Sprintf("name=%s,status=%s,address=%s:%s,slaves=%d,sentinels=%d",
-				s.cfg.Master, status, w.master.host, w.master.port, len(w.replicas()), len(w.sentinels(s.self))+1)},
+				s.cfg.Master, status, w.Master.Host, w.Master.Port, len(w.replicas()), len(w.sentinels(s.self))+1)},
 		)
 	}
 	return own
 }
 
-// sentinelNews tells the sentinel's subscribers what changes.
-type sentinelNews struct{ cfg SentinelConfig }
+// news tells the sentinel's subscribers what changes.
+type news struct{ cfg SentinelConfig }
 
 // announce publishes what has changed to the sentinel's subscribers, in the words and
 // the order of Redis. Only the topology's goroutine calls it.
-func (s sentinelNews) announce(was, now *view) {
+func (s news) announce(was, now *View) {
 	e := &events{name: s.cfg.Master}
 	was, now = s.cfg.forClients(was), s.cfg.forClients(now)
-	before, after := was.master, now.master
+	before, after := was.Master, now.Master
 	switch {
 	case after == nil:
 		return
 	case before == nil: // the first leader: nothing has changed for anybody
-	case !was.vacant && now.vacant:
+	case !was.Vacant && now.Vacant:
 		e.lost(before, now.quorum())
-	case before.addr() != after.addr():
+	case before.Addr() != after.Addr():
 		e.switched(before, after, now)
-	case was.vacant && !now.vacant:
+	case was.Vacant && !now.Vacant:
 		e.add("-odown", e.master(before))
 		e.add("-sdown", e.master(before))
 	}
@@ -450,59 +461,59 @@ func (e *events) add(channel, payload string) {
 
 // The ways in which a sentinel names nodes in its messages.
 
-func (e *events) master(p *advertisedNode) string {
-	return fmt.Sprintf("master %s %s %s", e.name, p.host, p.port)
+func (e *events) master(p *Node) string {
+	return fmt.Sprintf("master %s %s %s", e.name, p.Host, p.Port)
 }
 
-func (e *events) slave(p, master *advertisedNode) string {
-	return fmt.Sprintf("slave %s:%s %s %s @ %s %s %s", p.host, p.port, p.host, p.port, e.name, master.host, master.port)
+func (e *events) slave(p, master *Node) string {
+	return fmt.Sprintf("slave %s:%s %s %s @ %s %s %s", p.Host, p.Port, p.Host, p.Port, e.name, master.Host, master.Port)
 }
 
-func (e *events) sentinel(p, master *advertisedNode) string {
+func (e *events) sentinel(p, master *Node) string {
 	host, port, _ := net.SplitHostPort(p.sentinel)
-	return fmt.Sprintf("sentinel %s %s %s @ %s %s %s", p.sentinelID, host, port, e.name, master.host, master.port)
+	return fmt.Sprintf("sentinel %s %s %s @ %s %s %s", p.sentinelID, host, port, e.name, master.Host, master.Port)
 }
 
 // lost: there is no leader any more.
-func (e *events) lost(master *advertisedNode, quorum int) {
+func (e *events) lost(master *Node, quorum int) {
 	e.add("+sdown", e.master(master))
 	e.add("+odown", fmt.Sprintf("%s #quorum %d/%d", e.master(master), quorum, quorum))
 }
 
 // switched: another node leads, and serves. Clients move on +switch-master, or on
 // one of the messages around it.
-func (e *events) switched(old, leader *advertisedNode, now *view) {
-	e.add("+new-epoch", u64(now.term))
+func (e *events) switched(old, leader *Node, now *View) {
+	e.add("+new-epoch", U64(now.Term))
 	e.add("+try-failover", e.master(old))
-	e.add("+vote-for-leader", fmt.Sprintf("%s %d", leader.sentinelID, now.term))
+	e.add("+vote-for-leader", fmt.Sprintf("%s %d", leader.sentinelID, now.Term))
 	e.add("+elected-leader", e.master(old))
 	e.add("+selected-slave", e.slave(leader, old))
 	e.add("+promoted-slave", e.slave(leader, old))
-	for i := range now.nodes {
-		if p := &now.nodes[i]; p.id != leader.id && p.addr() != old.addr() {
+	for i := range now.Nodes {
+		if p := &now.Nodes[i]; p.Id != leader.Id && p.Addr() != old.Addr() {
 			e.add("+slave-reconf-done", e.slave(p, old))
 		}
 	}
 	e.add("+failover-end", e.master(old))
-	e.add("+switch-master", fmt.Sprintf("%s %s %s %s %s", e.name, old.host, old.port, leader.host, leader.port))
-	for i := range now.nodes {
-		if p := &now.nodes[i]; p.id != leader.id {
+	e.add("+switch-master", fmt.Sprintf("%s %s %s %s %s", e.name, old.Host, old.Port, leader.Host, leader.Port))
+	for i := range now.Nodes {
+		if p := &now.Nodes[i]; p.Id != leader.Id {
 			e.add("+slave", e.slave(p, leader))
 		}
 	}
 }
 
 // members: nodes have come, or do not answer any more, or again.
-func (e *events) members(was, now *view) {
-	master := now.master
-	for i := range now.nodes {
-		p, old := &now.nodes[i], was.node(now.nodes[i].id)
-		wasDown := old != nil && old.down
-		if p.id != master.id {
-			if old == nil || old.addr() != p.addr() {
+func (e *events) members(was, now *View) {
+	master := now.Master
+	for i := range now.Nodes {
+		p, old := &now.Nodes[i], was.node(now.Nodes[i].Id)
+		wasDown := old != nil && old.Down
+		if p.Id != master.Id {
+			if old == nil || old.Addr() != p.Addr() {
 				e.add("+slave", e.slave(p, master))
 			}
-			e.down(wasDown && !was.ledBy(p.id), p.down, e.slave(p, master))
+			e.down(wasDown && !was.LedBy(p.Id), p.Down, e.slave(p, master))
 		}
 		if p.sentinel == "" {
 			continue
@@ -510,7 +521,7 @@ func (e *events) members(was, now *view) {
 		if old == nil || old.sentinel != p.sentinel {
 			e.add("+sentinel", e.sentinel(p, master))
 		}
-		e.down(wasDown, p.down, e.sentinel(p, master))
+		e.down(wasDown, p.Down, e.sentinel(p, master))
 	}
 }
 

@@ -1,0 +1,77 @@
+package face
+
+import (
+	"context"
+	"fmt"
+
+	"lockd/resp"
+)
+
+// shard is the cluster as one shard of Redis Cluster.
+type shard struct {
+	*View
+	MasterID string // run id
+	Failed   bool   // no leader serves, for longer than a request waits for one
+}
+
+// Shard is told with a master even before there has been a leader: clients take no
+// slots without one, and every node serves every key.
+// The addresses are those for the client of ctx.
+func (t *Topology) Shard(ctx context.Context) shard {
+	s := shard{View: t.Current.Load()}
+	if resp.OverTLS(ctx) {
+		s.View = s.overTLS()
+	}
+	s.Failed = s.Vacant && t.age(s.View) > t.LeaderWait
+	if s.Master != nil && s.node(s.Master.Id) != nil {
+		s.MasterID = s.Master.RunID
+	} else if len(s.Nodes) > 0 {
+		s.MasterID = s.Nodes[0].RunID
+	}
+	return s
+}
+
+// InOrder lists the nodes, the master first. A replica that is down is left out
+// where clients are told where to connect.
+func (s shard) InOrder(withDown bool) []Node {
+	var list []Node
+	for _, p := range s.Nodes {
+		if p.RunID == s.MasterID {
+			list = append([]Node{p}, list...)
+		} else if withDown || !p.Down {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Find is the node with a run id; nil if there is none.
+func (s shard) Find(runID string) *Node {
+	for i := range s.Nodes {
+		if s.Nodes[i].RunID == runID {
+			return &s.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// NodeLine is a node's line of CLUSTER NODES, without its end. The last leader keeps its slots
+// when it is lost, as clients throw where a slot has no node, but not its good name: of the
+// views that nodes give, clients prefer those with more nodes that are well.
+func (t *Topology) NodeLine(s shard, p Node) string {
+	flags, master, link, slots := "slave", s.MasterID, "connected", ""
+	switch {
+	case p.RunID == s.MasterID:
+		flags, master, slots = "master", "-", fmt.Sprintf(" 0-%d", resp.Slots-1)
+		if s.Failed {
+			flags = "master,fail?"
+		}
+	case p.Down:
+		flags, link = "slave,fail", "disconnected"
+	}
+	if p.Id == string(t.Raft.Self) {
+		flags = "myself," + flags
+	}
+	return fmt.Sprintf("%s %s:%s@%s %s %s 0 %d %d %s%s", p.RunID, p.Host, p.Port, p.bus, flags, master,
+		t.LastSeen(p.Id).wall, s.Term, link, slots)
+}
