@@ -134,13 +134,13 @@ func (p *waiter) Served(r resp.Reply) bool {
 
 // waits reports whether the client waits, in a blocking command or for the end of a pause. A client that hung up does
 // not wait for data, even before the janitor sees it.
-func (s *session) waits() bool {
+func (s *client) waits() bool {
 	return s.blocked.Load() || s.waiter.Load() != nil && !wire.HungUp(s.conn)
 }
 
 // unblock ends the wait of a session, from any goroutine. It returns nil if the session does not wait or another
 // reason came first.
-func (s *session) unblock(why resp.Unblock) *waiter {
+func (s *client) unblock(why resp.Unblock) *waiter {
 	p := s.waiter.Load()
 	if p == nil {
 		return nil

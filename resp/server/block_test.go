@@ -15,7 +15,7 @@ import (
 )
 
 // clientNumber asks a client for its id.
-func (c *client) clientNumber() string {
+func (c *testClient) clientNumber() string {
 	c.t.Helper()
 	c.send("CLIENT ID\r\n")
 	line, err := c.in.ReadString('\n')
@@ -94,7 +94,7 @@ func TestClientUnblock(t *testing.T) {
 // A command that was served just before is none that CLIENT UNBLOCK has ended.
 func TestUnblockComesTooLate(t *testing.T) {
 	p := &waiter{unblock: make(chan resp.Unblock, 1), done: make(chan struct{}), reply: resp.Bulks("k", "v")}
-	s := &session{}
+	s := &client{}
 	s.waiter.Store(p)
 	if s.unblock(resp.UnblockError) != p || s.unblock(resp.UnblockError) != nil {
 		t.Error("the first reason counts, and no other")
@@ -174,12 +174,14 @@ func TestBlockedClientIsGone(t *testing.T) {
 // what is given meanwhile. So it is with TLS, whose socket is below the connection, and while others go on waiting.
 func TestSocketTellsOfAParkedClientThatIsGone(t *testing.T) {
 	withoutJanitor := func(srv *Server) { srv.janitor = true } // it seems to be there already
-	for name, start := range map[string]func(t *testing.T) (*Server, *fakeBackend, func() *client){
-		"plain": func(t *testing.T) (*Server, *fakeBackend, func() *client) {
+	for name, start := range map[string]func(t *testing.T) (*Server, *fakeBackend, func() *testClient){
+		"plain": func(t *testing.T) (*Server, *fakeBackend, func() *testClient) {
 			srv, fake, addr := startServer(t, nil, withoutJanitor)
-			return srv, fake, func() *client { return dial(t, addr) }
+			return srv, fake, func() *testClient { return dial(t, addr) }
 		},
-		"TLS": func(t *testing.T) (*Server, *fakeBackend, func() *client) { return startTLS(t, nil, withoutJanitor) },
+		"TLS": func(t *testing.T) (*Server, *fakeBackend, func() *testClient) {
+			return startTLS(t, nil, withoutJanitor)
+		},
 	} {
 		for how, leave := range map[string]func(net.Conn){
 			"closes":      func(c net.Conn) { c.Close() },
@@ -189,7 +191,7 @@ func TestSocketTellsOfAParkedClientThatIsGone(t *testing.T) {
 				t.Run(name+"/"+how+"/"+strings.Fields(line)[0], func(t *testing.T) {
 					srv, fake, connect := start(t)
 					stays, gone := connect(), connect()
-					for _, c := range []*client{stays, gone} {
+					for _, c := range []*testClient{stays, gone} {
 						c.send(line)
 						<-fake.waiting
 					}
@@ -295,11 +297,11 @@ func TestServedAndGone(t *testing.T) {
 	srv, fake, addr := startServer(t, nil)
 	for _, tt := range []struct {
 		name  string
-		leave func(*client)
+		leave func(*testClient)
 		there bool
 		reads string
 	}{
-		{"there", func(*client) {}, true, "*2\r\n$1\r\nk\r\n$1\r\nv\r\n+OK\r\n"},
+		{"there", func(*testClient) {}, true, "*2\r\n$1\r\nk\r\n$1\r\nv\r\n+OK\r\n"},
 		{"closed its half", closeWrite, false, ""},
 		{"tracks and closed its half", closeWrite, false, ""},
 	} {
@@ -330,7 +332,7 @@ func TestServedAndGone(t *testing.T) {
 	}
 }
 
-func closeWrite(c *client) { _ = c.conn.(*net.TCPConn).CloseWrite() }
+func closeWrite(c *testClient) { _ = c.conn.(*net.TCPConn).CloseWrite() }
 
 func number(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64)

@@ -197,7 +197,7 @@ func clientType(word string) (class string, ok bool) {
 }
 
 func clientList(s *session, args resp.Args) resp.Reply {
-	keep := func(*session) bool { return true }
+	keep := func(*client) bool { return true }
 	switch {
 	case len(args) == 2:
 	case len(args) == 4 && resp.Is(args[2], "TYPE"):
@@ -205,7 +205,7 @@ func clientList(s *session, args resp.Args) resp.Reply {
 		if !ok {
 			return resp.Err("ERR Unknown client type '" + args[3] + "'")
 		}
-		keep = func(c *session) bool { return c.class() == class }
+		keep = func(c *client) bool { return c.class() == class }
 	case len(args) > 3 && resp.Is(args[2], "ID"):
 		ids := map[int64]bool{}
 		for _, word := range args[3:] {
@@ -215,7 +215,7 @@ func clientList(s *session, args resp.Args) resp.Reply {
 			}
 			ids[id] = true
 		}
-		keep = func(c *session) bool { return ids[c.id] }
+		keep = func(c *client) bool { return ids[c.id] }
 	default:
 		return resp.Err(resp.ErrSyntax)
 	}
@@ -239,7 +239,7 @@ type killFilter struct {
 	skipMe      bool
 }
 
-func (f *killFilter) matches(c *session) bool {
+func (f *killFilter) matches(c *client) bool {
 	return (f.id == 0 || f.id == c.id) && (f.addr == "" || f.addr == c.addr) && (f.laddr == "" || f.laddr == c.laddr) &&
 		(f.class == "" || f.class == c.class()) &&
 		(f.user == "" || f.user == c.rights.Name())
@@ -330,12 +330,13 @@ func (f *killFilter) option(s *session, word, value string) error {
 func (s *Server) killAll(asks *session, f *killFilter) int {
 	n := 0
 	for _, c := range s.clients() {
-		if !f.matches(c) || f.skipMe && c == asks || c.out.Ends() {
+		mine := asks != nil && c == asks.client
+		if !f.matches(c) || f.skipMe && mine || c.out.Ends() {
 			continue
 		}
 		n++
-		if c == asks {
-			c.closing = true
+		if mine {
+			asks.closing = true
 		} else {
 			c.kill()
 		}

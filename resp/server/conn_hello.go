@@ -186,7 +186,7 @@ func reset(s *session, _ resp.Args) resp.Reply {
 	s.sub.UnsubscribeAll()
 	s.untrack()
 	s.srv.hub.holders.Forget(&s.locks)
-	s.srv.hub.unmonitor(s)
+	s.srv.hub.unmonitor(s.client)
 	s.proto.Store(2)
 	s.db.Store(0)
 	s.names.set(&s.names.name, "")

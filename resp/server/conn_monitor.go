@@ -30,13 +30,13 @@ func monitor(s *session, _ resp.Args) resp.Reply {
 	}
 	s.startPushing()
 	s.monitors.Store(true)
-	h.monitors[s] = struct{}{}
+	h.monitors[s.client] = struct{}{}
 	h.watched.Store(true)
 	return resp.OK()
 }
 
 // unmonitor ends monitoring. The hub's lock is held.
-func (h *Hub) unmonitor(s *session) {
+func (h *Hub) unmonitor(s *client) {
 	s.monitors.Store(false)
 	delete(h.monitors, s)
 	h.watched.Store(len(h.monitors) > 0)
@@ -75,8 +75,8 @@ func (s *session) show(list ...shown) {
 	defer h.broker.Unlock()
 	for m := range h.monitors {
 		switch {
-		case m == s && s.closing: // QUIT: nothing follows its answer
-		case m == s:
+		case m == s.client && s.closing: // QUIT: nothing follows its answer
+		case m == s.client:
 			s.pending = append(s.pending, lines...)
 		default:
 			m.sub.Send(lines)

@@ -8,7 +8,7 @@ import (
 )
 
 // shown reads one line of MONITOR, without the time and the client.
-func (c *client) shown() string {
+func (c *testClient) shown() string {
 	c.t.Helper()
 	line := c.line()
 	_, words, ok := strings.Cut(line, "] ")

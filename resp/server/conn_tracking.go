@@ -151,7 +151,7 @@ func clientTrackingInfo(s *session, _ resp.Args) resp.Reply {
 
 // Invalidate sends an invalidation to the connection that the client has chosen for invalidations. The hub's lock is
 // held.
-func (s *session) Invalidate(inv *track.Invalidation) {
+func (s *client) Invalidate(inv *track.Invalidation) {
 	to, redirected := s, s.track.Redirect != 0
 	if redirected {
 		if to = s.srv.session(s.track.Redirect); to == nil || to.out.Ends() {
@@ -167,7 +167,7 @@ func (s *session) Invalidate(inv *track.Invalidation) {
 }
 
 // redirectBroke tells a client that its connection for invalidations has closed. The hub's lock is held.
-func (s *session) redirectBroke() {
+func (s *client) redirectBroke() {
 	s.track.Broken = true
 	s.showTracking()
 	if s.proto.Load() >= 3 {
@@ -177,7 +177,7 @@ func (s *session) redirectBroke() {
 }
 
 // sendEarly sends a session that has long waited for an answer the invalidations that may precede it.
-func (h *Hub) sendEarly(s *session) {
+func (h *Hub) sendEarly(s *client) {
 	h.broker.Lock()
 	defer h.broker.Unlock()
 	h.tracking.SendEarly(&s.track)
@@ -203,11 +203,11 @@ func (h *Hub) forget(s *session) {
 	h.tracking.Forget(&s.track)
 	s.releasePrefixes()
 	h.holders.Forget(&s.locks)
-	h.unmonitor(s)
+	h.unmonitor(s.client)
 }
 
 // showTracking copies the mode into the status, for CLIENT LIST. The hub's lock is held.
-func (s *session) showTracking() {
+func (s *client) showTracking() {
 	flags, redirect := uint32(0), int64(-1)
 	if s.track.On {
 		flags, redirect = flagTracks, s.track.Redirect

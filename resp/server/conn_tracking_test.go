@@ -24,7 +24,7 @@ func toldOf(keys ...string) string {
 }
 
 // dialTracker dials a client of RESP3 that tracks.
-func dialTracker(t *testing.T, addr, options string) *client {
+func dialTracker(t *testing.T, addr, options string) *testClient {
 	c := dial(t, addr)
 	c.send("HELLO 3\r\nCLIENT TRACKING ON " + options + "\r\nPING\r\n")
 	for line := ""; line != "+PONG\r\n"; {
@@ -432,7 +432,7 @@ func TestQuitEndsTrackingAtOnce(t *testing.T) {
 	}
 }
 
-func (c *client) line() string {
+func (c *testClient) line() string {
 	c.t.Helper()
 	line, err := c.in.ReadString('\n')
 	if err != nil {
@@ -475,7 +475,7 @@ func TestTrackingFigures(t *testing.T) {
 	e.send("SET x 1\r\n")
 	e.want("+OK\r\n")
 	b.want(toldOf("x"))
-	for _, x := range []*client{c, d, b, e} {
+	for _, x := range []*testClient{c, d, b, e} {
 		x.conn.Close()
 	}
 	eventually(t, "all are gone", func() bool { return srv.count() == 0 })
@@ -518,7 +518,7 @@ func (b *slowBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 
 // cachingClient keeps what it reads until it is told otherwise, as its library would.
 type cachingClient struct {
-	*client
+	*testClient
 	rnd    *rand.Rand
 	noloop bool
 	cache  map[string]string
@@ -563,7 +563,7 @@ func testCachesBecomeTrue(t *testing.T, seed uint64, rounds int) {
 	var clients []*cachingClient
 	for i, options := range []string{"", "NOLOOP", "OPTOUT", "BCAST", "BCAST PREFIX k NOLOOP"} {
 		for j, addr := range []string{nearAddr, farAddr} {
-			clients = append(clients, &cachingClient{client: dialTracker(t, addr, options), noloop: strings.Contains(options, "NOLOOP"),
+			clients = append(clients, &cachingClient{testClient: dialTracker(t, addr, options), noloop: strings.Contains(options, "NOLOOP"),
 				rnd: rand.New(rand.NewPCG(seed, uint64(10*i+j))), cache: map[string]string{}})
 		}
 	}

@@ -38,26 +38,26 @@ func TestRepliesBehindMessages(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		start string // what the subscriber sends before
-		do    func(t *testing.T, fake *fakeBackend, sub *client)
+		do    func(t *testing.T, fake *fakeBackend, sub *testClient)
 		want  string // behind the message
 	}{
-		{"a reply of the connection", "", func(_ *testing.T, _ *fakeBackend, sub *client) { sub.send("PING\r\n") }, "+PONG\r\n"},
-		{"a reply of the cluster", "", func(_ *testing.T, _ *fakeBackend, sub *client) { sub.send("GET k\r\n") }, "_\r\n"},
-		{"an error", "", func(_ *testing.T, _ *fakeBackend, sub *client) { sub.send("NOSUCH\r\n") }, "-ERR unknown command"},
-		{"a confirmation", "", func(_ *testing.T, _ *fakeBackend, sub *client) { sub.send("UNSUBSCRIBE c\r\n") },
+		{"a reply of the connection", "", func(_ *testing.T, _ *fakeBackend, sub *testClient) { sub.send("PING\r\n") }, "+PONG\r\n"},
+		{"a reply of the cluster", "", func(_ *testing.T, _ *fakeBackend, sub *testClient) { sub.send("GET k\r\n") }, "_\r\n"},
+		{"an error", "", func(_ *testing.T, _ *fakeBackend, sub *testClient) { sub.send("NOSUCH\r\n") }, "-ERR unknown command"},
+		{"a confirmation", "", func(_ *testing.T, _ *fakeBackend, sub *testClient) { sub.send("UNSUBSCRIBE c\r\n") },
 			">3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:1\r\n"},
-		{"its own message, and the reply", "", func(_ *testing.T, _ *fakeBackend, sub *client) { sub.send("PUBLISH c own\r\n") },
+		{"its own message, and the reply", "", func(_ *testing.T, _ *fakeBackend, sub *testClient) { sub.send("PUBLISH c own\r\n") },
 			pushed("message", "c", "own") + pushed("pmessage", "*", "c", "own") + ":2\r\n"},
-		{"its own message in a transaction", "", func(_ *testing.T, _ *fakeBackend, sub *client) {
+		{"its own message in a transaction", "", func(_ *testing.T, _ *fakeBackend, sub *testClient) {
 			sub.send("MULTI\r\nPUBLISH c own\r\nUNSUBSCRIBE c\r\nEXEC\r\n")
 		}, pushed("message", "c", "own") + pushed("pmessage", "*", "c", "own") +
 			"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:2\r\n>3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:1\r\n"},
-		{"what it has waited for", "BLPOP k 0\r\n", func(_ *testing.T, fake *fakeBackend, _ *client) {
+		{"what it has waited for", "BLPOP k 0\r\n", func(_ *testing.T, fake *fakeBackend, _ *testClient) {
 			(<-fake.answer)(resp.Bulks("k", "v"))
 			fake.hub.Publish(message("c", "later"))
 			fake.served <- resp.Bulks("k", "v")
 		}, "*2\r\n$1\r\nk\r\n$1\r\nv\r\n" + pushed("message", "c", "later") + pushed("pmessage", "*", "c", "later")},
-		{"an invalidation", "CLIENT TRACKING ON BCAST\r\n", func(_ *testing.T, fake *fakeBackend, _ *client) {
+		{"an invalidation", "CLIENT TRACKING ON BCAST\r\n", func(_ *testing.T, fake *fakeBackend, _ *testClient) {
 			fake.mu.Lock()
 			defer fake.mu.Unlock()
 			fake.another("k")

@@ -35,7 +35,7 @@
 //	conn_stats.go     SLOWLOG, LATENCY, and the statistics of commands
 //	rights.go         the gate of rights, denials, and the end of what a user may no longer do
 //	reply.go          replies on their way to the outbox
-//	session.go        the state of a session, and which goroutine may use it; all sessions
+//	session.go        a session, and its client, which other goroutines know; all clients
 //	table.go          commands, and their look-up by name
 //	config.go         dependencies of a server: Config, Backend, Clock, Profile
 //	limits.go         the limits, and counts against them

@@ -16,7 +16,7 @@ import (
 )
 
 // dialHolder dials a client of RESP3.
-func dialHolder(t *testing.T, addr string) *client {
+func dialHolder(t *testing.T, addr string) *testClient {
 	c := dial(t, addr)
 	c.send("HELLO 3\r\nPING\r\n")
 	c.skipTo("+PONG\r\n")
@@ -24,7 +24,7 @@ func dialHolder(t *testing.T, addr string) *client {
 }
 
 // skipTo reads lines up to one.
-func (c *client) skipTo(last string) {
+func (c *testClient) skipTo(last string) {
 	c.t.Helper()
 	for line := ""; line != last; {
 		var err error
@@ -305,7 +305,7 @@ type leaseStage struct {
 	t      *testing.T
 	srv    *Server
 	fake   *fakeBackend
-	holder *client
+	holder *testClient
 	began  time.Time
 
 	mu    sync.Mutex
@@ -322,7 +322,7 @@ func withLease(t *testing.T, leaseMs int64, test func(s *leaseStage)) {
 		go srv.Serve(l)
 		ours, theirs := net.Pipe()
 		l.conns <- theirs
-		s := &leaseStage{t: t, srv: srv, fake: fake, holder: &client{t, ours, bufio.NewReader(ours)}}
+		s := &leaseStage{t: t, srv: srv, fake: fake, holder: &testClient{t, ours, bufio.NewReader(ours)}}
 		fake.lease = s.look
 		s.holder.send("HELLO 3\r\n")
 		s.holder.skipTo("modules\r\n")

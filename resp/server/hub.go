@@ -21,14 +21,14 @@ type Hub struct {
 	tracking *track.Table // guarded by the broker's lock, except InUse
 	holders  *holders.Table
 	users    *access.Users
-	monitors map[*session]struct{}
+	monitors map[*client]struct{}
 	watched  atomic.Bool // there are monitors
 	server   atomic.Pointer[Server]
 }
 
 // NewHub returns a hub. It accepts settings and messages before it has a server.
 func NewHub() *Hub {
-	h := &Hub{settings: settings.NewCluster(), monitors: map[*session]struct{}{}}
+	h := &Hub{settings: settings.NewCluster(), monitors: map[*client]struct{}{}}
 	h.broker = pubsub.NewBroker(h.settings.PushLimit)
 	h.users = access.NewUsers(h.broker)
 	h.holders = holders.NewTable(h.broker)

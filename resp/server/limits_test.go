@@ -40,7 +40,7 @@ func TestSeats(t *testing.T) {
 	srv, _, addr := startServer(t, func(c *Config) { c.Seats = seats })
 	_, _, other := startServer(t, func(c *Config) { c.Seats = seats })
 	first, second := dial(t, addr), dial(t, other)
-	for _, c := range []*client{first, second} {
+	for _, c := range []*testClient{first, second} {
 		c.send("PING\r\n")
 		c.want("+PONG\r\n")
 	}

@@ -248,6 +248,6 @@ func (s *session) end() {
 	}
 	s.discard()
 	s.kill()
-	s.srv.forget(s)
+	s.srv.forget(s.client)
 	s.srv.witness.Fold(s.sightings())
 }

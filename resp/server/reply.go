@@ -11,8 +11,8 @@ import (
 // replies are a session's replies on their way to its client: they gather in pending and go into the outbox. Any
 // goroutine may use the outbox; the rest belongs to the session's goroutine.
 type replies struct {
-	out    *wire.Outbox
-	status *status
+	to     *wire.Outbox
+	of     *status
 	totals *stats.Totals
 
 	pending  []byte // not yet written
@@ -40,14 +40,14 @@ func (o *replies) replyHead(elems int) {
 // confirm appends the confirmation of a subscription: a push in RESP3. It is written even where CLIENT REPLY switched
 // replies off.
 func (o *replies) confirm(r resp.Reply) {
-	o.pending = r.AppendTo(o.pending, int(o.status.proto.Load()))
+	o.pending = r.AppendTo(o.pending, int(o.of.proto.Load()))
 }
 
 // startPushing prepares for pushes between replies. The pending replies go out before them.
 func (o *replies) startPushing() {
 	if !o.pushing {
 		o.pushing = true
-		o.out.StartWriter()
+		o.to.StartWriter()
 	}
 }
 
@@ -55,7 +55,7 @@ func (o *replies) startPushing() {
 // held.
 func (o *replies) handOver() {
 	if o.pushing {
-		o.out.Enqueue(o.pending)
+		o.to.Enqueue(o.pending)
 		o.totals.OutputBytes.Add(int64(len(o.pending)))
 		o.pending = o.pending[:0]
 	}
@@ -68,10 +68,10 @@ func (o *replies) flush() error {
 	}
 	o.totals.OutputBytes.Add(int64(len(o.pending)))
 	o.totals.Writes.Add(1)
-	was := o.status.kind()
-	o.status.enter(phaseWriting)
-	err := o.out.Write(o.pending)
-	o.status.enter(was)
+	was := o.of.kind()
+	o.of.enter(phaseWriting)
+	err := o.to.Write(o.pending)
+	o.of.enter(was)
 	if o.pending = o.pending[:0]; cap(o.pending) > outputKeep {
 		o.pending = nil
 	}
@@ -87,7 +87,7 @@ func (o *replies) flushFull() {
 
 // waitForRoom blocks while the session's outbox is full.
 func (o *replies) waitForRoom() {
-	if o.pushing && o.out.WaitForRoom() != nil {
+	if o.pushing && o.to.WaitForRoom() != nil {
 		o.closing = true
 	}
 }

@@ -29,7 +29,7 @@ func (s *Server) endDenied() {
 }
 
 // keepsTo reports whether a user may go on with what the session is doing. The broker's lock is held.
-func (s *session) keepsTo(user *acl.User) bool {
+func (s *client) keepsTo(user *acl.User) bool {
 	if user.Unlimited() {
 		return true
 	}

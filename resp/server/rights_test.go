@@ -48,7 +48,7 @@ func TestScriptsNameTheirUser(t *testing.T) {
 	c.send("AUTH alice pw\r\n")
 	c.want("+OK\r\n")
 	for _, x := range []struct {
-		c          *client
+		c          *testClient
 		line, user string
 	}{{c, "EVAL x 0", "alice"}, {c, "GET k", ""}, {admin, "EVAL x 0", ""}} {
 		x.c.send(x.line + "\r\n")

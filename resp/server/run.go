@@ -156,7 +156,7 @@ func (s *Server) sightings(cmds []resp.Cmd) string {
 }
 
 // sightings returns the observations of this session.
-func (s *session) sightings() []sight.Sighting {
+func (s *client) sightings() []sight.Sighting {
 	name, _, _ := s.names.get()
 	name = name[:min(len(name), loggedNameBytesMax)]
 	return s.witness.Sightings(resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr})

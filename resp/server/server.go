@@ -53,7 +53,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	listeners []net.Listener
-	sessions  map[int64]*session
+	sessions  map[int64]*client
 	came      uint64 // number of sessions so far
 	janitor   bool
 	idle      chan struct{} // closed when the last session ends while draining
@@ -69,7 +69,7 @@ func New(cfg Config) *Server {
 		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub,
 		version: cfg.Version, runID: cfg.RunID, node: cfg.Node,
 		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, aclFile: access.NewFile(cfg.ACLFile),
-		sessions: map[int64]*session{}, idle: make(chan struct{}), stop: make(chan struct{}),
+		sessions: map[int64]*client{}, idle: make(chan struct{}), stop: make(chan struct{}),
 	}
 	if s.profile == nil {
 		s.profile = Standalone
@@ -203,8 +203,8 @@ func (s *Server) newSession(conn net.Conn) *session {
 		return nil
 	}
 	s.came++
-	c := &session{srv: s, endpoint: newEndpoint(conn, s.backend.ClientID(s.came), s.clock())}
-	c.replies = replies{out: wire.NewOutbox(conn, s.clock), status: &c.status, totals: &s.stats}
+	c := &client{srv: s, endpoint: newEndpoint(conn, s.backend.ClientID(s.came), s.clock())}
+	c.out = wire.NewOutbox(conn, s.clock)
 	c.memory.ofAll = &s.held
 	c.sub.Init(s.hub.broker, c, c.out)
 	c.locks.Init(c.id, c, s.clock)
@@ -218,7 +218,7 @@ func (s *Server) newSession(conn net.Conn) *session {
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	s.sessions[c.id] = c
 	s.stats.Connections.Add(1)
-	return c
+	return &session{client: c, replies: replies{to: c.out, of: &c.status, totals: &s.stats}}
 }
 
 // Shutdown stops accepting, lets each session finish the commands it has read and write the replies, and closes the

@@ -21,14 +21,14 @@ import (
 	"lockd/resp"
 )
 
-// client is a connection whose calls fail the test.
-type client struct {
+// testClient is a connection whose calls fail the test.
+type testClient struct {
 	t    testing.TB
 	conn net.Conn
 	in   *bufio.Reader
 }
 
-func dial(t testing.TB, addr string) *client {
+func dial(t testing.TB, addr string) *testClient {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -36,10 +36,10 @@ func dial(t testing.TB, addr string) *client {
 	}
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(2 * time.Minute))
-	return &client{t, conn, bufio.NewReader(conn)}
+	return &testClient{t, conn, bufio.NewReader(conn)}
 }
 
-func (c *client) send(text string) {
+func (c *testClient) send(text string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c.conn, text); err != nil {
 		c.t.Fatal(err)
@@ -47,7 +47,7 @@ func (c *client) send(text string) {
 }
 
 // want reads exactly text.
-func (c *client) want(text string) {
+func (c *testClient) want(text string) {
 	c.t.Helper()
 	got := make([]byte, len(text))
 	n, err := io.ReadFull(c.in, got)
@@ -56,7 +56,7 @@ func (c *client) want(text string) {
 	}
 }
 
-func (c *client) wantClosed() {
+func (c *testClient) wantClosed() {
 	c.t.Helper()
 	if b, err := c.in.ReadByte(); err == nil {
 		c.t.Fatalf("got %q; want the end", b)
@@ -76,7 +76,7 @@ func eventually(t testing.TB, what string, cond func() bool) {
 func (s *Server) count() int { return len(s.clients()) }
 
 // readNumbers subscribes and checks that n messages count up by one.
-func (c *client) readNumbers(n int) error {
+func (c *testClient) readNumbers(n int) error {
 	io.WriteString(c.conn, "SUBSCRIBE n\r\n")
 	head := "*3\r\n$9\r\nsubscribe\r\n$1\r\nn\r\n:1\r\n"
 	got := make([]byte, len(head))
@@ -99,7 +99,7 @@ func (c *client) readNumbers(n int) error {
 }
 
 // skipLines reads the rest of a message to n, or of a confirmation.
-func (c *client) skipLines(t *testing.T) {
+func (c *testClient) skipLines(t *testing.T) {
 	line, _ := c.in.ReadString('\n')
 	word, _ := c.in.ReadString('\n')
 	if word == "message\r\n" {
@@ -121,7 +121,7 @@ func TestShutdown(t *testing.T) {
 	fake.mu.Lock()
 	busy.send("SET a 1\r\nINCR a\r\n")
 	eventually(t, "the session is busy", func() bool {
-		return slices.ContainsFunc(srv.clients(), func(c *session) bool { return c.kind() == phaseRunning })
+		return slices.ContainsFunc(srv.clients(), func(c *client) bool { return c.kind() == phaseRunning })
 	})
 	done := make(chan error, 1)
 	go func() { done <- srv.Shutdown(context.Background()) }()
@@ -193,7 +193,7 @@ func TestUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	u := &client{t, conn, bufio.NewReader(conn)}
+	u := &testClient{t, conn, bufio.NewReader(conn)}
 	u.send("SET a 1\r\n")
 	u.want("+OK\r\n")
 	tcp := dial(t, addr)

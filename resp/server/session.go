@@ -21,33 +21,37 @@ import (
 	"lockd/resp/server/witness"
 )
 
-// session is one connection and its state. Its own goroutine reads, runs and answers. Other goroutines use the
-// immutable fields, status, memory, the outbox, the fields that the hub's lock guards, and kill.
+// session serves one connection. Only its own goroutine uses it; other goroutines know its client.
 type session struct {
-	endpoint
-	srv    *Server
-	ctx    context.Context // ends when the client disconnects: the backend then stops waiting
-	cancel context.CancelFunc
-
-	// Only the session's goroutine uses these.
+	*client
 	in wire.Input
 	gathered
 	multiState
 	replies
-	rights  access.Rights   // others read the name of the user
+
+	prefixesHeld int      // bytes of memory that the prefixes of track take
+	untold       []func() // lines to log, which must not happen under the broker's lock
+}
+
+// client is what other goroutines know of a session: the janitor, INFO, CLIENT LIST and KILL, the hub. They use what
+// does not change, status, memory, the outbox, the name of the user, and what the broker's lock guards.
+type client struct {
+	endpoint
+	srv    *Server
+	ctx    context.Context // ends when the client disconnects: the backend then stops waiting
+	cancel context.CancelFunc
+	out    *wire.Outbox
+
+	rights  access.Rights   // the session's goroutine uses it, others read the name of the user
 	witness witness.Session // observes its use of locks
 
-	// The session's goroutine changes these with the hub's lock, and reads them without it; the hub reads them with
+	// The session's goroutine changes these with the broker's lock, and reads them without it; others read them with
 	// it.
 	sub   pubsub.Subscriber
 	track track.Client
 	locks holders.Client
 
-	prefixesHeld int // bytes that the prefixes of track add to held
-
 	seen phase // in the janitor's last round; only the janitor uses it
-
-	untold []func() // lines to log, which must not happen under the hub's lock; only the session's goroutine uses it
 
 	status
 	memory
@@ -97,22 +101,22 @@ func newEndpoint(conn net.Conn, id int64, now time.Time) endpoint {
 
 // kill ends the session from any goroutine: pending output is lost, and nothing more is written, not even that a
 // command was given up.
-func (s *session) kill() {
+func (s *client) kill() {
 	s.out.Kill()
 	s.cancel()
 }
 
 // Send implements holders.Conn.
-func (s *session) Send(form []byte) { s.sub.Send(form) }
+func (s *client) Send(form []byte) { s.sub.Send(form) }
 
 // Is implements holders.Conn. The address counts, too: ids start again with each process.
-func (s *session) Is(by resp.Sender) bool {
+func (s *client) Is(by resp.Sender) bool {
 	c := by.Client()
 	return by != "" && c.ID == uint64(s.id) && c.Node == s.srv.node && c.Addr == s.addr
 }
 
 // Dropped implements pubsub.Conn: the session then leaves the hub by itself, and logs why.
-func (s *session) Dropped(reason stats.DropReason) {
+func (s *client) Dropped(reason stats.DropReason) {
 	s.srv.stats.SubscribersDropped.Add(reason)
 	s.kill()
 }
@@ -128,7 +132,7 @@ func (s *session) tell() {
 
 // wake ends the wait of a session for its next command. A session that is not waiting looks at the server's draining
 // before it waits again.
-func (s *session) wake() {
+func (s *client) wake() {
 	s.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
@@ -184,10 +188,10 @@ func (st *status) Proto() int { return int(st.proto.Load()) }
 func (st *status) kind() phase { return st.phase.Load() % phaseKinds }
 
 // mayTimeOut reports whether an idle client may be disconnected: not one that only listens.
-func (s *session) mayTimeOut() bool { return !s.sub.Subscribes() && !s.monitors.Load() }
+func (s *client) mayTimeOut() bool { return !s.sub.Subscribes() && !s.monitors.Load() }
 
 // class returns Redis's class of a client. There are no replicas among them: replication has its own port.
-func (s *session) class() string {
+func (s *client) class() string {
 	if s.sub.Subscribes() {
 		return "pubsub"
 	}
@@ -202,7 +206,7 @@ const (
 )
 
 // flags returns the letters of CLIENT LIST.
-func (s *session) flags() string {
+func (s *client) flags() string {
 	track := s.trackFlags.Load()
 	letters := ""
 	for _, f := range []struct {
@@ -225,7 +229,7 @@ func (s *session) flags() string {
 }
 
 // describe appends the line of CLIENT LIST about s. Any goroutine may call it.
-func (s *session) describe(b []byte, now time.Time) []byte {
+func (s *client) describe(b []byte, now time.Time) []byte {
 	name, libName, libVer := s.names.get()
 	cmd := "NULL"
 	if spec := s.last.Load(); spec != nil {
@@ -298,26 +302,26 @@ func (n *clientNames) set(field *string, value string) {
 }
 
 // session finds a client by its id; nil if there is none.
-func (s *Server) session(id int64) *session {
+func (s *Server) session(id int64) *client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sessions[id]
 }
 
 // clients lists the sessions by id.
-func (s *Server) clients() []*session {
+func (s *Server) clients() []*client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*session, 0, len(s.sessions))
+	list := make([]*client, 0, len(s.sessions))
 	for _, c := range s.sessions {
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(list, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
 	return list
 }
 
 // forget removes an ended session from the list, and frees its seat.
-func (s *Server) forget(c *session) {
+func (s *Server) forget(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, c.id)

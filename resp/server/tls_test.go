@@ -17,7 +17,7 @@ import (
 )
 
 // startTLS starts a server whose clients speak TLS, and returns how to connect to it.
-func startTLS(t *testing.T, change func(*Config), before ...func(*Server)) (*Server, *fakeBackend, func() *client) {
+func startTLS(t *testing.T, change func(*Config), before ...func(*Server)) (*Server, *fakeBackend, func() *testClient) {
 	t.Helper()
 	srv, fake, _ := startServer(t, change, before...)
 	ca := securetest.NewCA(t, "ca")
@@ -33,14 +33,14 @@ func startTLS(t *testing.T, change func(*Config), before ...func(*Server)) (*Ser
 	go srv.Serve(secure.NewHandshakes(log).Listen(inner, certs.Server(tls.NoClientCert)))
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca.PEM())
-	return srv, fake, func() *client {
+	return srv, fake, func() *testClient {
 		conn, err := tls.Dial("tcp", inner.Addr().String(), &tls.Config{RootCAs: roots})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
 		conn.SetDeadline(time.Now().Add(2 * time.Minute))
-		return &client{t, conn, bufio.NewReader(conn)}
+		return &testClient{t, conn, bufio.NewReader(conn)}
 	}
 }
 

@@ -192,12 +192,12 @@ func TestWorstTracking(t *testing.T) {
 	z := worstHubNow()
 	key := func(i int) string { return "k" + strconv.Itoa(i) }
 	srv, fake, addr := startServer(t, nil)
-	tracker := func() *client {
+	tracker := func() *testClient {
 		c := dialTracker(t, addr, "")
 		_ = c.conn.SetDeadline(time.Now().Add(10 * time.Minute))
 		return c
 	}
-	readAll := func(c *client, atOnce int) {
+	readAll := func(c *testClient, atOnce int) {
 		for i := 0; i < z.keys; i += atOnce {
 			words := []string{"MGET"}
 			for j := i; j < min(i+atOnce, z.keys); j++ {
@@ -265,7 +265,7 @@ func TestWorstTracking(t *testing.T) {
 		b = tracker()
 		readAll(b, 10_000)
 	})
-	var many []*client
+	var many []*testClient
 	for range 30 {
 		c := tracker()
 		go func() { _, _ = io.Copy(io.Discard, c.in) }()
