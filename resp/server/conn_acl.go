@@ -80,7 +80,7 @@ func (s *Server) LoadUsers(ctx context.Context) (loaded bool, err error) {
 		return false, nil
 	}
 	text, err := s.aclFile.Read()
-	if err != nil || !s.aclFile.IsNews(text) {
+	if err != nil || !s.aclFile.Changed(text) {
 		return false, err
 	}
 	users, err := s.aclFile.Parse(s.index.known, text)

@@ -31,7 +31,7 @@ func monitor(s *session, _ resp.Args) resp.Reply {
 	s.startPushing()
 	s.monitors.Store(true)
 	h.monitors[s.client] = struct{}{}
-	h.watched.Store(true)
+	h.monitored.Store(true)
 	return resp.OK()
 }
 
@@ -39,7 +39,7 @@ func monitor(s *session, _ resp.Args) resp.Reply {
 func (h *Hub) unmonitor(s *client) {
 	s.monitors.Store(false)
 	delete(h.monitors, s)
-	h.watched.Store(len(h.monitors) > 0)
+	h.monitored.Store(len(h.monitors) > 0)
 }
 
 // shown is a command that ran, as monitors see it.
@@ -58,7 +58,7 @@ func (c *command) visible() bool {
 // show sends executed commands to all monitors. The session itself gets the lines after its replies.
 func (s *session) show(list ...shown) {
 	h := s.srv.hub
-	if !h.watched.Load() {
+	if !h.monitored.Load() {
 		return
 	}
 	now := s.srv.clock()

@@ -362,7 +362,7 @@ func (s *session) composeLocked(tx *transaction, replies []resp.Reply) {
 
 // showTransaction shows the commands of EXEC to monitors, each with its database.
 func (s *session) showTransaction(tx *transaction, db int) {
-	if !s.srv.hub.watched.Load() {
+	if !s.srv.hub.monitored.Load() {
 		return
 	}
 	list := make([]shown, len(tx.cmds))

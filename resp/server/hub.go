@@ -16,14 +16,14 @@ import (
 // losses of locks, users, and settings. The goroutine that applies the log calls Publish, so Publish does bounded work
 // and never blocks.
 type Hub struct {
-	settings *settings.Cluster
-	broker   *pubsub.Broker
-	tracking *track.Table // guarded by the broker's lock, except InUse
-	holders  *holders.Table
-	users    *access.Users
-	monitors map[*client]struct{}
-	watched  atomic.Bool // there are monitors
-	server   atomic.Pointer[Server]
+	settings  *settings.Cluster
+	broker    *pubsub.Broker
+	tracking  *track.Table // guarded by the broker's lock, except InUse
+	holders   *holders.Table
+	users     *access.Users
+	monitors  map[*client]struct{}
+	monitored atomic.Bool // there are monitors
+	server    atomic.Pointer[Server]
 }
 
 // NewHub returns a hub. It accepts settings and messages before it has a server.

@@ -102,7 +102,7 @@ func (s *session) runPiece() {
 
 // showRun shows the first n commands of the run, which have been answered, to monitors.
 func (s *session) showRun(n int) {
-	if !s.srv.hub.watched.Load() {
+	if !s.srv.hub.monitored.Load() {
 		return
 	}
 	list := make([]shown, n)

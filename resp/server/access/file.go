@@ -45,8 +45,8 @@ func (f *File) Note(text string) {
 	f.seen = sum
 }
 
-// IsNews reports whether the content differs from the remembered one.
-func (f *File) IsNews(text string) bool {
+// Changed reports whether the content differs from the remembered one.
+func (f *File) Changed(text string) bool {
 	sum := sha256.Sum256([]byte(text))
 	f.mu.Lock()
 	defer f.mu.Unlock()
