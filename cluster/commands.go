@@ -81,8 +81,8 @@ func (k *commands) identify(cmds []resp.Cmd) {
 // own is the row of a command about the node; nil for a command on data.
 func (k *commands) own(c *resp.Cmd) *resp.Row[nodeCommand] { return k.rows.Row(c.Spec) }
 
-// wrong returns what each command of a client's request is answered whose arguments are wrong whatever the state is; nil:
-// there is none. Such a command is neither logged nor sent to another node. Those of a MULTI are left to the machine,
+// wrong returns what each command of a client's request is answered whose arguments are wrong whatever the state is;
+// nil: there is none. Such a command is neither logged nor sent to another node. Those of a MULTI are left to the machine,
 // which answers each in its place.
 func (k *commands) wrong(req resp.Request) (fails map[int]resp.Reply) {
 	if req.Multi {

@@ -13,7 +13,8 @@ type row struct {
 }
 
 // parser reads the arguments of a call, whose number is right by the arity of the row. The error says what is wrong
-// with them whatever the state is; the call is nil then. It is called by any goroutine, and reads no clock and no state.
+// with them whatever the state is; the call is nil then. It is called by any goroutine, and reads no clock and no
+// state.
 type parser func(args resp.Args) (call, error)
 
 // call is one call of a command, whose arguments were read. It runs once. Its strings may alias a log entry, so what
