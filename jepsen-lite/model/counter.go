@@ -22,10 +22,10 @@ func Counter(h *history.History) *Verdict {
 	return v
 }
 
-// stockStart is how many pieces a stock begins with.
+// stockStart is the number of pieces in a new stock.
 const stockStart = 1_000_000
 
-// StockStart is how many pieces a stock begins with.
+// StockStart returns the number of pieces in a new stock.
 func StockStart() string { return strconv.Itoa(stockStart) }
 
 // Stock judges stocks that only shrink by one: take buyer = what is left, and how
@@ -63,7 +63,7 @@ func Stock(h *history.History) *Verdict {
 	return v
 }
 
-// tally is one counter: how often it had been changed when an operation saw it.
+// tally is one counter, with the number of changes that each operation saw.
 type tally struct {
 	changes []*history.Op // done or perhaps done
 	seen    []sighting

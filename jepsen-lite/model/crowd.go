@@ -46,7 +46,7 @@ func Crowd(h *history.History) *Verdict {
 	return v
 }
 
-// tokenLock is what a lock with a line is for one token: it holds it, or is refused.
+// tokenLock models a lock with a line for one token: the token holds it, or is refused.
 var tokenLock = &lockKind{
 	kind:   "lock of a token",
 	ops:    lineLock.ops,
@@ -117,7 +117,7 @@ func tokenOf(o *history.Op) string {
 // several is the holder of a lock that is no string.
 const several = "many"
 
-// modeOf is how an operation that asks for a lock would hold it; "": alone.
+// modeOf returns the mode in which an operation asks for a lock; "": exclusive.
 func modeOf(o *history.Op) string {
 	if len(o.In) < 4 {
 		return ""
@@ -125,7 +125,7 @@ func modeOf(o *history.Op) string {
 	return o.In[3]
 }
 
-// limitOf is the number of permits that an operation was told that the lock is held with, if it was.
+// limitOf returns the number of permits of the lock that an operation was told, if it was.
 func limitOf(o *history.Op) (n string, ok bool) {
 	if !o.OK() {
 		return "", false
@@ -136,13 +136,13 @@ func limitOf(o *history.Op) (n string, ok bool) {
 // goTogether reports whether two may hold a lock at once, if there is room.
 func goTogether(a, b string) bool { return a == b && a != "" }
 
-// permits is how many may hold a lock at once; 0: as many as want to.
+// permits returns how many may hold a lock at once; 0: unlimited.
 func permits(mode string) int {
 	n, _ := strconv.Atoi(mode)
 	return n
 }
 
-// stay is what one token did with one lock: only what was done, or may have been.
+// stay is the history of one token with one lock: operations that were done or may have been.
 type stay struct {
 	token, mode string
 	sets        []*history.Op // that gave it a lease, in the order of their starts
@@ -161,7 +161,7 @@ type holding struct {
 	ends  int64       // nor by the log clock
 }
 
-// crowd is one lock with all that came to it.
+// crowd is one lock with all operations on it.
 type crowd struct {
 	h     *history.History
 	ops   []*history.Op
@@ -248,8 +248,7 @@ func (g *holding) before(other *holding) bool {
 	return g.first.End < other.first.Start
 }
 
-// lasted reports whether g certainly still was when another one was granted: by real time, or only by
-// the log clock.
+// lasted reports whether g was certainly held when another grant was made: by real time, or only by the log clock.
 func (c *crowd) lasted(g, other *holding) (timed, logged bool) {
 	_, to := c.ticks.during(other.first)
 	still := other.first.End < g.free
@@ -300,7 +299,7 @@ func (c *crowd) excluded(v *Verdict, all []*holding, g *holding) (together int) 
 	return 1 + len(by) + len(byLog)
 }
 
-// looks judges what was told of who holds the lock, while somebody certainly did.
+// looks judges answers about the holder while the lock was certainly held.
 func (c *crowd) looks(v *Verdict) {
 	for _, o := range c.ops {
 		if o.Name != "holder" || !o.OK() {
@@ -316,7 +315,7 @@ func (c *crowd) looks(v *Verdict) {
 	}
 }
 
-// denied is one who certainly held the lock while another thing was told of it, or nil.
+// denied returns a certain holder that an answer contradicts, or nil.
 func (c *crowd) denied(o *history.Op) *holding {
 	for _, s := range c.stays {
 		if told := o.Out[0]; s.mode == "" && told == s.token || s.mode != "" && told == several {
@@ -331,7 +330,7 @@ func (c *crowd) denied(o *history.Op) *holding {
 	return nil
 }
 
-// refusals judges those who were told that the lock is held: it was, or may have been.
+// refusals judges refusals: the lock must have been held, or may have been.
 func (c *crowd) refusals(v *Verdict) {
 	for _, o := range c.ops {
 		if !asksFor(o) || !o.OK() || isGrant(o) || o.Out[0] == displaced {
@@ -404,7 +403,7 @@ func (c *crowd) mayHold(s *stay, o *history.Op, in span, ever bool) bool {
 	})
 }
 
-// renewed reports whether the lease that x gave had certainly been begun anew at a moment.
+// renewed reports whether the lease of grant x had certainly been renewed at a moment.
 func (s *stay) renewed(x *history.Op, at int64) bool {
 	return slices.ContainsFunc(s.sets, func(y *history.Op) bool { return y.OK() && y.Start > x.End && y.End < at })
 }
@@ -415,7 +414,7 @@ func (c *crowd) isOver(x, o *history.Op) bool {
 	return deadlineAfter(from, to, millis(x.In[1])).isOver(c.ticks.passed(o))
 }
 
-// released is when a token that has got the lock by x, if at all, had certainly released it.
+// released returns when a token that got the lock by x, if at all, had certainly released it.
 func (c *crowd) released(s *stay, x *history.Op) int64 {
 	end := int64(math.MaxInt64)
 	for _, r := range s.releases {
@@ -444,7 +443,7 @@ func (c *crowd) holds(s *stay, x *history.Op) span {
 	return span{from, min(to, c.released(s, x))}
 }
 
-// wakeUps finds who stood in line for a lock that was free for him, and was not given it.
+// wakeUps finds waiters for a free lock that were not given it.
 func (c *crowd) wakeUps(v *Verdict) {
 	for _, o := range c.ops {
 		if o.Name != "enter" || !o.OK() || o.Out[0] == displaced {

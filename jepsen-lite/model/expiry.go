@@ -17,7 +17,7 @@ const (
 	pttlSlack   = int64(5 * time.Millisecond)
 )
 
-// life is what is known of one key: it is set once, and only its process looks.
+// life is the known state of one key, which is set once and read only by its process.
 type life struct {
 	set  *history.Op
 	ttl  int64       // ns
@@ -65,13 +65,12 @@ func Expiry(h *history.History) *Verdict {
 	return v
 }
 
-// leftMin is what is left of the key's time for sure when o is answered.
+// leftMin returns a lower bound of the key's remaining time at the end of o.
 func (l *life) leftMin(clock *logClock, o *history.Op) int64 {
 	return l.ttl - clock.ranMax(l.set.Start, o.End)
 }
 
-// leftMax is what may be left at most when o is asked for; it is negative after the
-// key's time.
+// leftMax returns an upper bound of the key's remaining time at the start of o; it is negative after the key's time.
 func (l *life) leftMax(clock *logClock, o *history.Op) int64 {
 	return l.set.End + l.ttl + clock.lostMax(l.set.Start, o.Start) - o.Start
 }

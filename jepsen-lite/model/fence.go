@@ -9,7 +9,7 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// grant is one acquisition, with the fence its holder read while it held for sure.
+// grant is one acquisition, with the fence that its holder read while it certainly held the lock.
 type grant struct {
 	acquire, read *history.Op
 	fence         int64
@@ -21,8 +21,8 @@ type tenure struct {
 	until   int64
 }
 
-// fences checks that fences grow from grant to grant, over all locks, and that a
-// resource which trusts them refuses exactly who is late.
+// fences checks that fences grow from grant to grant, over all locks, and that a resource which checks fences refuses
+// exactly the late holders.
 func fences(v *Verdict, h *history.History) {
 	held := tenures(h)
 	var grants []grant
@@ -94,8 +94,8 @@ func guarded(v *Verdict, writes []*history.Op, o *history.Op) {
 	}
 }
 
-// unfenced counts what fences are for: writes of holders who were late, while
-// another one held the lock for sure. No lock service can prevent them.
+// unfenced counts writes of late holders while another holder certainly had the lock. Fences prevent them; without
+// fences no lock service can.
 func unfenced(v *Verdict, h *history.History, held map[string]*tenure) {
 	byKey := map[string][]*tenure{}
 	for _, t := range held {

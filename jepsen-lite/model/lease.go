@@ -54,7 +54,7 @@ type sight struct {
 	term   string
 }
 
-// ticks is what a history tells of the log clock.
+// ticks are the values of the log clock in a history.
 type ticks struct {
 	seen  []*sight       // in the order in which they were asked for
 	of    map[int]*sight // by the lines of their operations
@@ -68,8 +68,8 @@ type ticks struct {
 	reigns  map[string]crest // by how much it was before real time, by the ends of the sights of a term
 }
 
-// newTicks finds what tells the log clock: every result of four words. Writes are the
-// operations that go through the log, and show that somebody leads.
+// newTicks collects the log clock from every result of four words. writes name the operations that go through the
+// log, which prove a leader.
 func newTicks(h *history.History, writes ...string) *ticks {
 	t := &ticks{of: map[int]*sight{}, reigns: map[string]crest{}}
 	t.clock = newLogClock(h, func(o *history.Op) bool { return slices.Contains(writes, o.Name) })
@@ -171,7 +171,7 @@ func (t *ticks) judge(v *Verdict) (sound bool) {
 	return sound
 }
 
-// most is what the log clock can be at most when o is done, by what was seen before.
+// most returns an upper bound of the log clock at the end of o, from earlier observations.
 func (t *ticks) most(o *history.Op) (most int64, by *history.Op) {
 	behind, by := t.behind.before(o.Start)
 	if by == nil {
@@ -193,7 +193,7 @@ func (t *ticks) during(o *history.Op) (from, to int64) {
 	return from, to
 }
 
-// passed is what the log clock of the state that o saw had reached at least.
+// passed returns a lower bound of the log clock of the state that o saw.
 func (t *ticks) passed(o *history.Op) int64 {
 	if s := t.of[o.Line]; s != nil && o.OK() && s.logged {
 		return s.tick
@@ -202,11 +202,10 @@ func (t *ticks) passed(o *history.Op) int64 {
 	return passed
 }
 
-// deadline is what is known of the end of a lease: the last moment of the log clock at
-// which its key is there lies from one to another.
+// deadline bounds the end of a lease: the last moment of the log clock at which its key exists.
 type deadline struct{ from, to int64 }
 
-// deadlineAfter is that of a lease which was given from one moment to another.
+// deadlineAfter returns the deadline of a lease that was given between two moments.
 func deadlineAfter(from, to, lease int64) deadline { return deadline{from + lease, to + lease} }
 
 // mayBeOver reports whether the lease may have ended, by a log clock that is no later.
@@ -230,7 +229,7 @@ func (d deadline) narrowed(left string, from, to int64) (narrow, told deadline, 
 	return narrow, told, narrow.from <= narrow.to
 }
 
-// granted is what is known of the lease of one key.
+// granted is the known state of the lease of one key.
 type granted struct {
 	grant *history.Op
 	ends  deadline

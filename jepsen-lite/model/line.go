@@ -43,7 +43,7 @@ func untold(h *history.History) *history.History {
 	return &more
 }
 
-// What waited does not show that somebody held the lock before it.
+// An operation that waited does not show that the lock was held before it.
 var lineLeasing = leasing{
 	sets: func(o *history.Op) bool {
 		return o.Name != "release" && o.Name != "holder" && (!o.OK() || o.Out[0] != absent && o.Out[0] != displaced)
@@ -86,7 +86,7 @@ func lineStep(s lease, o *history.Op, latest int64) (lease, string) {
 	return lockStep(s, o, latest)
 }
 
-// displaced is what who waits is told when his token has come to wait by another connection.
+// displaced is the answer to a waiter whose token waits on another connection.
 const displaced = "displaced"
 
 func lineBroken(o *history.Op) string {
@@ -139,8 +139,8 @@ func fenceOf(o *history.Op) (fence int64, ok bool) {
 	return fence, err == nil
 }
 
-// firstGrants are the grants with their fences, of each token the first one of which it has heard. It may
-// be that of an older request.
+// firstGrants returns, for each token, the first grant that it heard of, with its fence. The grant may answer an
+// older request.
 func firstGrants(h *history.History) (grants []grant) {
 	asked, heard := map[string]int64{}, map[string]bool{}
 	for i := range h.Ops { // in the order of their starts
@@ -161,7 +161,7 @@ func firstGrants(h *history.History) (grants []grant) {
 	return grants
 }
 
-// lineOf is what happened to one lock.
+// lineOf is the history of one lock.
 type lineOf struct{ ops []*history.Op }
 
 // linesOf sorts what happened by the locks.
@@ -187,7 +187,7 @@ func (l *lineOf) inTurn(v *Verdict, h *history.History) (waited int) {
 		if a.Name != "enter" || !a.OK() || a.Out[0] != absent && !isGrant(a) {
 			continue
 		}
-		in := dueAt(h, a.Start) // is he in line
+		in := dueAt(h, a.Start) // whether it is in line
 		if in >= a.End || h.Disturbed(a.Start, a.End, settleTime) > 0 {
 			continue
 		}
@@ -207,7 +207,7 @@ func (l *lineOf) inTurn(v *Verdict, h *history.History) (waited int) {
 	return waited
 }
 
-// displaced judges who was told that his token waits elsewhere.
+// displaced judges answers that a token waits elsewhere.
 func (l *lineOf) displaced(v *Verdict) {
 	for _, o := range l.ops {
 		if !o.OK() || o.Out[0] != displaced {

@@ -61,8 +61,8 @@ func linearizable(v *Verdict, h *history.History, m machine) {
 	v.Note("%d keys, each linearizable by itself or named", len(keys))
 }
 
-// position is how far a search has come: the states that the machine may be in, and how many operations that
-// were answered are still to come.
+// position is the progress of a search: the possible states of the machine, and the number of answered operations
+// that are left.
 type position struct {
 	states []any
 	left   int

@@ -41,8 +41,7 @@ func isUnmarked(f history.Window) bool {
 	return slices.ContainsFunc(unmarked, func(u string) bool { return strings.HasPrefix(what, u) })
 }
 
-// onlyRead are the operations that a node answers without writing anything. What has
-// no node is not the cluster's.
+// onlyRead are the operations that a node answers without a write. Operations without a node are not the cluster's.
 var onlyRead = map[string]bool{
 	"get": true, "holder": true, "fence": true, "read": true, "look": true, "pttl": true, "exists": true, "count": true,
 	"sum": true, "sold": true, "llen": true, "left": true, "setting": true, "listen": true, "message": true,
@@ -118,7 +117,7 @@ func excused(h *history.History) []span {
 	return spans
 }
 
-// outside is what is left of a time without spans, which are in the order of their starts.
+// outside returns the parts of a time outside of spans, which are sorted by start.
 func outside(spans []span, in span) (left []span) {
 	from := in.from
 	for _, s := range append(slices.Clone(spans), span{in.to, in.to}) {

@@ -35,15 +35,15 @@ func (s lease) given(o *history.Op, latest int64) lease {
 
 func (s lease) released() lease { return lease{now: s.now, tick: s.tick} }
 
-// moment is what is known of the log clock of an operation.
+// moment bounds the log clock of an operation.
 type moment struct {
 	from, to int64 // it was between these
 	passed   int64 // and that of the state that the operation saw no less
 	logged   bool  // it is that of an entry, of which none is earlier than those before it
 }
 
-// possible lists what the state may be when o takes effect: unchanged, or, if o
-// may lie after the end of the lease, free.
+// possible returns the states in which o may take effect: the present one, and a free lock if o may lie after the end
+// of the lease.
 func (s lease) possible(o *history.Op, at moment) []lease {
 	s.now = max(s.now, o.Start)
 	if at.logged {
@@ -72,8 +72,8 @@ func (s lease) possible(o *history.Op, at moment) []lease {
 	return states
 }
 
-// told is the lease when a script has told what is left of it and who holds it; "": it
-// has not. ok is false if that cannot be.
+// told returns the lease, narrowed by a script's answer, if o has one, about its remaining time and its holder. ok is
+// false if the answer contradicts the lease.
 func (s lease) told(o *history.Op, at moment) (as lease, ok bool) {
 	if !o.OK() || len(o.Out) != 4 {
 		return s, true
@@ -103,7 +103,7 @@ func leaseCovers(a, b any) bool {
 type lockKind struct {
 	kind    string
 	ops     []string // the operations of such a lock itself
-	writes  []string // those of them that go through the log, and show that somebody leads
+	writes  []string // those of them that go through the log, which proves a leader
 	leasing leasing
 	// step makes a step of a machine that knows no time. A lease that o sets is given by a
 	// log clock that is no later than latest.
@@ -118,7 +118,7 @@ func (k *lockKind) judge(v *Verdict, h *history.History) {
 	overlong(v, h, k.leasing, k.writes...)
 }
 
-// clock is what is known of the log clock, which is judged; nothing, if it is not sound.
+// clock returns the bounds on the log clock from the history, or empty ones if they are unsound.
 func (k *lockKind) clock(v *Verdict, h *history.History) *ticks {
 	if t := newTicks(h, k.writes...); t.judge(v) {
 		return t
@@ -189,7 +189,7 @@ func (k *lockKind) next(state lease, o *history.Op, at moment, horizon int64) []
 // The words of a result that tell more.
 const (
 	leftWord = 1 // what is left of the lease
-	whoWord  = 2 // who holds it
+	whoWord  = 2 // the holder
 )
 
 // broken names what is wrong with o, the last one of these, which no order explains: it

@@ -13,7 +13,7 @@ import (
 // changes are operations of which each is done once or never, by their names.
 type changes map[string]*history.Op
 
-// check judges an answer that shows how often each of them has been done.
+// check judges an answer that shows how often each change has been made.
 func (c changes) check(v *Verdict, o *history.Op, seen map[string]int64) {
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		switch by := c[name]; {
@@ -41,7 +41,7 @@ const (
 	markDigit = 1<<markBits - 1
 )
 
-// Mark is what mark number n adds.
+// Mark returns the value that mark number n adds.
 func Mark(n int64) string { return strconv.FormatInt(1<<(markBits*n), 10) }
 
 // marks judges sums of marks: mark number = sum; sum = sum. Each answer shows which

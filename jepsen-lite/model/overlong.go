@@ -7,10 +7,10 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// leasing is what a kind of lock does with leases.
+// leasing describes the leases of a kind of lock.
 type leasing struct {
 	sets  func(o *history.Op) bool // o set the lease of its key to In[1] ms, or may have
-	shows func(o *history.Op) bool // o shows that somebody held the lock before it
+	shows func(o *history.Op) bool // reports whether o shows that the lock was held before it
 }
 
 var lockLeasing = leasing{
@@ -47,8 +47,8 @@ var reentrantLeasing = leasing{
 	},
 }
 
-// overlong checks that no lock is held for longer than all the leases that it was
-// given before. Writes are what shows that somebody leads, as for newLogClock.
+// overlong checks that no lock is held for longer than the sum of its leases before. writes name the operations that
+// prove a leader, as for newLogClock.
 func overlong(v *Verdict, h *history.History, l leasing, writes ...string) {
 	clock := newLogClock(h, func(o *history.Op) bool { return slices.Contains(writes, o.Name) })
 	sets := map[string][]*history.Op{}
