@@ -7,6 +7,8 @@ import (
 	"lockd/resp"
 )
 
+// What the commands about the cluster have in common: the answer to those that change replication by hand, and the
+// flags of those that only read.
 const (
 	NotByHand = "ERR lockd replicates by itself: see LOCKD HELP for adding, removing and changing the leader"
 	ReadFlags = resp.Loading | resp.Stale

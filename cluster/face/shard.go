@@ -7,8 +7,8 @@ import (
 	"lockd/resp"
 )
 
-// shard is the cluster as one shard of Redis Cluster.
-type shard struct {
+// Shard is the cluster as one shard of Redis Cluster.
+type Shard struct {
 	*View
 	MasterID string // run id
 	Failed   bool   // no leader serves, for longer than a request waits for one
@@ -17,8 +17,8 @@ type shard struct {
 // Shard is told with a master even before there has been a leader: clients take no
 // slots without one, and every node serves every key.
 // The addresses are those for the client of ctx.
-func (t *Topology) Shard(ctx context.Context) shard {
-	s := shard{View: t.Current.Load()}
+func (t *Topology) Shard(ctx context.Context) Shard {
+	s := Shard{View: t.Current.Load()}
 	if resp.OverTLS(ctx) {
 		s.View = s.overTLS()
 	}
@@ -33,7 +33,7 @@ func (t *Topology) Shard(ctx context.Context) shard {
 
 // InOrder lists the nodes, the master first. A replica that is down is left out
 // where clients are told where to connect.
-func (s shard) InOrder(withDown bool) []Node {
+func (s Shard) InOrder(withDown bool) []Node {
 	var list []Node
 	for _, p := range s.Nodes {
 		if p.RunID == s.MasterID {
@@ -46,7 +46,7 @@ func (s shard) InOrder(withDown bool) []Node {
 }
 
 // Find is the node with a run id; nil if there is none.
-func (s shard) Find(runID string) *Node {
+func (s Shard) Find(runID string) *Node {
 	for i := range s.Nodes {
 		if s.Nodes[i].RunID == runID {
 			return &s.Nodes[i]
@@ -58,7 +58,7 @@ func (s shard) Find(runID string) *Node {
 // NodeLine is a node's line of CLUSTER NODES, without its end. The last leader keeps its slots
 // when it is lost, as clients throw where a slot has no node, but not its good name: of the
 // views that nodes give, clients prefer those with more nodes that are well.
-func (t *Topology) NodeLine(s shard, p Node) string {
+func (t *Topology) NodeLine(s Shard, p Node) string {
 	flags, master, link, slots := "slave", s.MasterID, "connected", ""
 	switch {
 	case p.RunID == s.MasterID:

@@ -47,8 +47,9 @@ func (e *Entry) wall() int64 { return int64(e.wallHigh>>markBits)<<wallLowBits |
 // Mark tells whether a key is a lock. The callers decide by which rules it becomes one.
 type Mark uint8
 
+// The marks of a key.
 const (
-	NoLock    Mark = 0
+	NoLock    Mark = 0 // it is no lock
 	MayBeLock Mark = 1 // it came into being under a condition, and becomes a lock by its first lease
 	IsLock    Mark = 2 // there are facts of it
 
