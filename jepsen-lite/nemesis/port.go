@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"lockd/jepsen-lite/target"
-	"lockd/resp"
 )
 
 // Times of a port that flaps: it refuses for so long and up to as much again, and then takes connections. cutEvery is the
@@ -53,7 +52,9 @@ func (f *Field) flap(node string, cut bool, seed uint64) (undo func()) {
 	}
 	connected := func() (n int) {
 		for _, o := range others {
-			n += resp.One(f.Target.Net().Connected(o, node))
+			if f.Target.Net().Connected(o, node) {
+				n++
+			}
 		}
 		return n
 	}
