@@ -105,6 +105,7 @@ func (g *graveyard) Dead() []string                  { return g.dead }
 func (g *graveyard) Converged(context.Context) error { return g.fork }
 func (g *graveyard) Races() []string                 { return nil }
 func (g *graveyard) Ends() (e target.Ends)           { return e }
+func (g *graveyard) Net() *target.Net                { return target.NewNet() }
 
 func (g *graveyard) Healthy(context.Context) error {
 	if len(g.deaths) > 0 {
@@ -143,6 +144,16 @@ func TestInspectDead(t *testing.T) {
 		}
 		if got := strings.Join(kinds, ", "); got != c.kinds || len(v.Undecided) != c.undecided || !slices.Equal(s.dead, c.target.dead) {
 			t.Errorf("%+v: %s, undecided %q, dead %q", c.target, got, v.Undecided, s.dead)
+		}
+	}
+}
+
+// A run whose proxies met a message that they cannot read is undecided.
+func TestUnreadStreams(t *testing.T) {
+	for n, undecided := range []int{0, 1, 1} {
+		v := &model.Verdict{}
+		if unreadStreams(v, n); len(v.Undecided) != undecided {
+			t.Errorf("%d streams: %q", n, v.Undecided)
 		}
 	}
 }
