@@ -63,8 +63,12 @@ func NewTable(keysMax func() int64) *Table {
 // InUse reports whether any client tracks, or readers are left to clean. It needs no lock.
 func (t *Table) InUse() bool { return t.inUse.Load() > 0 }
 
-// Sizes returns the number of tracked keys, the sum of their readers, and the number of prefixes.
-func (t *Table) Sizes() (keys, items, prefixes int) { return len(t.readers), t.items, len(t.prefixes) }
+// Sizes returns the number of tracked keys, the sum of their readers, and the number of prefixes. It cleans a step
+// first: of keys that a flush has just forgotten, only those beyond cleanedMax are counted still.
+func (t *Table) Sizes() (keys, items, prefixes int) {
+	t.Clean()
+	return len(t.readers), t.items, len(t.prefixes)
+}
 
 // Start starts a mode that Check has allowed. Prefixes are added to those that the client has; without any, BCAST
 // covers every key.

@@ -259,6 +259,21 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
+// What a flush has forgotten is not counted any more, as in Redis.
+func TestSizesAfterAFlush(t *testing.T) {
+	table := NewTable(unlimited)
+	c, _ := newClient(table, Mode{})
+	read(table, c, 1, []string{"a", "b"})
+	if keys, items, _ := table.Sizes(); keys != 2 || items != 2 {
+		t.Errorf("%d keys, %d items", keys, items)
+	}
+	table.Publish(&resp.Message{Index: 2, Changes: []resp.Change{{Kind: resp.ChangeAll}}})
+	read(table, c, 3, []string{"c"})
+	if keys, items, _ := table.Sizes(); keys != 1 || items != 1 {
+		t.Errorf("%d keys, %d items after the flush", keys, items)
+	}
+}
+
 // A flush, and the end of a client, do not iterate over the client's keys: Clean does, some at a time. Meanwhile the
 // client gets no invalidations of these keys, but those of keys read since.
 func TestManyKeysAreForgottenInPieces(t *testing.T) {
