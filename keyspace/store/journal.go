@@ -29,7 +29,21 @@ type undo struct {
 // a change, so that the entries in the journal stay as they were.
 func (s *Store) Begin() {
 	s.Generation++
-	s.journal = &journal{sequence: s.Sequence, lastFence: s.LastFence}
+	s.attempt = journal{undo: s.attempt.undo, sequence: s.Sequence, lastFence: s.LastFence}
+	s.journal = &s.attempt
+}
+
+// undoneReused bounds the changes whose room the next attempt uses again.
+const undoneReused = 64
+
+// end ends the attempt, and lets go of the entries that were kept.
+func (s *Store) end() {
+	clear(s.attempt.undo)
+	s.attempt.undo, s.attempt.places = s.attempt.undo[:0], nil
+	if cap(s.attempt.undo) > undoneReused {
+		s.attempt.undo = nil
+	}
+	s.journal = nil
 }
 
 // keep records the entry that a key had. It skips values that the attempt itself has stored, because
@@ -113,12 +127,12 @@ func (u *undo) restore() {
 }
 
 // Commit ends the attempt and keeps what it did.
-func (s *Store) Commit() { s.journal = nil }
+func (s *Store) Commit() { s.end() }
 
 // Rollback ends the attempt and undoes what it did, newest first.
 func (s *Store) Rollback() {
 	j := s.journal
-	s.journal = nil
+	defer s.end()
 	for i := len(j.undo) - 1; i >= 0; i-- {
 		j.undo[i].restore()
 		s.CreatedAt[j.undo[i].bucket] = j.undo[i].createdAt

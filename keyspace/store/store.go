@@ -21,7 +21,8 @@ type Store struct {
 	CreatedAt  [WatchBuckets]uint64
 	Generation uint64 // the owner of aggregates that may be changed in place
 
-	journal *journal // of the running attempt
+	journal *journal // the running attempt, in the field below, or nil
+	attempt journal  // kept between attempts for the room that it has
 }
 
 // New returns a store of empty databases.
