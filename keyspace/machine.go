@@ -44,6 +44,8 @@ type Machine struct {
 	sightings string        // of the running request
 	denied    []resp.Denial // what they were denied
 	draws     uint64        // calls of ctx.rand since the call began
+	command   ctx           // of the running request
+	replies   replyRoom
 	request   meter
 	entry     meter
 	applying  bool // an entry: what becomes of locks is noted
@@ -102,6 +104,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.servedBytes = 0
 	results := make([]resp.Result, len(reqs))
 	for i := range reqs {
+		m.replies.expected = len(reqs) - i
 		results[i] = m.do(at, reqs[i])
 	}
 	m.seen.peakBytes = max(m.seen.peakBytes, m.usedBytes())
@@ -111,6 +114,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	messages := m.messages
 	m.seen.countEvents(messages)
 	m.messages, m.changed, m.applying = nil, nil, false
+	m.replies, m.command = replyRoom{}, ctx{}
 	return results, messages
 }
 
@@ -155,7 +159,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	if req.Watch != nil && m.haveChanged(req.Watch.Check) {
 		return resp.Result{Watched: &resp.Watched{Aborted: true}}
 	}
-	res := resp.Result{Replies: make([]resp.Reply, 0, len(req.Cmds))}
+	res := resp.Result{Replies: m.replies.take(len(req.Cmds))}
 	if m.entryExhausted() && len(req.Cmds) > 0 {
 		return res
 	}
@@ -179,8 +183,8 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		if before > workMax || !req.Multi && m.request.replyBytes > replyBytesMax {
 			break // the rest goes into another entry, so that others get their turn in between
 		}
-		c := ctx{m: m, at: at, db: cmd.DB, why: cause{client: req.Sender}}
-		m.answer(&res, c.execute(cmd))
+		m.command = ctx{m: m, at: at, db: cmd.DB, why: cause{client: req.Sender}}
+		m.answer(&res, m.command.execute(cmd))
 		m.reads.endCommand(m.position())
 		if !req.Multi {
 			m.serveReady(at)
@@ -192,6 +196,29 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	res.Trace = m.reads.trace(m.index)
 	m.request.replyBytes += res.Trace.Size()
 	return res
+}
+
+// replyRoom is where requests of one command, most of those that an entry has, keep their replies: several share an
+// allocation.
+type replyRoom struct {
+	free     []resp.Reply
+	expected int // requests of the entry that have no room yet; 0: a read
+}
+
+// repliesShared bounds the replies that share an allocation, since the last that is needed keeps all of them.
+const repliesShared = 16
+
+// take returns room for the replies to a request of n commands.
+func (r *replyRoom) take(n int) []resp.Reply {
+	if n != 1 || r.expected <= 1 {
+		return make([]resp.Reply, 0, n)
+	}
+	if len(r.free) == 0 {
+		r.free = make([]resp.Reply, min(r.expected, repliesShared))
+	}
+	one := r.free[:0:1]
+	r.free = r.free[1:]
+	return one
 }
 
 // answer adds a reply to those of the running request.
