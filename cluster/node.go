@@ -149,7 +149,7 @@ func assemble(c *core, d data) *Node {
 	n.proposer = newProposer(c, n.state, n.commands)
 	n.reader = newReader(c, n.state, n.members.clocks, n.proposer, n.contacts.Gone)
 	n.replicas = followers.NewConns(func(target raft.ServerAddress) (net.Conn, error) {
-		return n.peers.DialLog(target, followers.Timeout)
+		return n.peers.Streams().DialLog(target, followers.Timeout)
 	})
 	n.snapshots = newSnapshots(c, d.stores)
 	n.ownLog = &ownLog{core: c, state: n.state, snapshots: n.snapshots, stores: d.stores, mark: d.mark}

@@ -59,10 +59,10 @@ func TestStrangerDoesNothing(t *testing.T) {
 					return err
 				}},
 				{"send Raft's messages", tc.streams, func() error {
-					return closed(stranger.StreamLayer().Dial(raft.ServerAddress(leader.addr), time.Second))
+					return closed(stranger.Streams().Dial(raft.ServerAddress(leader.addr), time.Second))
 				}},
 				{"replicate", tc.streams, func() error {
-					return closed(stranger.DialLog(raft.ServerAddress(leader.addr), time.Second))
+					return closed(stranger.Streams().DialLog(raft.ServerAddress(leader.addr), time.Second))
 				}},
 			} {
 				refusals.Store(0)

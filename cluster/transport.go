@@ -209,7 +209,7 @@ const electPause = time.Millisecond
 // acceptLogs serves the connections on which a leader replicates.
 func (t *transport) acceptLogs() {
 	for {
-		conn, err := t.peers.AcceptLog(t.closed)
+		conn, err := t.peers.Streams().AcceptLog(t.closed)
 		if err != nil {
 			return
 		}
@@ -221,7 +221,7 @@ func (t *transport) acceptLogs() {
 func (t *transport) open(log hclog.Logger) {
 	t.requests, t.closed = make(chan raft.RPC), make(chan struct{})
 	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: t.peers.StreamLayer(),
+		Stream: t.peers.Streams(),
 		// This transport is rarely used: a pooled connection may be dead, and a vote be lost with it.
 		MaxPool:                 0,
 		Timeout:                 followers.Timeout,

@@ -7,15 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/raft"
-
-	"lockd/internal/loglimit"
 	"lockd/resp"
 )
 
@@ -91,58 +85,23 @@ type Port struct {
 	secret  *peerSecret // nil: there is none
 	handler Handler
 	ln      net.Listener
-	raftIn  *raftStreams
+	streams *Streams
+	greeter *greeter
 
 	stop    chan struct{} // closed by Close
-	warned  loglimit.Limiter
-	refused atomic.Int64 // failed hellos of the kind that is warned of
 	running sync.WaitGroup
 
-	mu       sync.Mutex
-	closed   bool
-	links    map[string]*link      // by address
-	conns    map[net.Conn]openConn // every open connection
-	unproven []net.Conn            // incoming ones among them whose hello is not over, oldest first
-	served   int                   // the other incoming ones
-}
+	conns *conns
 
-// openConn is what is known about an open connection.
-type openConn struct {
-	id      string // of the node at its other end, once it has been admitted
-	process uint64 // likewise: its Identity.Process
-	served  bool   // calls of that node are answered on it
-	line    *line
+	mu     sync.Mutex
+	closed bool
+	links  map[string]*link // by address
 }
-
-// line is a connection below TLS. It notes that the other side has ended it.
-type line struct {
-	net.Conn
-	ended atomic.Bool
-}
-
-func (l *line) Read(b []byte) (int, error) {
-	n, err := l.Conn.Read(b)
-	return n, l.note(err)
-}
-
-func (l *line) Write(b []byte) (int, error) {
-	n, err := l.Conn.Write(b)
-	return n, l.note(err)
-}
-
-func (l *line) note(err error) error {
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed) {
-		l.ended.Store(true)
-	}
-	return err
-}
-
-var errPeersFull = fmt.Errorf("it has %d incoming connections", servedConnsMax)
 
 // New returns a port that is not open yet: the parts of a node are made with it, and its handler is made of them. Until
 // Listen has returned only Close may be called.
 func New() *Port {
-	return &Port{stop: make(chan struct{}), links: map[string]*link{}, conns: map[net.Conn]openConn{}}
+	return &Port{stop: make(chan struct{}), links: map[string]*link{}, conns: newConns()}
 }
 
 // Open is New with Listen.
@@ -175,7 +134,8 @@ func (p *Port) Listen(cfg Config, handler Handler) error {
 		return err
 	}
 	p.cfg, p.secret, p.handler, p.ln = cfg, secret, handler, ln
-	p.raftIn = newRaftStreams(p)
+	p.greeter = &greeter{cfg: cfg, secret: secret, handler: handler, conns: p.conns}
+	p.streams = newStreams(p)
 	p.running.Go(p.accept)
 	return nil
 }
@@ -228,17 +188,8 @@ func (p *Port) Doubt(ctx context.Context, addr string, q Doubt) (Finding, error)
 	return a.finding, a.err
 }
 
-// Open counts the open connections with a process of a node, of whichever side.
-func (p *Port) Open(id string, process uint64) (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.conns {
-		if c.id == id && c.process == process {
-			n++
-		}
-	}
-	return n
-}
+// Open returns the number of open connections with a process of a node, dialled by either side.
+func (p *Port) Open(id string, process uint64) int { return p.conns.count(id, process) }
 
 // errQuestion refuses a question that is too long.
 var errQuestion = fmt.Errorf("a question has more than %d bytes", queryBytesMax)
@@ -279,35 +230,15 @@ func (p *Port) WhoWithin(addr string, timeout time.Duration) (Identity, error) {
 	return who, err
 }
 
-// StreamLayer carries Raft's messages over the same port. Closing it leaves the
+// Streams returns the connections of Raft and of replication over the same port. Closing them leaves the
 // rest of the network open.
-func (p *Port) StreamLayer() raft.StreamLayer { return p.raftIn }
+func (p *Port) Streams() *Streams { return p.streams }
 
-// DialLog connects to a node on whose log this one leads; it gives up after timeout, or
-// when a peer has long been noticed to be away.
-func (p *Port) DialLog(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	return p.raftIn.dialFor(ForLog, addr, timeout)
-}
-
-// AcceptLog waits for a connection on which a leader replicates, until stop is closed, or
-// the stream layer, or the network: then the error is net.ErrClosed.
-func (p *Port) AcceptLog(stop <-chan struct{}) (net.Conn, error) {
-	return p.raftIn.acceptLog(stop)
-}
-
-// Refused is how many connections, either way, were refused: by this node or by the other one.
-func (p *Port) Refused() int64 { return p.refused.Load() }
+// Refused returns the number of connections, in both directions, that this node or the other one refused.
+func (p *Port) Refused() int64 { return p.greeter.refused.Load() }
 
 // Disconnect closes every connection to and from a node: it has been removed.
-func (p *Port) Disconnect(id string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for conn, c := range p.conns {
-		if c.id == id {
-			_ = conn.Close()
-		}
-	}
-}
+func (p *Port) Disconnect(id string) { p.conns.disconnect(id) }
 
 // Close ends everything. Its own calls that were not sent are not done, the others
 // unknown; calls of other nodes that had been taken are answered first, if that
@@ -321,95 +252,17 @@ func (p *Port) Close() {
 		if p.ln != nil {
 			_ = p.ln.Close()
 		}
-		for conn, c := range p.conns {
-			if c.served {
-				_ = conn.SetReadDeadline(after(-time.Second)) // it says bye
-			} else {
-				_ = conn.Close()
-			}
-		}
 	}
 	p.mu.Unlock()
+	p.conns.close()
 	p.running.Wait()
-}
-
-// track notes an open connection, so that Close and Disconnect reach it. It
-// refuses when the network is closed. Where too many have connected and not been
-// admitted, the one that has had the longest time for it makes room: strangers, however
-// many, must not keep out the peers.
-func (p *Port) track(conn net.Conn, l *line, incoming bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return false
-	}
-	p.conns[conn] = openConn{line: l}
-	if !incoming {
-		return true
-	}
-	if len(p.unproven) >= UnprovenConnsMax {
-		_ = p.unproven[0].Close()
-		p.unproven = p.unproven[1:]
-	}
-	p.unproven = append(p.unproven, conn)
-	return true
-}
-
-// note keeps who is at the other end of a connection that this node has dialled.
-func (p *Port) note(conn net.Conn, who Identity) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c, open := p.conns[conn]; open {
-		c.id, c.process = who.ID, who.Process
-		p.conns[conn] = c
-	}
-}
-
-// keep takes an incoming connection, whose other end has been admitted, from those that
-// may have to make room.
-func (p *Port) keep(conn net.Conn, who Identity, kind Kind) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i := slices.Index(p.unproven, conn)
-	switch {
-	case i < 0 || p.closed:
-		return net.ErrClosed
-	case p.served >= servedConnsMax:
-		return errPeersFull
-	}
-	p.unproven = slices.Delete(p.unproven, i, i+1)
-	p.served++
-	c := p.conns[conn]
-	c.id, c.process, c.served = who.ID, who.Process, kind == ForCalls
-	p.conns[conn] = c
-	return nil
 }
 
 func (p *Port) untrack(conn net.Conn, incoming bool) {
 	_ = conn.Close()
-	if id := p.forget(conn, incoming); id != "" {
+	if id := p.conns.forget(conn, incoming); id != "" {
 		p.handler.Ended(id)
 	}
-}
-
-// forget returns the node at the other end, if that has ended the connection.
-func (p *Port) forget(conn net.Conn, incoming bool) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c, open := p.conns[conn]
-	if !open {
-		return ""
-	}
-	delete(p.conns, conn)
-	if i := slices.Index(p.unproven, conn); i >= 0 {
-		p.unproven = slices.Delete(p.unproven, i, i+1)
-	} else if incoming && c.id != "" {
-		p.served--
-	}
-	if p.closed || !c.line.ended.Load() {
-		return ""
-	}
-	return c.id
 }
 
 // accept takes connections until the network closes. A failure (no file
@@ -430,7 +283,7 @@ func (p *Port) accept() {
 				return
 			}
 			level := slog.LevelDebug
-			if _, ok := p.warned.Allow("accept"); ok {
+			if _, ok := p.greeter.warned.Allow("accept"); ok {
 				level = slog.LevelWarn
 			}
 			p.cfg.Log.Log(context.Background(), level, "peer port: cannot accept; if there are too many open files, raise "+
@@ -441,7 +294,7 @@ func (p *Port) accept() {
 		pause = 5 * time.Millisecond
 		l := &line{Conn: conn}
 		conn = p.secret.secure(l, sideListener)
-		if !p.track(conn, l, true) {
+		if !p.conns.track(conn, l, true) {
 			_ = conn.Close()
 			continue
 		}
@@ -451,11 +304,11 @@ func (p *Port) accept() {
 
 // serve greets an incoming connection and hands it to whom it is for.
 func (p *Port) serve(conn net.Conn) {
-	kind, err := p.receive(conn)
+	kind, err := p.greeter.receive(conn)
 	if err != nil {
 		addr := conn.RemoteAddr().String()
 		host, _, _ := net.SplitHostPort(addr)
-		p.failedHello(addr, host, err)
+		p.greeter.failed(addr, host, err)
 		p.untrack(conn, true)
 		return
 	}
@@ -469,37 +322,11 @@ func (p *Port) serve(conn net.Conn) {
 		if kind == ForRaft { // one message comes, at once; a connection for replication may be idle
 			c.patience = p.cfg.Patience
 		}
-		p.raftIn.deliver(kind, c)
+		p.streams.deliver(kind, c)
 		return
 	}
 	defer p.untrack(conn, true)
-	p.serveCalls(conn)
-}
-
-// receive finds out who has connected, and why.
-func (p *Port) receive(conn net.Conn) (Kind, error) {
-	self := p.cfg.Self()
-	_ = conn.SetDeadline(after(handshakeWaitMax))
-	claim, err := p.secret.introduce(conn, self)
-	if err != nil {
-		return 0, err
-	}
-	_ = conn.SetDeadline(after(helloWaitMax))
-	kind, _, err := welcome(conn, self, func(kind Kind, who Identity) error {
-		if err := claim.is(who); err != nil {
-			return refusing(err)
-		}
-		if kind == ForWho {
-			p.handler.Heard(who, false)
-			return nil
-		}
-		if err := p.handler.Admit(who, kind); err != nil {
-			return refusing(err)
-		}
-		p.handler.Heard(who, true)
-		return p.keep(conn, who, kind)
-	})
-	return kind, err
+	newServedCalls(p, conn).run()
 }
 
 // dial connects to a peer and greets it.
@@ -514,82 +341,22 @@ func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, Id
 	}
 	l := &line{Conn: conn}
 	conn = p.secret.secure(l, sideDialler)
-	if !p.track(conn, l, false) {
+	if !p.conns.track(conn, l, false) {
 		_ = conn.Close()
 		return nil, Identity{}, errPeersClosed
 	}
 	_ = conn.SetDeadline(deadline)
-	who, err := p.approach(conn, addr, kind)
+	who, err := p.greeter.approach(conn, addr, kind)
 	if err != nil {
-		p.failedHello(addr, addr, err)
+		p.greeter.failed(addr, addr, err)
 		p.untrack(conn, false)
 		return nil, Identity{}, err
 	}
 	_ = conn.SetDeadline(time.Time{})
 	if kind != ForWho {
-		p.note(conn, who)
+		p.conns.note(conn, who)
 	}
 	return conn, who, nil
-}
-
-// approach greets the node at the other end of a connection that was dialled.
-func (p *Port) approach(conn net.Conn, addr string, kind Kind) (Identity, error) {
-	self := p.cfg.Self()
-	host := hostOf(addr)
-	if kind == ForWho {
-		host = "" // the address is one that a name has led to
-	}
-	claim, err := p.secret.approach(conn, self, host)
-	if err != nil {
-		return Identity{}, err
-	}
-	return greet(conn, kind, self, func(who Identity) error {
-		err := claim.is(who)
-		if err == nil && kind != ForWho {
-			err = p.admitAt(addr, who, self.Cluster)
-		}
-		if err == nil && kind != ForWho {
-			p.handler.Heard(who, true)
-		}
-		return refusing(err)
-	})
-}
-
-// admitAt judges the node that answers at an address. One that joins is in no cluster
-// yet: it must be the one that was added with this address.
-func (p *Port) admitAt(addr string, who Identity, cluster string) error {
-	if p.cfg.Expect != nil {
-		id := p.cfg.Expect(addr)
-		if id != "" && id != who.ID {
-			return fmt.Errorf("node %s answers at %s, which is the address of node %s", who.ID, addr, id)
-		}
-		if id == "" && who.Cluster == "" && cluster != "" {
-			return fmt.Errorf("%w: node %s at %s is in no cluster", ErrUninvited, who.ID, addr)
-		}
-	}
-	return p.handler.Admit(who, 0)
-}
-
-// failedHello says why there is no connection. Of one source it warns once in a while: it
-// may be a stranger who wants to fill the log.
-func (p *Port) failedHello(addr, source string, err error) {
-	var refused *refusedError
-	var refuses *unwelcome
-	level, what := slog.LevelDebug, "peer connection failed"
-	if errors.As(err, &refuses) {
-		what = "a peer is refused"
-	}
-	// A node that is not wanted, a wrong address, or a client on the wrong port.
-	if errors.As(err, &refused) || refuses != nil || errors.Is(err, errHello) || errors.Is(err, ErrUninvited) {
-		p.refused.Add(1)
-		if _, ok := p.warned.Allow(source); ok {
-			level = slog.LevelWarn
-		}
-	}
-	p.cfg.Log.Log(context.Background(), level, what, "peer", addr, "error", err)
-	if refused != nil {
-		p.handler.Refused(refused.By, errors.New(refused.Text))
-	}
 }
 
 // sleep waits for d; false if the network closes.

@@ -81,7 +81,7 @@ func TestPeerSecret(t *testing.T) {
 		if o, res := forward(t.Context(), a.Port, "b:1", command("get", "the key")); o != Done || res.Replies[0].Elems[1].Str != "the key" {
 			t.Errorf("%v %v", o, res)
 		}
-		conn, err := a.StreamLayer().Dial("b:1", time.Second)
+		conn, err := a.Streams().Dial("b:1", time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestPeerSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := make([]byte, 14)
-		in, err := b.StreamLayer().Accept()
+		in, err := b.Streams().Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestPeerSecretsDiffer(t *testing.T) {
 					if _, err := a.Status(t.Context(), "b:1", 0); err == nil {
 						t.Error("it was told b's status")
 					}
-					if conn, err := a.StreamLayer().Dial("b:1", time.Second); err == nil {
+					if conn, err := a.Streams().Dial("b:1", time.Second); err == nil {
 						t.Errorf("it has a Raft stream %v", conn)
 					}
 				}
@@ -428,10 +428,10 @@ func TestPeerTornHello(t *testing.T) {
 func (s *secretPeer) count() int {
 	s.mu().Lock()
 	defer s.mu().Unlock()
-	return len(s.unproven) + s.served
+	return len(s.conns.unproven) + s.conns.served
 }
 
-func (s *secretPeer) mu() *sync.Mutex { return &s.Port.mu }
+func (s *secretPeer) mu() *sync.Mutex { return &s.conns.mu }
 
 // limitedConn loses what is written beyond so many bytes, and may close then.
 type limitedConn struct {

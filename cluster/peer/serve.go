@@ -45,13 +45,12 @@ func newServedCalls(p *Port, conn net.Conn) *servedCalls {
 	return &servedCalls{p: p, conn: conn, wake: make(chan struct{}, 1), settled: make(chan struct{}, 1)}
 }
 
-// serveCalls serves a calls connection until it breaks or the network closes.
-func (p *Port) serveCalls(conn net.Conn) {
-	s := newServedCalls(p, conn)
+// run serves a calls connection until it breaks or the network closes.
+func (s *servedCalls) run() {
 	var writing sync.WaitGroup
 	writing.Go(s.write)
 	err := s.read()
-	p.cfg.Log.Debug("peer connection ended", "peer", conn.RemoteAddr().String(), "error", err)
+	s.p.cfg.Log.Debug("peer connection ended", "peer", s.conn.RemoteAddr().String(), "error", err)
 	if errors.Is(err, errPeersClosed) {
 		s.bye()
 	} else {

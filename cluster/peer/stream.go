@@ -11,10 +11,10 @@ import (
 // raftQueueMax bounds the greeted connections that wait for Raft to take them.
 const raftQueueMax = 16
 
-// raftStreams is the raft.StreamLayer on the peer port: what comes in as a Raft
-// connection is handed to Accept, what Raft dials begins with a hello. Connections for
-// replication come in beside them.
-type raftStreams struct {
+// Streams is the raft.StreamLayer on the peer port: Accept returns incoming connections of
+// Raft, and a connection that Raft dials begins with a hello. Connections for replication
+// have AcceptLog and DialLog.
+type Streams struct {
 	p        *Port
 	incoming chan net.Conn
 	logs     chan net.Conn
@@ -22,8 +22,8 @@ type raftStreams struct {
 	stopOnce sync.Once
 }
 
-func newRaftStreams(p *Port) *raftStreams {
-	return &raftStreams{
+func newStreams(p *Port) *Streams {
+	return &Streams{
 		p:        p,
 		incoming: make(chan net.Conn, raftQueueMax),
 		logs:     make(chan net.Conn, raftQueueMax),
@@ -31,8 +31,8 @@ func newRaftStreams(p *Port) *raftStreams {
 	}
 }
 
-// deliver hands a greeted connection to Accept or acceptLog; it never blocks for long.
-func (s *raftStreams) deliver(kind Kind, conn net.Conn) {
+// deliver hands a greeted connection to Accept or AcceptLog; it never blocks for long.
+func (s *Streams) deliver(kind Kind, conn net.Conn) {
 	to := s.incoming
 	if kind == ForLog {
 		to = s.logs
@@ -51,7 +51,7 @@ func (s *raftStreams) deliver(kind Kind, conn net.Conn) {
 
 // Accept implements net.Listener. It fails only when Raft's transport has closed it: as long
 // as that runs it would complain, and try again.
-func (s *raftStreams) Accept() (net.Conn, error) {
+func (s *Streams) Accept() (net.Conn, error) {
 	select {
 	case conn := <-s.incoming:
 		return conn, nil
@@ -60,8 +60,9 @@ func (s *raftStreams) Accept() (net.Conn, error) {
 	}
 }
 
-// acceptLog waits for a connection on which a leader replicates.
-func (s *raftStreams) acceptLog(stop <-chan struct{}) (net.Conn, error) {
+// AcceptLog waits for a connection on which a leader replicates, until stop is closed, or
+// the streams, or the network: then the error is net.ErrClosed.
+func (s *Streams) AcceptLog(stop <-chan struct{}) (net.Conn, error) {
 	select {
 	case conn := <-s.logs:
 		return conn, nil
@@ -73,20 +74,26 @@ func (s *raftStreams) acceptLog(stop <-chan struct{}) (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (s *raftStreams) Close() error {
+func (s *Streams) Close() error {
 	s.stopOnce.Do(func() { close(s.stop) })
 	return nil
 }
 
 // Addr is the address that Raft puts into its messages: the advertised one.
-func (s *raftStreams) Addr() net.Addr { return namedAddr(s.p.cfg.Self().PeerAddr) }
+func (s *Streams) Addr() net.Addr { return namedAddr(s.p.cfg.Self().PeerAddr) }
 
 // Dial implements raft.StreamLayer.
-func (s *raftStreams) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+func (s *Streams) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	return s.dialFor(ForRaft, addr, timeout)
 }
 
-func (s *raftStreams) dialFor(kind Kind, addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+// DialLog connects to a node on whose log this one leads. It gives up after timeout, or
+// when a peer has long been noticed to be away.
+func (s *Streams) DialLog(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return s.dialFor(ForLog, addr, timeout)
+}
+
+func (s *Streams) dialFor(kind Kind, addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	if timeout <= 0 || timeout > dialWaitMax {
 		timeout = dialWaitMax
 	}

@@ -28,8 +28,8 @@ func TestWho(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if len(a.conns) != 0 || len(b.conns) != 0 || len(b.unproven) != 0 || b.served != 0 {
-			t.Errorf("connections stay: %v, %v", a.conns, b.conns)
+		if len(a.conns.open) != 0 || len(b.conns.open) != 0 || len(b.conns.unproven) != 0 || b.conns.served != 0 {
+			t.Errorf("connections stay: %v, %v", a.conns.open, b.conns.open)
 		}
 		if w := append(a.log.Warnings(), b.log.Warnings()...); len(w) > 0 || a.admitted.Load() > 0 {
 			t.Errorf("warnings %q, %d judged", w, a.admitted.Load())
