@@ -352,8 +352,8 @@ func (w *chunkWriter) rest() error {
 
 // beginBackup begins one of a state that has in it all that was acknowledged before, anywhere.
 func (n *Node) beginBackup(ctx context.Context) resp.Reply {
-	if why := n.catchUp(ctx); why.IsErr() {
-		return why
+	if err := n.catchUp(ctx); err != nil {
+		return resp.Fail(err)
 	}
 	i := n.state.image(n.snapshots)
 	head := BackupHead{
@@ -387,11 +387,10 @@ func cmdBackup(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 	return resp.Bulk(string(chunk))
 }
 
-// cmdIndex runs at the leader: what was acknowledged before it was asked is applied here.
-func cmdIndex(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	lead := n.lead.Load()
-	if lead == nil || !n.reader.confirm(lead) {
-		return resp.Err(resp.ErrNotDone)
+func cmdIndex(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
+	index, ok := n.router.confirmedIndex(ctx)
+	if !ok {
+		return resp.Err(n.commands.notDone)
 	}
-	return resp.Int(int64(n.state.appliedNow.Load()))
+	return resp.Int(int64(index))
 }

@@ -11,11 +11,14 @@ import (
 	"lockd/resp"
 )
 
-// nodeCommand is how a row of the node table runs.
+// nodeCommand runs a row of the node table. One of its functions is nil.
 type nodeCommand struct {
-	run      func(context.Context, *Node, resp.Args) resp.Reply
-	onLeader bool // forwarded to the leader
+	here     func(context.Context, *Node, resp.Args) resp.Reply
+	onLeader func(context.Context, *Node, resp.Args) (outcome, resp.Reply) // runs on the leader, perhaps twice
 }
+
+// settled is the outcome of a command that has the reply r.
+func settled(r resp.Reply) (outcome, resp.Reply) { return outcomeDone, r }
 
 // row is a row of a table, from its parts in the order of Spec.
 func row(
@@ -30,11 +33,11 @@ func row(
 }
 
 func here(run func(context.Context, *Node, resp.Args) resp.Reply) nodeCommand {
-	return nodeCommand{run: run}
+	return nodeCommand{here: run}
 }
 
-func onLeader(run func(context.Context, *Node, resp.Args) resp.Reply) nodeCommand {
-	return nodeCommand{run: run, onLeader: true}
+func onLeader(run func(context.Context, *Node, resp.Args) (outcome, resp.Reply)) nodeCommand {
+	return nodeCommand{onLeader: run}
 }
 
 // always answers with the same reply.
@@ -191,6 +194,9 @@ func fail(req resp.Request, text string) resp.Result {
 
 var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothing was executed", record.RequestBytesMax)
 
+// An empty request without an origin is a question: the leader answers with an index by which everything is applied
+// that was acknowledged before (router.confirmedIndex). Such a request is not logged.
+//
 // A recall is an empty request with an origin (session, number). From its place in the log on, the
 // term in which it is logged takes no attempt of that session with that number or a lower one. A
 // node logs one when a connection may have lost an attempt and no later term is in sight

@@ -292,9 +292,11 @@ type Machine interface {
 	Leases(locks []resp.HeldLock) []resp.Lease
 	// Settings lists every replicated setting as a MessageConfig, and the users as a MessageUsers.
 	Settings() []resp.Message
-	// FullDisks are the nodes whose disks keep the state from growing, as the setting lockd-full-disks says, and
-	// the error by which what would let it grow (resp.DenyOOM) is refused meanwhile; "": there are none.
+	// FullDisks returns the nodes whose disks keep the state from growing, and the error by which commands that
+	// would let the state grow (resp.DenyOOM) are refused meanwhile; "": there are none.
 	FullDisks() (nodes, refusal string)
+	// NameFullDisks returns the request after which FullDisks returns nodes. Concurrent use is allowed.
+	NameFullDisks(nodes string) resp.Request
 	// Info reports the machine's sections of INFO.
 	Info() []resp.Section
 	// Metrics are figures of the state, and of what this node has applied of the log.

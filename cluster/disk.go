@@ -13,10 +13,6 @@ import (
 	"lockd/resp"
 )
 
-// fullDisks is the replicated setting that names the nodes whose disks keep the state from growing. While it names any,
-// the machine refuses what lets the state grow (resp.DenyOOM), the same on every node.
-const fullDisks = "lockd-full-disks"
-
 // diskEvery is how often a node measures the room on its disk.
 const diskEvery = time.Second
 
@@ -82,7 +78,9 @@ func (d *diskWatch) report() {
 	if list != d.state.full.Load().nodes {
 		ctx, cancel := context.WithTimeout(context.Background(), commitWaitMax)
 		defer cancel()
-		d.router.setting(ctx, fullDisks, list)
+		req := d.cfg.Machine.NameFullDisks(list)
+		d.router.commands.identify(req.Cmds)
+		d.router.run(ctx, req)
 	}
 	now := d.clock.Monotonic()
 	if d.room.Now().Short && now >= d.again && slices.ContainsFunc(members, leadsBetter) {
@@ -117,13 +115,6 @@ func hindered(members []surveyed) (short []string) {
 	}
 	slices.Sort(short)
 	return short
-}
-
-// setting has a replicated setting changed.
-func (r *router) setting(ctx context.Context, name, value string) {
-	req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"CONFIG", "SET", name, value}}}}
-	r.commands.identify(req.Cmds)
-	r.run(ctx, req)
 }
 
 // metrics are about the disk; none in memory, or where nothing is known.

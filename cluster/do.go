@@ -63,41 +63,48 @@ func (n *Node) checkLevel(ctx context.Context, req resp.Request) error {
 	if err == nil {
 		return nil
 	}
-	if why := n.catchUp(ctx); why.IsErr() {
+	if n.catchUp(ctx) != nil {
 		return err
 	}
 	return n.commands.earlyAsked(req)
 }
 
-// catchUp returns when all that was acknowledged before, anywhere, has been applied here, or with an error.
-func (n *Node) catchUp(ctx context.Context) resp.Reply {
-	cmds := []resp.Cmd{{Args: resp.Args{"LOCKD", "INDEX"}}}
-	n.commands.identify(cmds)
-	reply := n.doOwn(ctx, cmds[0])
-	if reply.Kind != resp.KindInt {
-		return reply
+// catchUp returns when everything that was acknowledged before, on any node, has been applied here, or with an error
+// for the client.
+func (n *Node) catchUp(ctx context.Context) error {
+	index, ok := n.router.confirmedIndex(ctx)
+	if !ok {
+		return resp.Error(n.commands.notDone)
 	}
-	n.Await(ctx, uint64(reply.Int))
-	if n.state.deliveredNow.Load() < uint64(reply.Int) {
-		return resp.Err("LOADING this node is behind the others: nothing was executed, try again, or ask another one")
+	n.Await(ctx, index)
+	if n.state.deliveredNow.Load() < index {
+		return resp.Error("LOADING this node is behind the others: nothing was executed, try again, or ask another one")
 	}
-	return resp.OK()
+	return nil
 }
 
 // doOwn runs a command about the node, on the leader if that must run it.
 func (n *Node) doOwn(ctx context.Context, c resp.Cmd) resp.Reply {
-	if !n.commands.own(&c).Run.onLeader {
-		return n.runOwn(ctx, c)
+	run := n.commands.own(&c).Run
+	if run.here == nil {
+		return n.router.run(ctx, resp.Request{Cmds: []resp.Cmd{c}}).Replies[0]
 	}
-	req := resp.Request{Cmds: []resp.Cmd{c}}
-	return n.router.run(ctx, req).Replies[0]
-}
-
-func (n *Node) runOwn(ctx context.Context, c resp.Cmd) resp.Reply {
 	if leaf, fail := c.Spec.Check(c.Args); leaf == nil {
 		return fail
 	}
-	return n.commands.own(&c).Run.run(ctx, n, c.Args)
+	return run.here(ctx, n, c.Args)
+}
+
+// leadOwn runs a command about the cluster on this node, which leads.
+func (n *Node) leadOwn(ctx context.Context, c resp.Cmd) (outcome, resp.Reply) {
+	if leaf, fail := c.Spec.Check(c.Args); leaf == nil {
+		return settled(fail)
+	}
+	run := n.commands.own(&c).Run
+	if run.onLeader == nil {
+		return settled(run.here(ctx, n, c.Args))
+	}
+	return run.onLeader(ctx, n, c.Args)
 }
 
 // Await returns once this node's clients have received the messages of all entries up to index. A
@@ -182,26 +189,49 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 // retryUntilDone repeats an idempotent request until it is done, or for LeaderWait. It builds the request
 // anew for each attempt.
 func (r *router) retryUntilDone(ctx context.Context, request func() resp.Request) (outcome, resp.Reply) {
-	r.serving.Add(1)
-	defer r.serving.Add(-1)
-	start, pause, doubt := r.clock.Monotonic(), retryPauseMin, outcomeNotDone
+	doubt := outcomeNotDone
 	var out answer
-	r.writes.Begin(start, r.cfg.LeaderWait)
+	r.writes.Begin(r.clock.Monotonic(), r.cfg.LeaderWait)
 	defer func() { r.writes.End(r.clock.Monotonic(), out.outcome, out.result.Index) }()
-	for {
-		changed := r.changed.Next()
+	done := r.repeat(ctx, func() bool {
 		req := request()
 		r.commands.identify(req.Cmds)
 		out = r.attempt(ctx, req, true)
-		switch {
-		case out.outcome == outcomeUnknown:
+		if out.outcome == outcomeUnknown {
 			doubt = outcomeUnknown
-		case out.outcome == outcomeDone && out.result.Left(req) == 0 && !out.result.Replies[0].IsErr():
-			return outcomeDone, out.result.Replies[0]
+		}
+		return out.outcome == outcomeDone && out.result.Left(req) == 0 && !out.result.Replies[0].IsErr()
+	})
+	if !done {
+		return doubt, resp.Reply{}
+	}
+	return outcomeDone, out.result.Replies[0]
+}
+
+// confirmedIndex asks the leader for the index of an entry by which everything is applied that was acknowledged before.
+// ok is false if no leader answers within LeaderWait.
+func (r *router) confirmedIndex(ctx context.Context) (index uint64, ok bool) {
+	ok = r.repeat(ctx, func() bool {
+		out := r.attempt(ctx, resp.Request{}, false)
+		index = out.result.Index
+		return out.outcome == outcomeDone
+	})
+	return index, ok
+}
+
+// repeat calls try until it returns true, or for LeaderWait.
+func (r *router) repeat(ctx context.Context, try func() bool) bool {
+	r.serving.Add(1)
+	defer r.serving.Add(-1)
+	start, pause := r.clock.Monotonic(), retryPauseMin
+	for {
+		changed := r.changed.Next()
+		if try() {
+			return true
 		}
 		left := r.cfg.LeaderWait - (r.clock.Monotonic() - start)
 		if left <= 0 || ctx.Err() != nil {
-			return doubt, resp.Reply{}
+			return false
 		}
 		wake.Sleep(ctx, changed, min(pause, left))
 		pause = min(2*pause, retryPauseMax)

@@ -278,6 +278,12 @@ func (m *testMachine) FullDisks() (nodes, refusal string) {
 	return nodes, refusal
 }
 
+const fullDisks = "lockd-full-disks"
+
+func (m *testMachine) NameFullDisks(nodes string) resp.Request {
+	return resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"CONFIG", "SET", fullDisks, nodes}}}}
+}
+
 func (m *testMachine) Metrics() []resp.Metric {
 	return []resp.Metric{resp.GaugeOf("lockd_keys", "Keys.", len(m.vars))}
 }

@@ -138,35 +138,23 @@ func (k *keeper) keepRoster() {
 	if c.Cluster == "" && len(c.Upsert) == 0 {
 		return
 	}
-	if err := k.changeRoster(context.Background(), c); err != nil {
-		k.log.Debug("the roster was not changed", "why", err)
+	if o := k.changeRoster(context.Background(), c); o != outcomeDone {
+		k.log.Debug("the roster was not changed", "outcome", o)
 	}
 }
 
-var (
-	errRosterNotDone = errors.New(resp.ErrNotDone)
-	errRosterUnknown = errors.New(resp.ErrUnknown)
-)
-
 // changeRoster logs a change of the roster, and waits for it.
-func (k *keeper) changeRoster(ctx context.Context, c membership.Change) error {
+func (k *keeper) changeRoster(ctx context.Context, c membership.Change) outcome {
 	ch := make(chan outcome, 1)
 	size := len(membership.AppendChange(nil, c))
 	k.proposer.submit(&op{change: &c, size: size, done: func(o outcome, _ resp.Result) { ch <- o }})
 	select {
 	case o := <-ch:
-		switch o {
-		case outcomeDone:
-			return nil
-		case outcomeNotDone:
-			return errRosterNotDone
-		}
-		return errRosterUnknown
+		return o
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-k.stop:
-		return errRosterUnknown
 	}
+	return outcomeUnknown
 }
 
 // follow moves members to their new addresses: a node may come back under another address, as long
@@ -224,37 +212,37 @@ func (k *keeper) raise() {
 	if k.members.behind(next) != "" {
 		return
 	}
-	if err := k.raiseTo(context.Background(), next); err != nil {
-		k.log.Debug("the level did not rise", "to", next, "why", err)
+	if o, err := k.raiseTo(context.Background(), next); err != nil || o != outcomeDone {
+		k.log.Debug("the level did not rise", "to", next, "outcome", o, "why", err)
 	}
 }
 
-// raiseTo logs that the next level is in force, if every member can do it.
-func (k *keeper) raiseTo(ctx context.Context, level int) error {
+// raiseTo logs that the next level is in force. The error says why a member keeps it from being so.
+func (k *keeper) raiseTo(ctx context.Context, level int) (outcome, error) {
 	if err := k.members.mayRaise(ctx, level); err != nil {
-		return err
+		return outcomeNotDone, err
 	}
-	return k.changeRoster(ctx, membership.Change{Level: level})
+	return k.changeRoster(ctx, membership.Change{Level: level}), nil
 }
 
 // setLevel is LOCKD LEVEL with a level.
-func (k *keeper) setLevel(ctx context.Context, level int64) resp.Reply {
+func (k *keeper) setLevel(ctx context.Context, level int64) (outcome, resp.Reply) {
 	switch now := int64(k.members.level()); {
 	case level == now:
-		return resp.OK()
+		return settled(resp.OK())
 	case level < now:
-		return resp.Errf("ERR level %d is in force, and a level never falls", now)
+		return settled(resp.Errf("ERR level %d is in force, and a level never falls", now))
 	case level > now+1:
-		return resp.Errf("ERR level %d is in force, and rises by one: to %d", now, now+1)
+		return settled(resp.Errf("ERR level %d is in force, and rises by one: to %d", now, now+1))
 	}
-	switch err := k.raiseTo(ctx, int(level)); {
-	case err == nil:
-		return resp.OK()
-	case errors.Is(err, errRosterNotDone), errors.Is(err, errRosterUnknown):
-		return resp.Err(resp.ErrNotDone) // it may be asked for twice
-	default:
-		return resp.Errf("ERR level %d cannot be in force yet: %s", level, peer.OneLine(err.Error(), 256))
+	o, err := k.raiseTo(ctx, int(level))
+	switch {
+	case err != nil:
+		return settled(resp.Errf("ERR level %d cannot be in force yet: %s", level, peer.OneLine(err.Error(), 256)))
+	case o != outcomeDone:
+		return outcomeNotDone, resp.Reply{} // it may be asked for twice
 	}
+	return settled(resp.OK())
 }
 
 // reconfigureMax bounds one change of Raft's configuration.
@@ -281,25 +269,25 @@ const addWaitMax = 10 * time.Second
 
 // addMember makes a node a member, without a vote at first. It returns once the node has its vote;
 // if that takes too long, the reply is an error that says how far the node is.
-func (k *keeper) addMember(ctx context.Context, id, addr string) resp.Reply {
+func (k *keeper) addMember(ctx context.Context, id, addr string) (outcome, resp.Reply) {
 	if k.members.roster.Load().Removed[id] {
-		return resp.Errf("ERR node %s %s: give it a new id and an empty data folder", id, membership.SaysRemoved)
+		return settled(resp.Errf("ERR node %s %s: give it a new id and an empty data folder", id, membership.SaysRemoved))
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil || (peer.Identity{ID: id, PeerAddr: addr}).Check() != nil {
-		return resp.Errf("ERR '%s' is not an id with a host:port that peers are reached at",
-			peer.OneLine(id+" "+addr, 128))
+		return settled(resp.Errf("ERR '%s' is not an id with a host:port that peers are reached at",
+			peer.OneLine(id+" "+addr, 128)))
 	}
 	if err := k.cfg.needsSecret("peer address", addr); err != nil {
-		return resp.Errf("ERR %s", err)
+		return settled(resp.Errf("ERR %s", err))
 	}
 	for _, s := range k.raft.Servers() {
 		switch {
 		case string(s.ID) == id && string(s.Address) == addr:
 			return k.awaitVote(ctx, id)
 		case string(s.ID) == id:
-			return resp.Errf("ERR node %s is a member already, at %s", id, s.Address)
+			return settled(resp.Errf("ERR node %s is a member already, at %s", id, s.Address))
 		case string(s.Address) == addr:
-			return resp.Errf("ERR %s is the address of node %s", addr, s.ID)
+			return settled(resp.Errf("ERR %s is the address of node %s", addr, s.ID))
 		}
 	}
 	err := k.reconfigure(nil, func() raft.Future {
@@ -313,19 +301,19 @@ func (k *keeper) addMember(ctx context.Context, id, addr string) resp.Reply {
 }
 
 // awaitVote waits until a member has its vote.
-func (k *keeper) awaitVote(ctx context.Context, id string) resp.Reply {
+func (k *keeper) awaitVote(ctx context.Context, id string) (outcome, resp.Reply) {
 	ctx, cancel := context.WithTimeout(ctx, addWaitMax)
 	defer cancel()
 	for {
 		changed := k.changed.Next()
 		if slices.ContainsFunc(k.raft.Voters(), func(s raft.Server) bool { return string(s.ID) == id }) {
-			return resp.OK()
+			return settled(resp.OK())
 		}
 		if !k.lead.Held() {
-			return resp.Err(resp.ErrNotDone)
+			return outcomeNotDone, resp.Reply{}
 		}
 		if ctx.Err() != nil {
-			return k.howFar(id)
+			return settled(k.howFar(id))
 		}
 		wake.Signal(k.members.due)
 		wake.Sleep(ctx, changed, 100*time.Millisecond)
@@ -350,27 +338,26 @@ func (k *keeper) howFar(id string) resp.Reply {
 
 // reconfigureReply translates an error of Raft into the reply to a change of the members. Such a
 // change may be made twice, so a doubtful one is retried as well.
-func reconfigureReply(err error) resp.Reply {
-	switch outcomeOf(err) {
-	case outcomeNotDone:
-		return resp.Err(resp.ErrNotDone)
+func reconfigureReply(err error) (outcome, resp.Reply) {
+	if outcomeOf(err) == outcomeNotDone {
+		return outcomeNotDone, resp.Reply{}
 	}
-	return resp.Errf("ERR %s, look at LOCKD MEMBERS: %s", saysInDoubt, peer.OneLine(err.Error(), 256))
+	return settled(resp.Errf("ERR %s, look at LOCKD MEMBERS: %s", saysInDoubt, peer.OneLine(err.Error(), 256)))
 }
 
 // removeMember removes a node for ever.
-func (k *keeper) removeMember(ctx context.Context, id string) resp.Reply {
+func (k *keeper) removeMember(ctx context.Context, id string) (outcome, resp.Reply) {
 	member := slices.ContainsFunc(k.raft.Servers(), func(s raft.Server) bool { return string(s.ID) == id })
 	_, known := k.members.roster.Load().Members[id]
 	switch {
 	case !member && k.members.roster.Load().Removed[id]:
-		return resp.OK() // done before
+		return settled(resp.OK()) // done before
 	case !member && !known:
-		return resp.Errf("ERR node %s is not a member of this cluster", peer.OneLine(id, 64))
+		return settled(resp.Errf("ERR node %s is not a member of this cluster", peer.OneLine(id, 64)))
 	}
 	if member {
 		if text := k.whyNotRemove(ctx, id); text != "" {
-			return resp.Err(text)
+			return settled(resp.Err(text))
 		}
 		if id == k.cfg.ID {
 			return k.leaveToOther(ctx)
@@ -383,20 +370,20 @@ func (k *keeper) removeMember(ctx context.Context, id string) resp.Reply {
 		}
 		k.log.Info("a member was removed", "member", id)
 	}
-	if err := k.changeRoster(ctx, membership.Change{Remove: []string{id}}); err != nil {
-		return resp.Errf("ERR node %s was removed, but the cluster may not remember it: send the command again", id)
+	if k.changeRoster(ctx, membership.Change{Remove: []string{id}}) != outcomeDone {
+		return settled(resp.Errf("ERR node %s was removed, but the cluster may not remember it: send the command again", id))
 	}
-	return resp.OK()
+	return settled(resp.OK())
 }
 
 // leaveToOther hands leadership over, so that the new leader can remove this node. The caller sends
 // the command there again.
-func (k *keeper) leaveToOther(ctx context.Context) resp.Reply {
+func (k *keeper) leaveToOther(ctx context.Context) (outcome, resp.Reply) {
 	if err := k.elections.handOver(ctx, ""); err != nil {
-		return resp.Errf("ERR the leader cannot be removed before another node leads: %s",
-			peer.OneLine(err.Error(), 256))
+		return settled(resp.Errf("ERR the leader cannot be removed before another node leads: %s",
+			peer.OneLine(err.Error(), 256)))
 	}
-	return resp.Err(resp.ErrNotDone)
+	return outcomeNotDone, resp.Reply{}
 }
 
 // whyNotRemove returns an error text if the cluster would stop without the member, and ""

@@ -923,9 +923,13 @@ func TestJoinWaitsQuietly(t *testing.T) {
 // A joining node gives up only when asking again would change nothing: the leader's
 // loss in the middle of the change is no such refusal.
 func TestJoinAsksAgain(t *testing.T) {
+	if o, _ := reconfigureReply(raft.ErrNotLeader); o != outcomeNotDone {
+		t.Errorf("a change that Raft has not taken is %s", o)
+	}
+	_, doubtful := reconfigureReply(raft.ErrLeadershipLost)
 	for answer, final := range map[string]bool{
-		"-" + reconfigureReply(raft.ErrLeadershipLost).Str:               false,
-		"-" + reconfigureReply(raft.ErrNotLeader).Str:                    false,
+		"-" + doubtful.Str:                                               false,
+		"-" + resp.ErrNotDone:                                            false,
 		"-" + resp.ErrUnknown:                                            false,
 		"-ERR node n4 is a member now and is catching up":                false,
 		"-ERR node n4 is a member already, at n4:1":                      true,

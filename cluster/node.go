@@ -162,7 +162,7 @@ func assemble(c *core, d data) *Node {
 	n.leaderWatch = newLeaderWatch(c, n.contacts, func() { n.elections.recordLoss() }, d.stores.Slow)
 	n.router = &router{
 		core: c, commands: n.commands, attempts: n.attempts, reader: n.reader, proposer: n.proposer, state: n.state,
-		watch: n.leaderWatch, peers: n.peers, runOwn: n.runOwn,
+		watch: n.leaderWatch, peers: n.peers, leadOwn: n.leadOwn,
 	}
 	n.blocker = newBlocker(c, n.router, n.state, n.members)
 	n.suspender = newSuspender(c, n.state, n.members, n.contacts, n.router, &n.reader.claims, lost)

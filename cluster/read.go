@@ -113,10 +113,13 @@ func (r *reader) answer(lead *clock.Leadership, wall int64, o *op) {
 	}
 }
 
-// view answers a read, or a claim, in the state that is applied here.
+// view answers a read, a claim, or the question of router.confirmedIndex, in the state that is applied here.
 func (r *reader) view(lead *clock.Leadership, wall int64, req resp.Request) resp.Result {
-	if req.Block != nil {
+	switch {
+	case req.Block != nil:
 		return resp.Result{Replies: []resp.Reply{r.claims.judge(lead, req.Block)}}
+	case req.Empty():
+		return resp.Result{Index: r.state.appliedNow.Load()}
 	}
 	return r.state.view(lead, wall, req)
 }

@@ -363,7 +363,7 @@ func TestForwardedRecall(t *testing.T) {
 			want outcome
 		}{
 			{"a recall of an earlier term", resp.Request{}, record.Origin{Session: 1, Number: 7}, term - 1, outcomeNotDone},
-			{"no commands and no origin", resp.Request{}, record.Origin{}, term, outcomeNotDone},
+			{"no commands and no origin: a question for an index", resp.Request{}, record.Origin{}, term, outcomeDone},
 			{"before the recall", incr, record.Origin{Session: 1, Number: 6}, term, outcomeDone},
 			{"the recall", resp.Request{}, record.Origin{Session: 1, Number: 7}, term, outcomeDone},
 			{"the recall again", resp.Request{}, record.Origin{Session: 1, Number: 7}, term, outcomeDone},

@@ -24,7 +24,7 @@ type router struct {
 	state    *state
 	watch    *leaderWatch
 	peers    *peer.Port
-	runOwn   func(context.Context, resp.Cmd) resp.Reply // runs a command about this node
+	leadOwn  func(context.Context, resp.Cmd) (outcome, resp.Reply) // runs a command about the cluster on this node, which leads
 
 	serving atomic.Int64   // requests that are being answered
 	writes  figures.Writes // those of them that are to be logged
@@ -169,15 +169,15 @@ func (r *router) readAlone(lead *clock.Leadership, req resp.Request) answer {
 	return answer{outcome: outcomeDone, result: r.reader.view(lead, wall, req)}
 }
 
-// localOwn runs a command about the cluster on this node, which leads.
+// localOwn runs a command about the cluster on this node, which leads. If another node leads by the end, the command
+// goes there: it may run twice.
 func (r *router) localOwn(ctx context.Context, req resp.Request) (outcome, resp.Result) {
-	reply := r.runOwn(ctx, req.Cmds[0])
+	o, reply := r.leadOwn(ctx, req.Cmds[0])
 	switch {
-	case reply.IsErr() && (reply.Str == resp.ErrNotDone || r.raft.State() != raft.Leader):
-		// Another node leads by now: ask that one. These commands may be sent twice.
+	case o != outcomeDone:
+		return o, resp.Result{}
+	case reply.IsErr() && r.raft.State() != raft.Leader:
 		return outcomeNotDone, resp.Result{}
-	case reply.IsErr() && reply.Str == resp.ErrUnknown:
-		return outcomeUnknown, resp.Result{}
 	}
 	return outcomeDone, resp.Result{Replies: []resp.Reply{reply}}
 }
@@ -188,8 +188,8 @@ func (r *router) localOwn(ctx context.Context, req resp.Request) (outcome, resp.
 func (r *router) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 	o := &op{until: f.Until, req: f.Req, origin: record.Origin{Session: f.Session, Number: f.Number}, term: f.Term, size: f.Req.Size()}
 	r.commands.identify(o.req.Cmds)
-	recall, lead := isRecall(o.req), r.lead.Load()
-	if lead == nil || !lead.Takes(f.Term) || recall && f.Number == 0 {
+	recall, lead := isRecall(o.req) && f.Number != 0, r.lead.Load()
+	if lead == nil || !lead.Takes(f.Term) {
 		respond(peer.Answer{Outcome: outcomeNotDone})
 		return
 	}

@@ -243,3 +243,24 @@ func TestOnlyWhatIsAppliedIsSkipped(t *testing.T) {
 		}
 	})
 }
+
+// Every node hears an index by which all is applied that was acknowledged before, from the leader, and a leader without a
+// majority gives none.
+func TestConfirmedIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		old := c.settle()
+		for i, n := range c.nodes {
+			c.expect(c.others(n)[0], "SET a 1", "+OK")
+			done := c.leader().state.appliedNow.Load()
+			if index, ok := n.router.confirmedIndex(t.Context()); !ok || index < done {
+				t.Errorf("node %v: index %d, %v, and entry %d is acknowledged", i, index, ok, done)
+			}
+		}
+		c.cut(old)
+		if index, ok := old.router.confirmedIndex(t.Context()); ok {
+			t.Errorf("a leader that is cut off says %d", index)
+		}
+	})
+}

@@ -63,7 +63,7 @@ var lockdRows = []resp.Row[nodeCommand]{
 				"Takes a snapshot on this node and trims its log.", "", here(cmdSave)),
 			row("lockd|index", 2, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
 				"Returns the index of a log entry by which all is done that was acknowledged before.", "",
-				onLeader(cmdIndex)),
+				here(cmdIndex)),
 			row("lockd|backup", -2, resp.Admin|resp.NoScript|resp.NoMulti, lockdGroup, "1.0.0",
 				"Begins a backup on this node and returns its id, or returns a piece of it.", "[id offset]",
 				here(cmdBackup)),
@@ -107,46 +107,47 @@ func cmdMembers(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	return resp.Array(members...)
 }
 
-func cmdAdd(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+func cmdAdd(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Reply) {
 	return n.keeper.addMember(ctx, strings.Clone(args[2]), strings.Clone(args[3]))
 }
 
-func cmdRemove(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+func cmdRemove(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Reply) {
 	return n.keeper.removeMember(ctx, strings.Clone(args[2]))
 }
 
-func cmdTransfer(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+func cmdTransfer(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Reply) {
 	if len(args) > 3 {
-		return resp.WrongArity("lockd|transfer")
+		return settled(resp.WrongArity("lockd|transfer"))
 	}
 	id := ""
 	if len(args) == 3 {
 		id = args[2]
 	}
 	if id == n.cfg.ID {
-		return resp.OK()
+		return settled(resp.OK())
 	}
-	if err := n.elections.handOver(ctx, id); err != nil {
-		if errors.Is(err, raft.ErrNotLeader) {
-			return resp.Err(resp.ErrNotDone)
-		}
-		return resp.Errf("ERR leadership stays at %s: %s", n.cfg.ID, peer.OneLine(err.Error(), 256))
+	err := n.elections.handOver(ctx, id)
+	switch {
+	case errors.Is(err, raft.ErrNotLeader):
+		return outcomeNotDone, resp.Reply{}
+	case err != nil:
+		return settled(resp.Errf("ERR leadership stays at %s: %s", n.cfg.ID, peer.OneLine(err.Error(), 256)))
 	}
-	return resp.OK()
+	return settled(resp.OK())
 }
 
-func cmdLevel(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+func cmdLevel(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Reply) {
 	switch len(args) {
 	case 2:
-		return n.members.levels(ctx)
+		return settled(n.members.levels(ctx))
 	case 3:
 		level, err := face.Number(args[2])
 		if err != nil {
-			return resp.Fail(err)
+			return settled(resp.Fail(err))
 		}
 		return n.keeper.setLevel(ctx, level)
 	}
-	return resp.WrongArity("lockd|level")
+	return settled(resp.WrongArity("lockd|level"))
 }
 
 func cmdHash(_ context.Context, n *Node, _ resp.Args) resp.Reply {

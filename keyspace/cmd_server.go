@@ -140,9 +140,14 @@ func (r *configSetCall) Run(c *ctx) resp.Reply {
 	return resp.OK()
 }
 
-// FullDisks are the nodes whose disks keep the state from growing, which leaders write into a setting, and the error by
-// which commands are refused meanwhile that are over maxmemory.
+// FullDisks returns the nodes whose disks keep the state from growing, and the error by which commands that are over
+// maxmemory are refused meanwhile.
 func (m *Machine) FullDisks() (nodes, refusal string) { return m.settings.fullDisks, m.settings.noRoom }
+
+// NameFullDisks returns the request by which a leader writes into a setting whose disks keep the state from growing.
+func (m *Machine) NameFullDisks(nodes string) resp.Request {
+	return resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"CONFIG", "SET", nameFullDisks, nodes}}}}
+}
 
 // Settings lists every replicated setting as a MessageConfig, and the users.
 func (m *Machine) Settings() []resp.Message {

@@ -17,7 +17,8 @@ import (
 //	forward  uvarint: milliseconds the sender will wait (0: not said); uvarint: the
 //	         term in which alone it may be logged (0: any); uvarint: its number in
 //	         the sender's session (0: none), then, if there is one, the session(8,
-//	         little endian); then a request, with no commands for a recall; then its
+//	         little endian); then a request, with no commands for a recall, or, without a
+//	         number, for an index by which all is applied that was acknowledged before; then its
 //	         Sightings: uvarint: their length, and so many bytes
 //	query    uvarint: milliseconds the sender will wait; then a request of one command:
 //	         a question about the clients of the node that is asked
@@ -247,7 +248,7 @@ type Binding struct {
 // Forwarded is a request of another node's client. Its strings alias a buffer that does
 // not change.
 type Forwarded struct {
-	Req resp.Request // without commands it is a recall
+	Req resp.Request // without commands it is a recall, or, without a number, asks for a confirmed index
 	Binding
 	Until time.Time // then that node does not wait any more
 }
