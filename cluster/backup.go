@@ -351,7 +351,7 @@ func (w *chunkWriter) rest() error {
 }
 
 // beginBackup begins one of a state that has in it all that was acknowledged before, anywhere.
-func (n *Node) beginBackup(ctx context.Context) resp.Reply {
+func beginBackup(ctx context.Context, n *Node) resp.Reply {
 	if err := n.catchUp(ctx); err != nil {
 		return resp.Fail(err)
 	}
@@ -371,7 +371,7 @@ func (n *Node) beginBackup(ctx context.Context) resp.Reply {
 func cmdBackup(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 	switch len(args) {
 	case 2:
-		return n.beginBackup(ctx)
+		return beginBackup(ctx, n)
 	case 4:
 	default:
 		return resp.WrongArity("lockd|backup")

@@ -20,7 +20,7 @@
 // The files, from top to bottom:
 //
 //	node.go           Node: its parts, how they start and stop, and what is left of clients' locks
-//	discover.go       a node without data finds others, or a cluster, by package founding
+//	discover.go       a node comes into a cluster: by a list, by package founding, by package join
 //	table.go          commands about the node and the cluster: LOCKD's, and the tables of all
 //	table_cluster.go  CLUSTER's
 //	table_info.go     INFO, ROLE, WAIT, SAVE and their like
@@ -36,7 +36,7 @@
 //	do.go             a request, until it is done or its time is over
 //	indoubt.go        what became of a write whose answer is lost
 //	route.go          one attempt at a request, here or at the leader
-//	member.go         the members in order, LOCKD ADD and REMOVE
+//	member.go         the members in order while this node leads, LOCKD ADD and REMOVE
 //	lead.go           elections, and who leads
 //	death.go          the process of a member has ended: who says so, and what follows
 //	transport.go      Raft's messages

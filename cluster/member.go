@@ -1,26 +1,20 @@
 package cluster
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
 
-	"lockd/cluster/group"
+	"lockd/cluster/join"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/wake"
-	"lockd/internal/loglimit"
 	"lockd/resp"
 )
 
@@ -263,10 +257,6 @@ func (k *keeper) reconfigure(member *raft.Server, change func() raft.Future) err
 	return k.raft.Wait(ctx, change())
 }
 
-// addWaitMax is how long LOCKD ADD waits for the new member to catch up. The member goes on
-// catching up afterwards.
-const addWaitMax = 10 * time.Second
-
 // addMember makes a node a member, without a vote at first. It returns once the node has its vote;
 // if that takes too long, the reply is an error that says how far the node is.
 func (k *keeper) addMember(ctx context.Context, id, addr string) (outcome, resp.Reply) {
@@ -302,7 +292,7 @@ func (k *keeper) addMember(ctx context.Context, id, addr string) (outcome, resp.
 
 // awaitVote waits until a member has its vote.
 func (k *keeper) awaitVote(ctx context.Context, id string) (outcome, resp.Reply) {
-	ctx, cancel := context.WithTimeout(ctx, addWaitMax)
+	ctx, cancel := context.WithTimeout(ctx, join.AddWaitMax)
 	defer cancel()
 	for {
 		changed := k.changed.Next()
@@ -326,11 +316,11 @@ func (k *keeper) howFar(id string) resp.Reply {
 		case string(m.ID) != id:
 		case m.err != nil:
 			return resp.Errf("ERR node %s %s, but does not answer at %s: it gets its vote once it has caught up",
-				id, saysMemberNow, m.Address)
+				id, join.SaysMemberNow, m.Address)
 		default:
 			return resp.Errf("ERR node %s %s and is catching up: it has applied entry %d of %d, and gets its vote by "+
 				"itself",
-				id, saysMemberNow, m.Applied, k.state.appliedNow.Load())
+				id, join.SaysMemberNow, m.Applied, k.state.appliedNow.Load())
 		}
 	}
 	return resp.Errf("ERR node %s is not a member any more", id)
@@ -342,7 +332,7 @@ func reconfigureReply(err error) (outcome, resp.Reply) {
 	if outcomeOf(err) == outcomeNotDone {
 		return outcomeNotDone, resp.Reply{}
 	}
-	return settled(resp.Errf("ERR %s, look at LOCKD MEMBERS: %s", saysInDoubt, peer.OneLine(err.Error(), 256)))
+	return settled(resp.Errf("ERR %s, look at LOCKD MEMBERS: %s", join.SaysInDoubt, peer.OneLine(err.Error(), 256)))
 }
 
 // removeMember removes a node for ever.
@@ -407,177 +397,4 @@ func (k *keeper) whyNotRemove(ctx context.Context, id string) string {
 			id, answering, left)
 	}
 	return ""
-}
-
-// Times of a node that joins.
-const (
-	joinPause    = 500 * time.Millisecond // between the first two tries; it doubles up to joinPauseMax
-	joinPauseMax = 5 * time.Second
-	// JoinMax is how long a node tries to join a cluster that does not make it a member.
-	JoinMax = 10 * time.Minute
-)
-
-// Join makes this node, which was opened with Config.Join, a member of the cluster that the members at some client
-// addresses belong to: host:port, or tls://host:port. It asks one after the other. It returns when the node has its
-// vote, at once if it has one already. It tries again after failures that may pass, but for JoinMax at most while the
-// node is no member; it returns a refusal. A node with data is refused if another cluster answers there.
-func (n *Node) Join(ctx context.Context, addrs []string, password string) error {
-	if err := n.checkJoined(ctx, addrs, password); err != nil {
-		return err
-	}
-	var logged loglimit.Limiter
-	since, pause := n.clock.Monotonic(), joinPause
-	for try := 0; ; try++ {
-		if slices.ContainsFunc(n.raft.Voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
-			return nil
-		}
-		through := addrs[try%len(addrs)]
-		answer, err := n.ask(ctx, through, password, "LOCKD", "ADD", n.cfg.ID, *n.members.advertise.Load())
-		switch {
-		case err == nil && answer == "+OK":
-			return nil
-		case err == nil && refusesForGood(answer):
-			return fmt.Errorf("%s refuses this node: %s", through, answer[1:])
-		case err == nil:
-			err = errors.New(answer[1:])
-		}
-		if strings.Contains(err.Error(), saysMemberNow) {
-			since = n.clock.Monotonic()
-		}
-		if n.clock.Monotonic()-since >= JoinMax {
-			return fmt.Errorf("no member of the cluster has added this node in %s, and it gives up: is there a cluster with "+
-				"a leader at %s, and is that a client address? (last: %w)", JoinMax, through, err)
-		}
-		if _, ok := logged.Allow(err.Error()); ok {
-			n.log.Info("joining the cluster", "through", through, "state", err)
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return fmt.Errorf("joining through %s: %w (last: %w)", through, ctx.Err(), err)
-		case <-n.stop:
-			return group.ErrHalted
-		}
-		if try%len(addrs) == len(addrs)-1 {
-			pause = min(2*pause, joinPauseMax)
-		}
-	}
-}
-
-// checkJoined compares the cluster of a node with data with that at the addresses that it is to join, where one
-// answers: it goes on in its own, and must not do so silently.
-func (n *Node) checkJoined(ctx context.Context, addrs []string, password string) error {
-	mine := n.members.identity().Cluster
-	for _, through := range addrs {
-		if mine == "" {
-			return nil
-		}
-		if other := n.askCluster(ctx, through, password); other != "" && other != mine {
-			return fmt.Errorf("this node has data of cluster %s, and %s, which it is to join, is of cluster %s: start it "+
-				"without --join, or, if its data are not needed, with an empty data folder", mine, through, other)
-		}
-	}
-	return nil
-}
-
-// askCluster returns the id of the cluster at a client address, or "" if nobody there says it.
-func (n *Node) askCluster(ctx context.Context, addr, password string) string {
-	ctx, cancel := context.WithTimeout(ctx, askClusterMax)
-	defer cancel()
-	info := ""
-	_, _ = n.asking(ctx, addr, password, []string{"INFO", "raft"}, func(line string, in *bufio.Reader) error {
-		size, err := strconv.Atoi(strings.TrimPrefix(line, "$"))
-		if err != nil || size < 0 || size > infoMax {
-			return errors.New(line)
-		}
-		text := make([]byte, size)
-		_, err = io.ReadFull(in, text)
-		info = string(text)
-		return err
-	})
-	_, rest, _ := strings.Cut(info, "cluster_id:")
-	id, _, _ := strings.Cut(rest, "\r\n")
-	return id
-}
-
-// Limits of the question for a cluster.
-const (
-	askClusterMax = 2 * time.Second
-	infoMax       = 64 << 10 // bytes of an answer
-)
-
-// refusesForGood reports whether another LOCKD ADD would be answered the same way. A member that
-// has not caught up, or a change left in doubt by a lost leader, is asked about again: LOCKD ADD
-// may be repeated.
-func refusesForGood(answer string) bool {
-	switch {
-	case strings.HasPrefix(answer, "-NOAUTH"),
-		strings.HasPrefix(answer, "-WRONGPASS"),
-		strings.HasPrefix(answer, "-DENIED"):
-		return true
-	case strings.Contains(answer, saysMemberNow), strings.Contains(answer, saysInDoubt):
-		return false
-	}
-	return strings.HasPrefix(answer, "-ERR")
-}
-
-// These words tell a joining node to ask again.
-const (
-	saysMemberNow = "is a member now"
-	saysInDoubt   = "the change of the members is in doubt"
-)
-
-// ask sends one command to a client port and returns the first line of the reply.
-func (n *Node) ask(ctx context.Context, addr, password string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, addWaitMax+5*time.Second)
-	defer cancel()
-	return n.asking(ctx, addr, password, args, func(string, *bufio.Reader) error { return nil })
-}
-
-// asking does what ask does, until ctx ends; rest reads what follows the first line.
-func (n *Node) asking(
-	ctx context.Context, addr, password string, args []string, rest func(line string, in *bufio.Reader) error,
-) (string, error) {
-	conn, err := n.dialMember(ctx, addr)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	in := bufio.NewReader(conn)
-	if password != "" {
-		if line, err := exchange(conn, in, "AUTH", password); err != nil || line != "+OK" {
-			return line, err
-		}
-	}
-	line, err := exchange(conn, in, args...)
-	if err == nil {
-		err = rest(line, in)
-	}
-	return line, err
-}
-
-// dialMember connects to a client port, by TLS if the address says so.
-func (n *Node) dialMember(ctx context.Context, addr string) (net.Conn, error) {
-	hostPort, secured := strings.CutPrefix(addr, membership.TLSScheme)
-	switch {
-	case !secured:
-		return (&net.Dialer{}).DialContext(ctx, "tcp", hostPort)
-	case n.cfg.JoinTLS == nil:
-		return nil, fmt.Errorf("%s speaks TLS, and this node has no certificates", addr)
-	}
-	return (&tls.Dialer{Config: n.cfg.JoinTLS()}).DialContext(ctx, "tcp", hostPort)
-}
-
-func exchange(conn net.Conn, in *bufio.Reader, args ...string) (string, error) {
-	if _, err := conn.Write(resp.AppendCommand(nil, args...)); err != nil {
-		return "", err
-	}
-	line, err := in.ReadString('\n')
-	line = strings.TrimRight(line, "\r\n")
-	if err == nil && line == "" {
-		err = errors.New("an empty reply")
-	}
-	return line, err
 }

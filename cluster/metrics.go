@@ -19,7 +19,7 @@ import (
 func (n *Node) Metrics() []resp.Metric {
 	figures, tick := n.state.metrics()
 	for _, more := range [][]resp.Metric{
-		n.logMetrics(), n.clockMetrics(tick), n.queueMetrics(), n.leadMetrics(), n.memberMetrics(), n.snapshots.metrics(),
+		logMetrics(n), clockMetrics(n, tick), queueMetrics(n.reader, n.proposer), leadMetrics(n), memberMetrics(n), n.snapshots.metrics(),
 		n.disk.metrics(),
 	} {
 		figures = append(figures, more...)
@@ -28,7 +28,7 @@ func (n *Node) Metrics() []resp.Metric {
 }
 
 // logMetrics are about the way of an entry.
-func (n *Node) logMetrics() []resp.Metric {
+func logMetrics(n *Node) []resp.Metric {
 	return []resp.Metric{
 		n.proposer.commits.Metric("lockd_commit_duration_seconds", "From the moment at which this leader hands an entry "+
 			"to Raft until it is on the disks of a majority and applied here."),
@@ -47,7 +47,7 @@ func (n *Node) logMetrics() []resp.Metric {
 
 // clockMetrics compare the log clock, by which leases end, with the time of this process, and this node's wall clock
 // with the others'.
-func (n *Node) clockMetrics(tick int64) []resp.Metric {
+func clockMetrics(n *Node, tick int64) []resp.Metric {
 	now := n.clock.Monotonic()
 	list := []resp.Metric{
 		resp.GaugeOf("lockd_log_clock_seconds", "The log clock as of the last entry applied. It stands still while "+
@@ -74,17 +74,16 @@ func (n *Node) clockMetrics(tick int64) []resp.Metric {
 }
 
 // queueMetrics are about requests that wait here.
-func (n *Node) queueMetrics() []resp.Metric {
+func queueMetrics(r *reader, p *proposer) []resp.Metric {
 	waiting := resp.Metric{
 		Name: "lockd_queue_requests", Labels: []string{"queue"},
 		Help: "Requests that wait on this leader for the next entry (write), or for the next round of questions (read).",
 	}
 	bytes := resp.Metric{Name: "lockd_queue_bytes", Labels: []string{"queue"}, Help: "Their bytes."}
-	n.reader.mu.Lock()
-	waiting.Add(float64(len(n.reader.waiting)), "read")
-	bytes.Add(float64(n.reader.bytes), "read")
-	n.reader.mu.Unlock()
-	p := n.proposer
+	r.mu.Lock()
+	waiting.Add(float64(len(r.waiting)), "read")
+	bytes.Add(float64(r.bytes), "read")
+	r.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	waiting.Add(float64(len(p.waiting)), "write")
@@ -96,7 +95,7 @@ func (n *Node) queueMetrics() []resp.Metric {
 }
 
 // leadMetrics are about who leads.
-func (n *Node) leadMetrics() []resp.Metric {
+func leadMetrics(n *Node) []resp.Metric {
 	_, leader := n.raft.LeaderWithID()
 	silence := time.Duration(0)
 	if !n.lead.Held() {
@@ -118,7 +117,7 @@ func (n *Node) leadMetrics() []resp.Metric {
 }
 
 // memberMetrics are about the members, as this node sees them.
-func (n *Node) memberMetrics() []resp.Metric {
+func memberMetrics(n *Node) []resp.Metric {
 	count := resp.Metric{Name: "lockd_members", Labels: []string{"suffrage"}, Help: "Members of the cluster."}
 	up := resp.Metric{
 		Name: "lockd_member_up", Labels: []string{"member"}, Help: "1 if a member answers this node.",
@@ -174,10 +173,11 @@ func (n *Node) Ready() []resp.Field {
 	if id == "" {
 		leader = "no leader is known" + n.keeper.missed.sentence()
 	}
+	self := func(s raft.Server) bool { return s.ID == n.raft.Self }
 	conf := n.raft.GetConfiguration()
 	commit, applied := n.raft.CommitIndex(), n.state.appliedNow.Load()
 	switch {
-	case conf.Error() != nil || !slices.ContainsFunc(conf.Configuration().Servers, n.isSelf):
+	case conf.Error() != nil || !slices.ContainsFunc(conf.Configuration().Servers, self):
 		member = "this node is no member of the cluster yet, or any more: " +
 			cmp.Or(n.members.search.WaitsFor(), "it waits for LOCKD ADD")
 	case conf.Index() > commit:
@@ -200,8 +200,6 @@ func (n *Node) Ready() []resp.Field {
 	}
 }
 
-func (n *Node) isSelf(s raft.Server) bool { return string(s.ID) == n.cfg.ID }
-
 func leaderOr(id raft.ServerID) string {
 	if id == "" {
 		return "a leader"
@@ -209,11 +207,11 @@ func leaderOr(id raft.ServerID) string {
 	return string(id) + ", which leads"
 }
 
-// readyFields are the checks as INFO shows them.
-func (n *Node) readyFields() []resp.Field {
+// readyFields returns checks as INFO shows them.
+func readyFields(checks []resp.Field) []resp.Field {
 	ready := resp.Field{Name: "ready", Value: "1"}
 	var fields []resp.Field
-	for _, c := range n.Ready() {
+	for _, c := range checks {
 		said := "ok"
 		if c.Value != "" {
 			said, ready.Value = peer.OneLine(c.Value, waitTextMax), "0"

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"sync"
 	"time"
@@ -58,13 +57,13 @@ type Node struct {
 	backups     *backups
 	elections   *elections
 	keeper      *keeper
+	entrance    *entrance
 	leaderWatch *leaderWatch
 	topology    *face.Topology
 	disk        *diskWatch
 	room        *figures.Room
 	sentinel    *face.Sentinel // nil if this node is none
 
-	single     bool              // the data folder, at the start, was that of a node that is a cluster by itself
 	syncs      figures.Durations // of appends to the log on this node's disk
 	surveys    surveyCache
 	ready      chan struct{} // closed when Raft may be asked
@@ -172,9 +171,10 @@ func assemble(c *core, d data) *Node {
 		clocks: n.members.clocks, deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender,
 		elected: make(chan bool, 16),
 	}
+	n.entrance = newEntrance(c, d, n.peers, n.members, n.state)
 	n.keeper = &keeper{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,
-		find: n.findMoved,
+		find: n.entrance.findMoved,
 	}
 	n.disk = &diskWatch{
 		core: c, room: n.room, look: d.stores.Look, state: n.state, members: n.members, elections: n.elections,
@@ -233,14 +233,6 @@ func (n *Node) open() error {
 // peer.SecretMin bytes. It does nothing on a node that was opened with neither secrets nor certificates.
 func (n *Node) SetPeerSecrets(secrets [][]byte) { n.peers.SetSecrets(secrets) }
 
-// certificates are those of an operator for the peers; nil: there are none.
-func (n *Node) certificates() *peer.Certificates {
-	if n.cfg.PeerCerts == nil {
-		return nil
-	}
-	return &peer.Certificates{Current: n.cfg.PeerCerts, HostOf: n.members.hostOf}
-}
-
 // stored hears that entries are on this node's disk.
 func (n *Node) stored(took time.Duration) {
 	n.syncs.Add(took)
@@ -249,10 +241,14 @@ func (n *Node) stored(took time.Duration) {
 
 // openPeers opens the peer port. It is served when the node is ready to judge who connects.
 func (n *Node) openPeers() error {
+	var certs *peer.Certificates
+	if n.cfg.PeerCerts != nil {
+		certs = &peer.Certificates{Current: n.cfg.PeerCerts, HostOf: n.members.hostOf}
+	}
 	err := n.peers.Listen(peer.Config{
 		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.members.identity,
 		Heartbeat: n.cfg.Heartbeat, Patience: followers.Timeout, Log: n.log, Expect: n.raft.IDAt, Where: n.members.where,
-		Secrets: n.cfg.PeerSecrets, Certs: n.certificates(), Ready: n.ready,
+		Secrets: n.cfg.PeerSecrets, Certs: certs, Ready: n.ready,
 	}, peer.Handler{
 		Admit: n.members.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.members.refused,
 		Doubt: n.deaths.doubted, Heard: n.deaths.heard, Ended: n.deaths.ended,
@@ -264,25 +260,25 @@ func (n *Node) openPeers() error {
 	return nil
 }
 
-// raftConfig is how Raft is tuned. A member whose disk takes its time is not taken for
+// raftConfig tunes Raft. A member whose disk takes its time is not taken for
 // dead (askHeartbeat), so the heartbeat need not be above the slowest fsync.
-func (n *Node) raftConfig() *raft.Config {
+func raftConfig(cfg *Config, elected chan<- bool) *raft.Config {
 	c := raft.DefaultConfig()
-	c.LocalID = raft.ServerID(n.cfg.ID)
-	c.HeartbeatTimeout = n.cfg.Heartbeat
-	c.ElectionTimeout = n.cfg.Heartbeat
-	c.LeaderLeaseTimeout = n.cfg.Heartbeat
-	c.CommitTimeout = n.cfg.commitTimeout
+	c.LocalID = raft.ServerID(cfg.ID)
+	c.HeartbeatTimeout = cfg.Heartbeat
+	c.ElectionTimeout = cfg.Heartbeat
+	c.LeaderLeaseTimeout = cfg.Heartbeat
+	c.CommitTimeout = cfg.commitTimeout
 	c.MaxAppendEntries = followers.EntriesMax
 	c.ShutdownOnRemove = false // the others refuse a removed node: it stops with their sentence
-	c.NotifyCh = n.elections.elected
+	c.NotifyCh = elected
 	c.NoLegacyTelemetry = true
 	// Snapshots and trimming are ours (snapshot.go): by bytes too, and so that the
 	// log always reaches back to the older snapshot.
 	c.SnapshotInterval = never
 	c.SnapshotThreshold = 1 << 62
 	c.TrailingLogs = 1 << 62
-	c.Logger = group.NewLog("raft: ", n.log)
+	c.Logger = group.NewLog("raft: ", cfg.Log)
 	return c
 }
 
@@ -291,7 +287,7 @@ const never = 100 * 365 * 24 * time.Hour
 
 // startRaft makes the first configuration if there is none yet, and starts Raft.
 func (n *Node) startRaft() (err error) {
-	conf := n.raftConfig()
+	conf := raftConfig(&n.cfg, n.elections.elected)
 	trans := n.trans
 	trans.open(conf.Logger)
 	defer func() {
@@ -336,7 +332,7 @@ func (n *Node) scanLog() error {
 	if err != nil {
 		return err
 	}
-	hints, servers := membership.Empty, n.serversOfSnapshot()
+	hints, servers := membership.Empty, serversOfSnapshot(n.stores)
 	for i := first; i <= last; i++ {
 		var l raft.Log
 		if err := n.stores.Log.GetLog(i, &l); err != nil {
@@ -357,55 +353,16 @@ func (n *Node) scanLog() error {
 		}
 	}
 	n.members.hints.Store(hints)
-	return n.checkMembers(servers)
+	return n.entrance.check(servers)
 }
 
-// serversOfSnapshot are the members as of the newest snapshot, if there is one.
-func (n *Node) serversOfSnapshot() []raft.Server {
-	snaps, err := n.stores.Snaps.List()
+// serversOfSnapshot returns the members as of the newest snapshot, if there is one.
+func serversOfSnapshot(s *store.Stores) []raft.Server {
+	snaps, err := s.Snaps.List()
 	if err != nil || len(snaps) == 0 {
 		return nil
 	}
 	return snaps[0].Configuration.Servers
-}
-
-// checkMembers compares what the node was told about its cluster with the members in its data folder. The list of
-// first members founds a cluster and is not read again, so one that differs is a mistake or out of date. A node that
-// has been alone must not start under it, nor to join others: it would go on alone, beside their cluster.
-func (n *Node) checkMembers(servers []raft.Server) error {
-	for _, s := range servers {
-		if string(s.ID) == n.cfg.ID {
-			continue // the others hear where it is now
-		}
-		if err := n.cfg.needsSecret("the address of peer "+string(s.ID), string(s.Address)); err != nil {
-			return err
-		}
-	}
-	known := map[string]string{}
-	for _, s := range servers {
-		known[string(s.ID)] = string(s.Address)
-	}
-	n.single = len(known) == 1 && known[n.cfg.ID] != ""
-	if was := known[n.cfg.ID]; was != "" && was != *n.members.advertise.Load() {
-		if err := n.members.checkOriginal(n.members.identity(), was); err != nil {
-			return err
-		}
-	}
-	switch {
-	case n.single && n.cfg.Join:
-		return fmt.Errorf("data folder %s is that of a single node, which would go on alone beside the cluster that it is "+
-			"to join: start it without --join, or, if its data are not needed, with an empty data folder", n.cfg.Dir)
-	case n.single && len(n.cfg.Members) > 1:
-		return fmt.Errorf("data folder %s is that of a single node, but the member list names %d: start this node "+
-			"without the list, and add each of the others, with an empty data folder, by --join",
-			n.cfg.Dir, len(n.cfg.Members))
-	case n.stores.Empty || len(n.cfg.Members) == 0 || len(known) == 0 || maps.Equal(known, n.cfg.Members):
-		return nil
-	}
-	n.log.Warn("the member list differs from the members in the data folder, which count: correct --cluster, or leave it "+
-		"out, as it is read at the first start only",
-		"list", n.cfg.Members, "members", known)
-	return nil
 }
 
 // start starts the node's goroutines.
@@ -439,7 +396,7 @@ func (n *Node) start() {
 		n.goroutines.Go(func() { n.trans.elect(func() bool { return true }) })
 	}
 	if n.members.listed() && n.members.search.On() {
-		n.goroutines.Go(n.foundByList)
+		n.goroutines.Go(n.entrance.foundByList)
 	}
 }
 

@@ -234,7 +234,7 @@ func cmdCountKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply
 		return resp.Err(resp.ErrInvalidSlot)
 	}
 	count := int64(0)
-	if fail := n.keysInSlot(ctx, int(slot), func(string) bool { count++; return true }); fail.IsErr() {
+	if fail := keysInSlot(ctx, n, int(slot), func(string) bool { count++; return true }); fail.IsErr() {
 		return fail
 	}
 	return resp.Int(count)
@@ -259,7 +259,7 @@ func cmdGetKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 		}
 		return int64(len(keys)) < limit
 	}
-	if fail := n.keysInSlot(ctx, int(slot), more); fail.IsErr() {
+	if fail := keysInSlot(ctx, n, int(slot), more); fail.IsErr() {
 		return fail
 	}
 	return resp.Bulks(keys...)
@@ -270,7 +270,7 @@ const slotScanCount = "1000"
 
 // keysInSlot calls visit for each key of a slot until it returns false. lockd keeps
 // no index of slots, so this goes through all keys, in many reads.
-func (n *Node) keysInSlot(ctx context.Context, slot int, visit func(string) bool) resp.Reply {
+func keysInSlot(ctx context.Context, n *Node, slot int, visit func(string) bool) resp.Reply {
 	for cursor := "0"; ctx.Err() == nil; {
 		req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SCAN", cursor, "COUNT", slotScanCount}}}}
 		page := n.Do(ctx, req).Replies[0]

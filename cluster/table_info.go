@@ -119,7 +119,7 @@ func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 		for _, v := range n.raft.Voters() {
 			if string(v.ID) != n.cfg.ID {
 				host, port := n.members.ClientHostPort(v)
-				replicas = append(replicas, resp.Bulks(host, port, face.U64(n.offsetOf(v.ID))))
+				replicas = append(replicas, resp.Bulks(host, port, face.U64(offsetOf(n, v.ID))))
 			}
 		}
 		return resp.Array(resp.Bulk("master"), resp.Int(applied), resp.Array(replicas...))
@@ -133,18 +133,18 @@ func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	return resp.Array(resp.Bulk("slave"), resp.Bulk(host), resp.Int(portNumber), resp.Bulk(state), resp.Int(applied))
 }
 
-// offsetOf is how far a member is known to have the log of this node, which leads: no
+// offsetOf returns up to which entry a member is known to have the log of this node, which leads: no
 // further than what this node has applied, which is its own offset.
-func (n *Node) offsetOf(id raft.ServerID) uint64 {
+func offsetOf(n *Node, id raft.ServerID) uint64 {
 	return min(n.announcer.Has(id), n.state.appliedNow.Load())
 }
 
 func cmdInfo(_ context.Context, n *Node, args resp.Args) resp.Reply {
-	return face.InfoReply(args, n.sections())
+	return face.InfoReply(args, sections(n))
 }
 
 // sections gathers what the server, the machine and the cluster know.
-func (n *Node) sections() []resp.Section {
+func sections(n *Node) []resp.Section {
 	// The machine comes first: tools such as redis-cli --stat take the first field
 	// whose name begins with used_memory, which in Redis is used_memory itself.
 	all := n.state.info()
@@ -154,9 +154,9 @@ func (n *Node) sections() []resp.Section {
 	return append(
 		all,
 		infoPersistence(n.snapshots),
-		n.infoReplication(),
+		infoReplication(n),
 		face.Section("Cluster", "cluster_enabled", n.commands.enabled),
-		n.infoRaft(),
+		infoRaft(n),
 	)
 }
 
@@ -181,7 +181,7 @@ func infoPersistence(s *snapshots) resp.Section {
 	)
 }
 
-func (n *Node) infoReplication() resp.Section {
+func infoReplication(n *Node) resp.Section {
 	applied := face.U64(n.state.appliedNow.Load())
 	s := face.Section("Replication")
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
@@ -199,7 +199,7 @@ func (n *Node) infoReplication() resp.Section {
 				state = "offline"
 			}
 			add("slave"+strconv.Itoa(i), "ip="+host+",port="+port+",state="+state+
-				",offset="+face.U64(n.offsetOf(v.ID))+",lag="+face.I64(int64(silent/time.Second)))
+				",offset="+face.U64(offsetOf(n, v.ID))+",lag="+face.I64(int64(silent/time.Second)))
 			i++
 		}
 	} else {
@@ -235,7 +235,7 @@ var raftFields = []string{
 	"last_snapshot_index", "last_snapshot_term", "last_contact", "num_peers",
 }
 
-func (n *Node) infoRaft() resp.Section {
+func infoRaft(n *Node) resp.Section {
 	cluster := n.members.identity().Cluster
 	s := face.Section("Raft", "node_id", n.cfg.ID, "cluster_id", cluster, "lockd_release", n.cfg.Version,
 		"lockd_level", strconv.Itoa(n.members.level()), "lockd_level_highest", strconv.Itoa(n.members.highest))
@@ -259,6 +259,6 @@ func (n *Node) infoRaft() resp.Section {
 	if lead := n.lead.Load(); lead != nil {
 		add("clock_ahead_ms", face.I64(lead.Wall.Ahead().Milliseconds()))
 	}
-	s.Fields = append(s.Fields, n.readyFields()...)
+	s.Fields = append(s.Fields, readyFields(n.Ready())...)
 	return s
 }

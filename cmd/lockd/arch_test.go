@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/store":    {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/value"}, // keys with their leases
 	"lockd/keyspace/value":    {"lockd/resp", "lockd/keyspace/lock"},                         // data structures, nothing of the machine
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
-	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clock", "lockd/cluster/face", "lockd/cluster/figures", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/record", "lockd/cluster/wake"},
+	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clock", "lockd/cluster/face", "lockd/cluster/figures", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/join", "lockd/cluster/record", "lockd/cluster/wake"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/face", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/openfiles", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/systemd", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
@@ -75,6 +75,7 @@ var mayImport = map[string][]string{
 	"lockd/cluster/followers":     {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/record", "lockd/cluster/wake"}, // what a leader knows of the others
 	"lockd/cluster/group":         {"lockd/internal/loglimit"},                                                                                                                                  // Raft, and who the members are
 	"lockd/cluster/record":        {"lockd/resp", "lockd/cluster/membership"},                                                                                                                   // entries and images, as stored
+	"lockd/cluster/join":          {"lockd/internal/loglimit", "lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership"},                                          // joining by client addresses
 	"lockd/cluster/wake":          {},                                                                                                                                                           // goroutines that wait for each other
 	"lockd/cluster/peer/peertest": {},                                                                                                                                                           // a network in memory; only tests import it
 
