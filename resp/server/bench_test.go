@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
+	"slices"
+	"strings"
 	"testing"
 
 	"lockd/resp"
 	"lockd/resp/server/pubsub"
 )
 
-// okBackend answers every command with OK and costs nothing itself.
+// okBackend answers every command with OK and costs next to nothing.
 type okBackend struct{ *fakeBackend }
 
 func (okBackend) Do(_ context.Context, req resp.Request) resp.Result {
@@ -23,26 +24,28 @@ func (okBackend) Do(_ context.Context, req resp.Request) resp.Result {
 	return resp.Result{Replies: replies}
 }
 
-// BenchmarkSession measures a session end to end over a loopback socket; one
-// operation is one command.
+// setPipeline returns a pipeline of SETs, and the replies that okBackend's clients get.
+func setPipeline(n int) (msg []byte, replies string) {
+	for range n {
+		msg = resp.AppendCommand(msg, "SET", "lock:42", "8d7f0e6b", "NX", "PX", "30000")
+	}
+	return msg, strings.Repeat("+OK\r\n", n)
+}
+
+// BenchmarkSession measures a session end to end over a loopback socket. One operation is one pipeline.
 func BenchmarkSession(b *testing.B) {
 	for _, pipeline := range []int{1, 16} {
 		b.Run(fmt.Sprintf("pipeline=%d", pipeline), func(b *testing.B) {
 			_, _, addr := startServer(b, func(c *Config) { c.Backend = okBackend{newFake()} })
-			conn, err := net.Dial("tcp", addr)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer conn.Close()
-			var msg []byte
-			for range pipeline {
-				msg = resp.AppendCommand(msg, "SET", "lock:42", "8d7f0e6b", "NX", "PX", "30000")
-			}
-			got := make([]byte, len("+OK\r\n")*pipeline)
+			c := dial(b, addr)
+			msg, replies := setPipeline(pipeline)
+			c.send(string(msg))
+			c.want(replies)
+			got := make([]byte, len(replies))
 			b.ReportAllocs()
 			for b.Loop() {
-				conn.Write(msg)
-				if _, err := io.ReadFull(conn, got); err != nil {
+				c.conn.Write(msg)
+				if _, err := io.ReadFull(c.conn, got); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -51,16 +54,18 @@ func BenchmarkSession(b *testing.B) {
 	}
 }
 
-// BenchmarkSessionWithoutSocket is the session's own work.
+// BenchmarkSessionWithoutSocket measures the session's own work. One operation is one pipeline.
 func BenchmarkSessionWithoutSocket(b *testing.B) {
 	for _, pipeline := range []int{1, 16} {
 		b.Run(fmt.Sprintf("pipeline=%d", pipeline), func(b *testing.B) {
-			srv := New(Config{Backend: okBackend{newFake()}, Log: slog.New(slog.DiscardHandler)})
-			var msg []byte
-			for range pipeline {
-				msg = resp.AppendCommand(msg, "SET", "lock:42", "8d7f0e6b", "NX", "PX", "30000")
+			srv, _, _ := startServer(b, func(c *Config) { c.Backend = okBackend{newFake()} })
+			msg, replies := setPipeline(pipeline)
+			once := &scriptConn{chunks: [][]byte{slices.Clone(msg)}}
+			if srv.newSession(once).serve(); string(once.out) != replies {
+				b.Fatalf("%q", once.out)
 			}
 			b.ReportAllocs()
+			b.ResetTimer()
 			conn := &loopConn{msg: msg, left: b.N}
 			srv.newSession(conn).serve()
 			b.ReportMetric(float64(b.N*pipeline)/b.Elapsed().Seconds(), "cmds/s")
