@@ -643,7 +643,7 @@ func (b *blocker) tend(ctx context.Context, prolong bool) {
 			b.used = began
 		}
 	}
-	if len(b.cancels)+len(b.returns) > 0 || len(step.Resumes) > 0 && o != outcomeDone {
+	if len(b.cancels)+len(b.returns) > 0 || len(step.Resumed) > 0 && o != outcomeDone {
 		wake.Signal(b.due)
 	}
 }
@@ -654,14 +654,14 @@ func (b *blocker) nextStep(prolong bool) (step *resp.BlockStep, gifts int, began
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	step = &resp.BlockStep{
-		Kind: resp.BlockTend, Settled: b.settled(), Resumes: suspended,
-		Cancels: slices.Clone(b.cancels[:min(len(b.cancels), cancelsMax)]),
-		Returns: slices.Clone(b.returns[:min(len(b.returns), cancelsMax)]),
+		Kind: resp.BlockTend, Settled: b.settled(), Resumed: suspended,
+		Cancelled:   slices.Clone(b.cancels[:min(len(b.cancels), cancelsMax)]),
+		Undelivered: slices.Clone(b.returns[:min(len(b.returns), cancelsMax)]),
 	}
 	if prolong || b.gifts >= settleAfter {
 		step.Sessions = b.inUse()
 	}
-	if len(step.Sessions)+len(step.Cancels)+len(step.Returns)+len(step.Resumes) == 0 {
+	if len(step.Sessions)+len(step.Cancelled)+len(step.Undelivered)+len(step.Resumed) == 0 {
 		return nil, 0, 0
 	}
 	return step, b.gifts, b.clock.Monotonic()
@@ -669,9 +669,9 @@ func (b *blocker) nextStep(prolong bool) (step *resp.BlockStep, gifts int, began
 
 // tended takes note of a step that was logged. mu is held.
 func (b *blocker) tended(step *resp.BlockStep, gifts int) {
-	b.cancels = b.cancels[len(step.Cancels):]
-	b.returns = b.returns[len(step.Returns):]
-	for _, id := range step.Returns {
+	b.cancels = b.cancels[len(step.Cancelled):]
+	b.returns = b.returns[len(step.Undelivered):]
+	for _, id := range step.Undelivered {
 		delete(b.untold, id)
 	}
 	if len(step.Sessions) == 0 {
@@ -735,7 +735,7 @@ func (b *blocker) leave(ctx context.Context) {
 	defer cancel()
 	b.mu.Lock()
 	b.session, b.closed = 0, true
-	step := &resp.BlockStep{Kind: resp.BlockClose, Sessions: b.inUse(), Returns: slices.Clone(b.returns)}
+	step := &resp.BlockStep{Kind: resp.BlockClose, Sessions: b.inUse(), Undelivered: slices.Clone(b.returns)}
 	b.mu.Unlock()
 	b.tried.Notify() // wakes clients that wait for a session
 	if len(step.Sessions) > 0 {

@@ -33,10 +33,10 @@ func (c *claims) begin(term uint64) {
 
 // judge answers a claim, after a confirmed round.
 func (c *claims) judge(lead *clock.Leadership, step *resp.BlockStep) resp.Reply {
-	verdicts := make([]resp.Reply, 0, len(step.Returns)+len(step.Locks))
+	verdicts := make([]resp.Reply, 0, len(step.Undelivered)+len(step.Locks))
 	c.mu.Lock()
 	c.begin(lead.Term)
-	for _, id := range step.Returns {
+	for _, id := range step.Undelivered {
 		_, refused := c.refused[id]
 		if refused || !c.state.given(id) {
 			verdicts = append(verdicts, resp.Int(resp.ClaimRefused))

@@ -231,10 +231,10 @@ func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
 		for _, id := range step.Sessions {
 			m.suspend(id)
 		}
-		m.giveBackAll(at, step.Returns)
+		m.giveBackAll(at, step.Undelivered)
 		reply = resp.OK()
 	case resp.BlockClose:
-		m.giveBackAll(at, step.Returns)
+		m.giveBackAll(at, step.Undelivered)
 		for _, id := range step.Sessions {
 			m.closeSession(id)
 			m.settle(id, math.MaxUint64) // whatever else was given is delivered
@@ -405,16 +405,16 @@ func (m *Machine) tend(at resp.Stamp, step *resp.BlockStep) resp.Reply {
 	if len(step.Sessions) > 0 {
 		m.digest.reply(resp.Int(kept))
 	}
-	for _, id := range step.Cancels {
+	for _, id := range step.Cancelled {
 		m.cancel(id)
 		m.spend(commandWork)
 		m.digest.reply(resp.OK())
 	}
-	m.giveBackAll(at, step.Returns)
+	m.giveBackAll(at, step.Undelivered)
 	for _, id := range step.Sessions {
 		m.settle(id, step.Settled)
 	}
-	for _, id := range step.Resumes {
+	for _, id := range step.Resumed {
 		m.resume(id.Session, id.Number)
 	}
 	return resp.Int(kept)

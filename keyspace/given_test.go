@@ -11,7 +11,7 @@ import (
 func returning(numbers ...uint64) resp.Request {
 	step := &resp.BlockStep{Kind: resp.BlockTend}
 	for _, n := range numbers {
-		step.Returns = append(step.Returns, resp.BlockID{Session: 1, Number: n})
+		step.Undelivered = append(step.Undelivered, resp.BlockID{Session: 1, Number: n})
 	}
 	return resp.Request{Block: step}
 }
@@ -19,7 +19,7 @@ func returning(numbers ...uint64) resp.Request {
 func suspending(session uint64) resp.Request { return resp.BlockSuspending([]uint64{session}, nil) }
 
 func resuming(session, suspensions uint64) resp.Request {
-	return resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Resumes: []resp.BlockID{{Session: session, Number: suspensions}}}}
+	return resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Resumed: []resp.BlockID{{Session: session, Number: suspensions}}}}
 }
 
 // What a client was given, and was not told of, goes back to where it was, whatever was done meanwhile.
@@ -226,7 +226,7 @@ func TestGiftsAreForgotten(t *testing.T) {
 	if got := figure(s, "lockd_gifts_forgotten"); got != "11" { // one of them for its age
 		t.Errorf("%s were forgotten", got)
 	}
-	s.send(resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Returns: []resp.BlockID{{Session: id, Number: 10}}}})
+	s.send(resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Undelivered: []resp.BlockID{{Session: id, Number: 10}}}})
 	if gifts.all.Len() != givenMax || gifts.get(resp.BlockID{Session: id, Number: 10}) != nil || gifts.get(resp.BlockID{Session: id, Number: 11}) == nil {
 		t.Errorf("%d are remembered", gifts.all.Len())
 	}

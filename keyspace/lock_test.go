@@ -513,7 +513,7 @@ func TestGrantedLock(t *testing.T) {
 		t.Fatalf("from the line: %v", got)
 	}
 	s.run("LOCK door bob PX 5000") // its program, by another connection
-	s.send(resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Returns: []resp.BlockID{{Session: 1, Number: 2}}}})
+	s.send(resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Undelivered: []resp.BlockID{{Session: 1, Number: 2}}}})
 	if s.run("GET door") != "bob" {
 		t.Error("taken back, though its program has it")
 	}
@@ -558,7 +558,7 @@ func TestGrantedToHolder(t *testing.T) {
 		}
 		s.m = restored(t, image(t, s.m))
 		held := s.run("LOCKS INFO door")
-		s.send(resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Returns: []resp.BlockID{{Session: 1, Number: 1}}}})
+		s.send(resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Undelivered: []resp.BlockID{{Session: 1, Number: 1}}}})
 		if back := held != s.run("LOCKS INFO door"); back != tc.back {
 			t.Errorf("%s: taken back: %v", name, back)
 		}

@@ -31,7 +31,7 @@ type BlockEnd struct {
 	How   Ending
 	Reply Reply // BlockServed
 	// Given: BlockServed; the client was given something that can be taken back: a lock, or elements. The machine
-	// remembers it until the client's node reports that it was delivered (BlockStep.Settled) or was not (Returns).
+	// remembers it until the client's node reports that it was delivered (BlockStep.Settled) or was not (Undelivered).
 	Given bool
 	// Waited: BlockServed; the command had waited. Its node does not answer the client before the leader has agreed:
 	// see BlockClaim. A command that was served at once is answered at once.
@@ -110,16 +110,16 @@ type BlockStep struct {
 	ID      BlockID // BlockAsk
 	SpentMs int64   // BlockAsk: how long its client has waited before
 	// Instead: BlockAsk; LOCK was granted under this id, too late to tell the client. The zero value: none.
-	Instead  BlockID
-	Node     string    // BlockOpen: the id of the node
-	Process  uint64    // BlockOpen: how often the node has been started; 0: unknown
-	Sessions []uint64  // BlockTend: to renew for one lease; BlockClose, BlockSuspend: to end or suspend
-	Cancels  []BlockID // BlockTend: commands to cancel, before or after they begin to wait
-	Returns  []BlockID // BlockTend, BlockClose, BlockSuspend: their gifts go back; BlockClaim: see there
-	Resumes  []BlockID // BlockTend: sessions; Number is BlockSession.Suspensions, so a late step resumes nothing
-	// Settled: BlockTend; all that Sessions were given by entries up to this index was delivered or is in Returns.
+	Instead     BlockID
+	Node        string    // BlockOpen: the id of the node
+	Process     uint64    // BlockOpen: how often the node has been started; 0: unknown
+	Sessions    []uint64  // BlockTend: to renew for one lease; BlockClose, BlockSuspend: to end or suspend
+	Cancelled   []BlockID // BlockTend: commands to cancel, before or after they begin to wait
+	Undelivered []BlockID // BlockTend, BlockClose, BlockSuspend: their gifts go back; BlockClaim: see there
+	Resumed     []BlockID // BlockTend: sessions; Number is BlockSession.Suspensions, so a late step resumes nothing
+	// Settled: BlockTend; all that Sessions were given by entries up to this index was delivered or is in Undelivered.
 	Settled uint64
-	Locks   []HeldLock // BlockClaim: the locks to confirm to clients, whether or not Returns names them
+	Locks   []HeldLock // BlockClaim: the locks to confirm to clients, whether or not Undelivered names them
 }
 
 // BlockKind is the kind of a BlockStep.
@@ -140,7 +140,7 @@ const (
 	// Only a leader logs it. The reply is OK.
 	BlockSuspend
 	// BlockClaim asks the leader whether clients may be told what they were given. It is a read, never logged. The
-	// reply is an array of one number for each of Returns, then for each of Locks: see ClaimGranted.
+	// reply is an array of one number for each of Undelivered, then for each of Locks: see ClaimGranted.
 	BlockClaim
 )
 
@@ -163,17 +163,17 @@ func BlockAsking(id BlockID, spentMs int64, cmd Cmd) Request {
 
 // BlockTending returns the request that renews sessions and cancels commands.
 func BlockTending(sessions []uint64, cancels []BlockID) Request {
-	return Request{Block: &BlockStep{Kind: BlockTend, Sessions: sessions, Cancels: cancels}}
+	return Request{Block: &BlockStep{Kind: BlockTend, Sessions: sessions, Cancelled: cancels}}
 }
 
 // BlockSuspending returns the request that suspends sessions and takes back what was not delivered.
 func BlockSuspending(sessions []uint64, returns []BlockID) Request {
-	return Request{Block: &BlockStep{Kind: BlockSuspend, Sessions: sessions, Returns: returns}}
+	return Request{Block: &BlockStep{Kind: BlockSuspend, Sessions: sessions, Undelivered: returns}}
 }
 
 // BlockClaiming returns the request that asks whether clients may be told what they were given.
 func BlockClaiming(given []BlockID, locks []HeldLock) Request {
-	return Request{Block: &BlockStep{Kind: BlockClaim, Returns: given, Locks: locks}}
+	return Request{Block: &BlockStep{Kind: BlockClaim, Undelivered: given, Locks: locks}}
 }
 
 // BlockClosing returns the request that ends sessions.

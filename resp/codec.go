@@ -13,8 +13,8 @@ import (
 //	request  parts n(cmds) { db n(args) { len bytes } }  n(watch) { db len key version }
 //	         [n(keys) { db len key }] [step] [sender] [len user]
 //	sender   id len name len addr len node
-//	step     kind parts [session number] [spentMs] [n { session }] [n(cancels) { session number }]
-//	         [instead: session number] [n(returns) { session number }] [n(resumes) { session number }]
+//	step     kind parts [session number] [spentMs] [n { session }] [n(cancelled) { session number }]
+//	         [instead: session number] [n(undelivered) { session number }] [n(resumed) { session number }]
 //	         [settled] [process] [len node] [n(locks) { db len key len token fence }]
 //	result   parts n(replies) { reply }  [n(versions) { version }] [n(denials) { len reason len object }] [trace]
 //	trace    index from n(marks) { mark }  n(reads) { cmd len key at }
@@ -39,10 +39,10 @@ const (
 	stepID uint64 = 1 << iota
 	stepSpent
 	stepSessions
-	stepCancels
+	stepCancelled
 	stepInstead
-	stepReturns
-	stepResumes
+	stepUndelivered
+	stepResumed
 	stepSettled
 	stepProcess
 	stepNode
@@ -123,17 +123,17 @@ func appendBlockStep(dst []byte, b *BlockStep) []byte {
 			dst = binary.AppendUvarint(dst, s)
 		}
 	}
-	if parts&stepCancels != 0 {
-		dst = appendBlockIDs(dst, b.Cancels)
+	if parts&stepCancelled != 0 {
+		dst = appendBlockIDs(dst, b.Cancelled)
 	}
 	if parts&stepInstead != 0 {
 		dst = appendBlockID(dst, b.Instead)
 	}
-	if parts&stepReturns != 0 {
-		dst = appendBlockIDs(dst, b.Returns)
+	if parts&stepUndelivered != 0 {
+		dst = appendBlockIDs(dst, b.Undelivered)
 	}
-	if parts&stepResumes != 0 {
-		dst = appendBlockIDs(dst, b.Resumes)
+	if parts&stepResumed != 0 {
+		dst = appendBlockIDs(dst, b.Resumed)
 	}
 	if parts&stepSettled != 0 {
 		dst = binary.AppendUvarint(dst, b.Settled)
@@ -157,8 +157,8 @@ func (b *BlockStep) parts() (parts uint64) {
 		bit uint64
 	}{
 		{b.ID != BlockID{}, stepID}, {b.SpentMs != 0, stepSpent}, {len(b.Sessions) > 0, stepSessions},
-		{len(b.Cancels) > 0, stepCancels}, {b.Instead != BlockID{}, stepInstead}, {len(b.Returns) > 0, stepReturns},
-		{len(b.Resumes) > 0, stepResumes}, {b.Settled != 0, stepSettled}, {b.Process != 0, stepProcess},
+		{len(b.Cancelled) > 0, stepCancelled}, {b.Instead != BlockID{}, stepInstead}, {len(b.Undelivered) > 0, stepUndelivered},
+		{len(b.Resumed) > 0, stepResumed}, {b.Settled != 0, stepSettled}, {b.Process != 0, stepProcess},
 		{b.Node != "", stepNode}, {len(b.Locks) > 0, stepLocks},
 	} {
 		if part.has {
@@ -230,7 +230,7 @@ func (r *Request) Size() int {
 	}
 	if b := r.Block; b != nil {
 		size += 1 + 14*binary.MaxVarintLen64 + len(b.Node) +
-			binary.MaxVarintLen64*(len(b.Sessions)+2*(len(b.Cancels)+len(b.Returns)+len(b.Resumes)))
+			binary.MaxVarintLen64*(len(b.Sessions)+2*(len(b.Cancelled)+len(b.Undelivered)+len(b.Resumed)))
 		for _, l := range b.Locks {
 			size += 4*binary.MaxVarintLen64 + len(l.Key) + len(l.Token)
 		}
@@ -316,17 +316,17 @@ func (d *Decoder) blockStep(cmds int) *BlockStep {
 	if parts&stepSessions != 0 {
 		b.Sessions = d.sessions()
 	}
-	if parts&stepCancels != 0 {
-		b.Cancels = d.blockIDs()
+	if parts&stepCancelled != 0 {
+		b.Cancelled = d.blockIDs()
 	}
 	if parts&stepInstead != 0 {
 		b.Instead = d.blockID()
 	}
-	if parts&stepReturns != 0 {
-		b.Returns = d.blockIDs()
+	if parts&stepUndelivered != 0 {
+		b.Undelivered = d.blockIDs()
 	}
-	if parts&stepResumes != 0 {
-		b.Resumes = d.blockIDs()
+	if parts&stepResumed != 0 {
+		b.Resumed = d.blockIDs()
 	}
 	if parts&stepSettled != 0 {
 		b.Settled = d.Uvarint()

@@ -27,7 +27,7 @@ func sampleRequests() []Request {
 		BlockOpening("n1", 7),
 		BlockSuspending([]uint64{3}, []BlockID{{Session: 1, Number: 2}, {}}),
 		BlockClaiming([]BlockID{{Session: 1, Number: 2}}, []HeldLock{{DB: 1, Key: "k", Token: "t", Fence: 3}, {}}),
-		{Block: &BlockStep{Kind: BlockTend, Resumes: []BlockID{{Session: 1, Number: 2}}, Settled: math.MaxUint64}},
+		{Block: &BlockStep{Kind: BlockTend, Resumed: []BlockID{{Session: 1, Number: 2}}, Settled: math.MaxUint64}},
 		{Block: &BlockStep{Kind: BlockAsk, ID: BlockID{Session: 1, Number: 2}, Instead: BlockID{Session: 1, Number: 1}}, Cmds: []Cmd{{Args: Args{"LOCK"}}}},
 		BlockAsking(BlockID{Session: math.MaxUint64, Number: 1}, math.MaxInt64, Cmd{DB: 1, Args: Args{"BLPOP", "k", "0"}}),
 		BlockTending([]uint64{1, math.MaxUint64}, []BlockID{{Session: 1, Number: 2}, {}}),

@@ -47,8 +47,8 @@ func sampleSteps() []resp.Request {
 		resp.BlockOpening("n1", 7), resp.BlockOpening("", 0), wait,
 		resp.BlockAsking(id(3), 0, resp.Cmd{DB: 1, Args: resp.Args{"BLPOP", "k", "0"}}),
 		{Block: &resp.BlockStep{
-			Kind: resp.BlockTend, Sessions: []uint64{1, 300}, Cancels: []resp.BlockID{id(2)}, Returns: []resp.BlockID{id(4)},
-			Resumes: []resp.BlockID{id(1)}, Settled: 99,
+			Kind: resp.BlockTend, Sessions: []uint64{1, 300}, Cancelled: []resp.BlockID{id(2)}, Undelivered: []resp.BlockID{id(4)},
+			Resumed: []resp.BlockID{id(1)}, Settled: 99,
 		}},
 		resp.BlockSuspending([]uint64{1}, []resp.BlockID{id(5)}),
 		resp.BlockClosing([]uint64{1}),
