@@ -3,7 +3,6 @@ package resp
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 )
 
 // The binary form of requests and results, for entries of the log and for
@@ -65,7 +64,8 @@ const ofHolder = 1 << 61
 // Limits of the binary form. They bound what a damaged or hostile frame makes a decoder allocate; what clients send
 // is bounded much earlier.
 const (
-	replyDepthMax = 512
+	replyDepthMax = 512     // replies inside each other
+	databaseMax   = 1 << 16 // the number of a database
 )
 
 // ErrBinary is wrapped by every error about an unreadable request or result.
@@ -157,8 +157,9 @@ func (b *BlockStep) parts() (parts uint64) {
 		bit uint64
 	}{
 		{b.ID != BlockID{}, stepID}, {b.SpentMs != 0, stepSpent}, {len(b.Sessions) > 0, stepSessions},
-		{len(b.Cancelled) > 0, stepCancelled}, {b.Instead != BlockID{}, stepInstead}, {len(b.Undelivered) > 0, stepUndelivered},
-		{len(b.Resumed) > 0, stepResumed}, {b.Settled != 0, stepSettled}, {b.Process != 0, stepProcess},
+		{len(b.Cancelled) > 0, stepCancelled}, {b.Instead != BlockID{}, stepInstead},
+		{len(b.Undelivered) > 0, stepUndelivered}, {len(b.Resumed) > 0, stepResumed},
+		{b.Settled != 0, stepSettled}, {b.Process != 0, stepProcess},
 		{b.Node != "", stepNode}, {len(b.Locks) > 0, stepLocks},
 	} {
 		if part.has {
@@ -245,13 +246,13 @@ func (d *Decoder) Request() Request {
 		return Request{}
 	}
 	parts := d.Parts("a request", 1<<requestParts-1)
-	req := d.request()
-	req.Multi, req.Trace = parts&requestMulti != 0, parts&requestTrace != 0
+	req := Request{Multi: parts&requestMulti != 0, Trace: parts&requestTrace != 0}
+	readCmds(d, &req)
 	if parts&requestKeys != 0 {
-		keys := make([]Key, d.Count(2))
+		keys := makeList[Key](d, 2)
 		for i := range keys {
 			d.Item(2)
-			keys[i] = Key{DB: d.small(), Name: d.Text()}
+			keys[i] = Key{DB: d.database(), Name: d.Text()}
 		}
 		if len(keys) == 0 {
 			d.Fail("no keys")
@@ -259,7 +260,7 @@ func (d *Decoder) Request() Request {
 		req.Watch = &Watching{Learn: keys, Check: req.watching().Check}
 	}
 	if parts&requestBlock != 0 {
-		req.Block = d.blockStep(len(req.Cmds))
+		req.Block = readBlockStep(d, len(req.Cmds))
 	}
 	if parts&requestSender != 0 {
 		req.Sender = d.Sender()
@@ -275,12 +276,12 @@ func (d *Decoder) Request() Request {
 	return req
 }
 
-// request reads the commands of a request and its watched keys.
-func (d *Decoder) request() (req Request) {
+// readCmds reads the commands of a request and its watched keys.
+func readCmds(d *Decoder, req *Request) {
 	req.Cmds = d.cmds.take(d.Count(2))
 	for i := range req.Cmds {
 		d.Item(2)
-		req.Cmds[i].DB = d.small()
+		req.Cmds[i].DB = d.database()
 		args := Args(d.args.take(d.Count(1)))
 		for j := range args {
 			d.Item(1)
@@ -291,42 +292,60 @@ func (d *Decoder) request() (req Request) {
 		}
 		req.Cmds[i].Args = args
 	}
-	if n := d.Count(3); n > 0 {
-		req.Watch = &Watching{Check: make([]Watch, n)}
-		for i := range req.Watch.Check {
-			d.Item(3)
-			w := Watch{DB: d.small(), Key: d.Text(), Version: d.Uvarint()}
-			w.Version, w.Holder = w.Version&^ofHolder, w.Version&ofHolder != 0
-			req.Watch.Check[i] = w
-		}
+	check := makeList[Watch](d, 3)
+	for i := range check {
+		d.Item(3)
+		w := Watch{DB: d.database(), Key: d.Text(), Version: d.Uvarint()}
+		w.Version, w.Holder = w.Version&^ofHolder, w.Version&ofHolder != 0
+		check[i] = w
 	}
-	return req
+	if check != nil {
+		req.Watch = &Watching{Check: check}
+	}
 }
 
-// blockStep reads a step of a request with cmds commands.
-func (d *Decoder) blockStep(cmds int) *BlockStep {
+// makeList returns a slice for the items that follow, of at least itemMin bytes each; nil if there are none. A function
+// that reads one of them is no argument: the decoder would then be allocated.
+func makeList[T any](d *Decoder, itemMin int) []T {
+	if n := d.Count(itemMin); n > 0 {
+		return make([]T, n)
+	}
+	return nil
+}
+
+func readNumbers(d *Decoder) []uint64 {
+	list := makeList[uint64](d, 1)
+	for i := range list {
+		d.Item(1)
+		list[i] = d.Uvarint()
+	}
+	return list
+}
+
+// readBlockStep reads a step of a request with cmds commands.
+func readBlockStep(d *Decoder, cmds int) *BlockStep {
 	b := &BlockStep{Kind: BlockKind(d.Byte())}
 	parts := d.Parts("a step of a blocking command", 1<<stepParts-1)
 	if parts&stepID != 0 {
-		b.ID = d.blockID()
+		b.ID = readBlockID(d)
 	}
 	if parts&stepSpent != 0 {
-		b.SpentMs = d.place()
+		b.SpentMs = d.int63()
 	}
 	if parts&stepSessions != 0 {
-		b.Sessions = d.sessions()
+		b.Sessions = readNumbers(d)
 	}
 	if parts&stepCancelled != 0 {
-		b.Cancelled = d.blockIDs()
+		b.Cancelled = readBlockIDs(d)
 	}
 	if parts&stepInstead != 0 {
-		b.Instead = d.blockID()
+		b.Instead = readBlockID(d)
 	}
 	if parts&stepUndelivered != 0 {
-		b.Undelivered = d.blockIDs()
+		b.Undelivered = readBlockIDs(d)
 	}
 	if parts&stepResumed != 0 {
-		b.Resumed = d.blockIDs()
+		b.Resumed = readBlockIDs(d)
 	}
 	if parts&stepSettled != 0 {
 		b.Settled = d.Uvarint()
@@ -338,7 +357,7 @@ func (d *Decoder) blockStep(cmds int) *BlockStep {
 		b.Node = d.Text()
 	}
 	if parts&stepLocks != 0 {
-		b.Locks = d.heldLocks()
+		b.Locks = readHeldLocks(d)
 	}
 	if b.Kind < BlockOpen || b.Kind > BlockClaim || (b.Kind == BlockAsk) != (cmds == 1) || cmds > 1 {
 		d.Fail("a step of no kind")
@@ -346,47 +365,26 @@ func (d *Decoder) blockStep(cmds int) *BlockStep {
 	return b
 }
 
-func (d *Decoder) sessions() []uint64 {
-	n := d.Count(1)
-	if n == 0 {
-		return nil
-	}
-	sessions := make([]uint64, n)
-	for i := range sessions {
-		d.Item(1)
-		sessions[i] = d.Uvarint()
-	}
-	return sessions
-}
-
-func (d *Decoder) heldLocks() []HeldLock {
+func readHeldLocks(d *Decoder) []HeldLock {
 	const lockMin = 4 // bytes
-	n := d.Count(lockMin)
-	if n == 0 {
-		return nil
-	}
-	locks := make([]HeldLock, n)
+	locks := makeList[HeldLock](d, lockMin)
 	for i := range locks {
 		d.Item(lockMin)
-		locks[i] = HeldLock{DB: d.small(), Key: d.Text(), Token: d.Text(), Fence: d.Uvarint()}
+		locks[i] = HeldLock{DB: d.database(), Key: d.Text(), Token: d.Text(), Fence: d.Uvarint()}
 	}
 	return locks
 }
 
-func (d *Decoder) blockIDs() []BlockID {
-	n := d.Count(2)
-	if n == 0 {
-		return nil
-	}
-	ids := make([]BlockID, n)
+func readBlockIDs(d *Decoder) []BlockID {
+	ids := makeList[BlockID](d, 2)
 	for i := range ids {
 		d.Item(2)
-		ids[i] = d.blockID()
+		ids[i] = readBlockID(d)
 	}
 	return ids
 }
 
-func (d *Decoder) blockID() BlockID { return BlockID{Session: d.Uvarint(), Number: d.Uvarint()} }
+func readBlockID(d *Decoder) BlockID { return BlockID{Session: d.Uvarint(), Number: d.Uvarint()} }
 
 // AppendResult appends the binary form of res.
 func AppendResult(dst []byte, res Result) []byte {
@@ -445,14 +443,14 @@ func (d *Decoder) Result() Result {
 	if d.err != nil {
 		return Result{}
 	}
-	res := d.result(d.Parts("a result", 1<<resultParts-1))
+	res := readResult(d, d.Parts("a result", 1<<resultParts-1))
 	if d.malformed() {
 		return Result{}
 	}
 	return res
 }
 
-func (d *Decoder) result(parts uint64) (res Result) {
+func readResult(d *Decoder, parts uint64) (res Result) {
 	switch {
 	case parts == resultAborted:
 		return Result{Watched: &Watched{Aborted: true}}
@@ -460,20 +458,12 @@ func (d *Decoder) result(parts uint64) (res Result) {
 		d.Fail("aborted, and more")
 		return Result{}
 	}
-	res.Replies = make([]Reply, d.Count(1))
-	for i := range res.Replies {
-		d.Item(1)
-		res.Replies[i] = d.reply(0)
-	}
+	res.Replies = readReplies(d, 0)
 	if parts&resultVersions != 0 {
-		res.Watched = &Watched{Versions: make([]uint64, d.Count(1))}
-		for i := range res.Watched.Versions {
-			d.Item(1)
-			res.Watched.Versions[i] = d.Uvarint()
-		}
+		res.Watched = &Watched{Versions: readNumbers(d)}
 	}
 	if parts&resultDenied != 0 {
-		res.Denied = make([]Denial, d.Count(2))
+		res.Denied = makeList[Denial](d, 2)
 		for i := range res.Denied {
 			d.Item(2)
 			res.Denied[i] = Denial{Reason: d.Text(), Object: d.Text()}
@@ -483,34 +473,24 @@ func (d *Decoder) result(parts uint64) (res Result) {
 		}
 	}
 	if parts&resultTrace != 0 {
-		res.Trace = d.trace()
+		res.Trace = readTrace(d)
 	}
 	return res
 }
 
-func (d *Decoder) trace() *Trace {
-	t := &Trace{Index: d.Uvarint(), From: d.place()}
-	t.Marks = make([]int64, d.Count(1))
+func readTrace(d *Decoder) *Trace {
+	t := &Trace{Index: d.Uvarint(), From: d.int63()}
+	t.Marks = makeList[int64](d, 1)
 	for i := range t.Marks {
 		d.Item(1)
-		t.Marks[i] = d.place()
+		t.Marks[i] = d.int63()
 	}
-	t.Reads = make([]KeyRead, d.Count(3))
+	t.Reads = makeList[KeyRead](d, 3)
 	for i := range t.Reads {
 		d.Item(3)
-		t.Reads[i] = KeyRead{Cmd: int(d.place()), Key: d.Text(), At: d.place()}
+		t.Reads[i] = KeyRead{Cmd: int(d.int63()), Key: d.Text(), At: d.int63()}
 	}
 	return t
-}
-
-// place reads a number that fits an int64.
-func (d *Decoder) place() int64 {
-	n := d.Uvarint()
-	if n > math.MaxInt64 {
-		d.Fail("number out of range")
-		return 0
-	}
-	return int64(n)
 }
 
 func appendReply(dst []byte, r Reply) []byte {
@@ -529,16 +509,17 @@ func appendReply(dst []byte, r Reply) []byte {
 	return dst
 }
 
-func (d *Decoder) small() int {
-	n := d.Uvarint()
-	if n > 1<<16 {
-		d.Fail("number out of range")
-		return 0
+// readReplies reads a count and as many replies, which are inside depth others.
+func readReplies(d *Decoder, depth int) []Reply {
+	replies := make([]Reply, d.Count(1))
+	for i := range replies {
+		d.Item(1)
+		replies[i] = readReply(d, depth)
 	}
-	return int(n)
+	return replies
 }
 
-func (d *Decoder) reply(depth int) Reply {
+func readReply(d *Decoder, depth int) Reply {
 	r := Reply{Kind: Kind(d.Byte())}
 	switch r.Kind {
 	case KindNone, KindNil, KindNilArray:
@@ -551,12 +532,8 @@ func (d *Decoder) reply(depth int) Reply {
 			d.Fail("replies nested too deeply")
 			break
 		}
-		r.Elems = make([]Reply, d.Count(1))
-		for i := range r.Elems {
-			d.Item(1)
-			r.Elems[i] = d.reply(depth + 1)
-		}
-		d.checkElems(r)
+		r.Elems = readReplies(d, depth+1)
+		checkElems(d, r)
 	default:
 		d.Fail("unknown kind of reply")
 	}
@@ -565,7 +542,7 @@ func (d *Decoder) reply(depth int) Reply {
 
 // checkElems refuses replies that AppendTo cannot frame: a key without its value, and an element that writes no
 // bytes.
-func (d *Decoder) checkElems(r Reply) {
+func checkElems(d *Decoder, r Reply) {
 	if (r.Kind == KindMap || r.Kind == KindPairs || r.Kind == KindPairMap) && len(r.Elems)%2 != 0 {
 		d.Fail("a key without a value")
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"unsafe"
 )
 
@@ -11,9 +12,9 @@ import (
 // first error it reads nothing more and every value is zero, so callers check the error once. No input makes it
 // panic, or allocate more than the size of the input allows. Numbers are uvarints unless stated otherwise.
 type Decoder struct {
-	rest []byte
-	owed int // bytes of rest that announced items need at least
-	err  error
+	rest     []byte
+	reserved int // bytes of rest that announced items need at least
+	err      error
 
 	cmds slab[Cmd]
 	args slab[string]
@@ -133,16 +134,36 @@ func (d *Decoder) Uint64() uint64 {
 // allocate more than the size of the input allows. The caller calls Item before it reads each of them.
 func (d *Decoder) Count(itemMin int) int {
 	n := d.Uvarint()
-	if room := len(d.rest) - d.owed; room < 0 || n > uint64(room/itemMin) {
+	if room := len(d.rest) - d.reserved; room < 0 || n > uint64(room/itemMin) {
 		d.Fail("count exceeds the input")
 		return 0
 	}
-	d.owed += int(n) * itemMin
+	d.reserved += int(n) * itemMin
 	return int(n)
 }
 
 // Item takes one item off those that Count has announced.
-func (d *Decoder) Item(itemMin int) { d.owed -= itemMin }
+func (d *Decoder) Item(itemMin int) { d.reserved -= itemMin }
+
+// int63 reads a number that fits an int64.
+func (d *Decoder) int63() int64 {
+	n := d.Uvarint()
+	if n > math.MaxInt64 {
+		d.Fail("number out of range")
+		return 0
+	}
+	return int64(n)
+}
+
+// database reads the number of a database.
+func (d *Decoder) database() int {
+	n := d.Uvarint()
+	if n > databaseMax {
+		d.Fail("number out of range")
+		return 0
+	}
+	return int(n)
+}
 
 // Bytes reads a length and that many bytes; nil if there are none.
 func (d *Decoder) Bytes() []byte {

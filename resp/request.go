@@ -69,7 +69,8 @@ const Changes = Write | MayReplicate
 
 // Writes reports whether a request must go through the log: it goes as a whole if one of its commands must.
 func (r *Request) Writes() bool {
-	return r.Block != nil && r.Block.Kind != BlockClaim || slices.ContainsFunc(r.Cmds, func(c Cmd) bool { return c.Is(Changes) })
+	return r.Block != nil && r.Block.Kind != BlockClaim ||
+		slices.ContainsFunc(r.Cmds, func(c Cmd) bool { return c.Is(Changes) })
 }
 
 // Empty reports whether the request asks for nothing. The cluster logs such requests, too.
