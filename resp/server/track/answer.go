@@ -27,7 +27,7 @@ func (t *Table) SendEarly(c *Client) {
 			t.flush(c, ch.at)
 			continue
 		}
-		t.invalidate(c, ch, &Invalidation{keys: []string{ch.Key}})
+		t.cached.changedFor(c, ch)
 		b.add(ch)
 	}
 	c.sendBroadcast(b)
@@ -63,7 +63,7 @@ func (t *Table) Answer(c *Client, made Span) Answer {
 func (a *Answer) Read(key string, pos int64, remember bool) {
 	a.UpTo(pos)
 	if remember {
-		a.t.read(a.c, key, place{a.index, pos})
+		a.t.cached.read(a.c, key, place{a.index, pos})
 	}
 }
 
@@ -78,7 +78,7 @@ func (a *Answer) advance(to place) {
 		if ch.Kind == resp.ChangeAll {
 			a.t.flush(a.c, ch.at)
 		} else {
-			a.t.invalidate(a.c, ch, &Invalidation{keys: []string{ch.Key}})
+			a.t.cached.changedFor(a.c, ch)
 		}
 	}
 }

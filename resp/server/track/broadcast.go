@@ -17,39 +17,6 @@ func (b broadcast) add(ch change) {
 	}
 }
 
-// prefixesOf returns the tracked prefixes of a key.
-func (t *Table) prefixesOf(key string) (list []string) {
-	if len(t.prefixes) > 0 {
-		t.tree.each(key, func(prefix string) { list = append(list, prefix) })
-	}
-	return list
-}
-
-// flushBroadcast tells the clients of BCAST that any key may have changed, except those that wait for an answer.
-func (t *Table) flushBroadcast() {
-	for c := range t.clients {
-		if c.Broadcast && !c.waiting {
-			c.Conn.Invalidate(&Invalidation{})
-		}
-	}
-}
-
-// sendBroadcast sends the clients of each prefix one message for it, as in Redis.
-func (t *Table) sendBroadcast(b broadcast) {
-	for _, prefix := range slices.Sorted(maps.Keys(b)) {
-		inv := Invalidation{keys: names(b[prefix], nil)}
-		for c := range t.prefixes[prefix] {
-			switch {
-			case c.waiting:
-			case c.NoLoop:
-				c.sendKeys(b[prefix])
-			default:
-				c.Conn.Invalidate(&inv)
-			}
-		}
-	}
-}
-
 // sendBroadcast sends the client the changes under its own prefixes.
 func (c *Client) sendBroadcast(b broadcast) {
 	for _, prefix := range slices.Sorted(maps.Keys(b)) {

@@ -8,6 +8,12 @@ import (
 	"lockd/resp"
 )
 
+// Limits of the prefixes of a client.
+const (
+	prefixBytesMax = 512     // bytes of one
+	prefixesMax    = 1 << 10 // their number
+)
+
 // Conn sends a client its invalidations.
 type Conn interface {
 	// Invalidate is called with the table's lock held, and must not block.
@@ -63,6 +69,20 @@ func (c *Client) put(key string, at place) {
 func (c *Client) forget(key string) {
 	delete(c.keys, key)
 	delete(c.dead, key)
+}
+
+// told tells a reader of a key of its change, and drops the read; the caller removes it from the readers. It reports
+// false if the client stays a reader.
+func (c *Client) told(ch change, inv *Invalidation) bool {
+	since, reads := c.keys[ch.Key]
+	if reads && (!ch.at.after(since) || c.made(ch)) {
+		return false
+	}
+	c.forget(ch.Key)
+	if reads && c.On && !c.Broadcast {
+		c.Conn.Invalidate(inv)
+	}
+	return true
 }
 
 // flush forgets the client's reads before a place, usually all at once.

@@ -1,9 +1,65 @@
 package track
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
+
+// prefixes are those of the clients in mode BCAST.
+type prefixes struct {
+	followers map[string]map[*Client]struct{} // by prefix
+	tree      prefixTree
+}
+
+func (p *prefixes) add(c *Client, prefix string) {
+	if p.followers[prefix] == nil {
+		p.followers[prefix] = map[*Client]struct{}{}
+		p.tree.add(prefix)
+	}
+	p.followers[prefix][c] = struct{}{}
+	if c.prefixes == nil {
+		c.prefixes = map[string]struct{}{}
+	}
+	c.prefixes[prefix] = struct{}{}
+}
+
+// remove removes a client from all its prefixes.
+func (p *prefixes) remove(c *Client) {
+	for prefix := range c.prefixes {
+		followers := p.followers[prefix]
+		if delete(followers, c); len(followers) == 0 {
+			delete(p.followers, prefix)
+			p.tree.remove(prefix)
+		}
+	}
+	c.prefixes = nil
+}
+
+// of returns the prefixes of a key.
+func (p *prefixes) of(key string) (list []string) {
+	if len(p.followers) > 0 {
+		p.tree.each(key, func(prefix string) { list = append(list, prefix) })
+	}
+	return list
+}
+
+// send sends the clients of each prefix one message for it, as in Redis. Clients that wait for an answer get theirs
+// with that.
+func (p *prefixes) send(b broadcast) {
+	for _, prefix := range slices.Sorted(maps.Keys(b)) {
+		inv := Invalidation{keys: names(b[prefix], nil)}
+		for c := range p.followers[prefix] {
+			switch {
+			case c.waiting:
+			case c.NoLoop:
+				c.sendKeys(b[prefix])
+			default:
+				c.Conn.Invalidate(&inv)
+			}
+		}
+	}
+}
 
 // prefixTree is a radix tree of prefixes. Finding the prefixes of a key takes at most as many steps as the longest of
 // them has bytes; a look-up in a map for each length takes far longer.

@@ -6,6 +6,13 @@ import (
 	"lockd/resp"
 )
 
+// Limits of the changes that are kept while a request of a client is on its way.
+const (
+	recentChangesMax = 1 << 16  // their number
+	recentBytesMax   = 16 << 20 // bytes of their keys
+	prefixKeptBytes  = 16       // of each of their prefixes
+)
+
 // place is a place in the order of all changes: after pos changes of the entry index. The next entry's changes follow
 // all of these.
 type place struct {

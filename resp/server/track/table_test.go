@@ -65,7 +65,8 @@ func (t *Table) wantEmpty(test *testing.T) {
 	test.Helper()
 	for !t.Clean() {
 	}
-	n := len(t.unclean) + len(t.clients) + len(t.readers) + t.keyBytes + t.items + len(t.prefixes) + len(t.tree.kids)
+	n := len(t.unclean) + len(t.clients) + len(t.cached.readers) + t.cached.bytes + t.cached.items +
+		len(t.prefixes.followers) + len(t.prefixes.tree.kids)
 	if r := &t.recent; n+r.requests+len(r.list)+r.bytes != 0 || t.InUse() {
 		test.Errorf("left: %+v", t)
 	}
@@ -228,8 +229,8 @@ func TestTableLimits(t *testing.T) {
 	for i := range 40 {
 		read(table, c, 1, []string{fmt.Sprint(i) + huge})
 	}
-	if len(*l) == 0 || table.keyBytes > trackedBytesMax {
-		t.Errorf("%d bytes of names are kept", table.keyBytes)
+	if len(*l) == 0 || table.cached.bytes > trackedBytesMax {
+		t.Errorf("%d bytes of names are kept", table.cached.bytes)
 	}
 }
 
@@ -283,15 +284,15 @@ func TestManyKeysAreForgottenInPieces(t *testing.T) {
 	c, l := newClient(table, Mode{})
 	other, lo := newClient(table, Mode{})
 	for i := range keys {
-		table.read(c, name(i), place{1, 1})
-		table.read(other, name(i), place{2, int64(i % 2 * 9)}) // half of them come after the flush
+		table.cached.read(c, name(i), place{1, 1})
+		table.cached.read(other, name(i), place{2, int64(i % 2 * 9)}) // half of them come after the flush
 	}
 	flush := resp.Change{Kind: resp.ChangeAll}
 	table.Publish(&resp.Message{Index: 2, Changes: []resp.Change{flush, {Key: "none"}, flush}})
 	l.want(t, "*")
 	lo.want(t, "*")
-	if len(c.dead) != keys || len(other.dead) != keys/2 || table.items != 2*keys {
-		t.Errorf("%d and %d keys to forget, %d items", len(c.dead), len(other.dead), table.items)
+	if len(c.dead) != keys || len(other.dead) != keys/2 || table.cached.items != 2*keys {
+		t.Errorf("%d and %d keys to forget, %d items", len(c.dead), len(other.dead), table.cached.items)
 	}
 	read(table, c, 3, []string{"0", "1"})
 	table.Publish(entry(4, "0", "2", "3"))
@@ -300,15 +301,16 @@ func TestManyKeysAreForgottenInPieces(t *testing.T) {
 	steps := 1
 	for ; !table.Clean(); steps++ {
 	}
-	if most := keys * 3 / 2 / cleanedMax; steps < most || len(c.keys) != 1 || len(other.keys) != keys/2-1 || table.items != keys/2 {
-		t.Errorf("%d steps; %d and %d keys, %d items", steps, len(c.keys), len(other.keys), table.items)
+	if most := keys * 3 / 2 / cleanedMax; steps < most || len(c.keys) != 1 || len(other.keys) != keys/2-1 ||
+		table.cached.items != keys/2 {
+		t.Errorf("%d steps; %d and %d keys, %d items", steps, len(c.keys), len(other.keys), table.cached.items)
 	}
 	table.Publish(entry(5, "1", "5"))
 	l.want(t, "1")
 	lo.want(t, "1", "5")
 	table.Forget(other)
-	if table.items != keys/2-3 || !table.InUse() {
-		t.Errorf("%d items after the end of a client", table.items)
+	if table.cached.items != keys/2-3 || !table.InUse() {
+		t.Errorf("%d items after the end of a client", table.cached.items)
 	}
 	table.Publish(entry(6, "7"))
 	lo.want(t)
@@ -322,10 +324,10 @@ func TestTableIsBounded(t *testing.T) {
 	a, la := newClient(table, Mode{})
 	b, lb := newClient(table, Mode{})
 	read(table, a, 1, []string{"k", "j"})
-	table.items += trackedItemsMax - 2
+	table.cached.items += trackedItemsMax - 2
 	read(table, b, 1, []string{"k"})
-	if gone := len(*la); gone != 1 || len(*lb) != 0 || table.items != trackedItemsMax {
-		t.Errorf("%d keys were let go, %d items", gone, table.items)
+	if gone := len(*la); gone != 1 || len(*lb) != 0 || table.cached.items != trackedItemsMax {
+		t.Errorf("%d keys were let go, %d items", gone, table.cached.items)
 	}
 	*la = nil
 	var all []*sent
