@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"sync/atomic"
 
 	"lockd/resp"
@@ -54,7 +53,7 @@ func (s *session) wait(c *command, args resp.Args) {
 	}
 	stop := wire.WatchHangUp(s.conn, s.cancel)
 	s.waiter.Store(p)
-	if s.srv.draining.Load() {
+	if s.srv.clients.draining.Load() {
 		s.unblock(resp.UnblockStop) // Shutdown looks for waiting sessions after it has set the flag
 	}
 	s.show(shown{c, int(s.db.Load()), args})
@@ -130,36 +129,4 @@ func (p *waiter) Served(r resp.Reply) bool {
 		p.of.srv.stats.OutputBytes.Add(int64(len(form)))
 	}
 	return p.fate.Load() != fateLost
-}
-
-// waits reports whether the client waits, in a blocking command or for the end of a pause. A client that hung up does
-// not wait for data, even before the janitor sees it.
-func (s *client) waits() bool {
-	return s.blocked.Load() || s.waiter.Load() != nil && !wire.HungUp(s.conn)
-}
-
-// unblock ends the wait of a session, from any goroutine. It returns nil if the session does not wait or another
-// reason came first.
-func (s *client) unblock(why resp.Unblock) *waiter {
-	p := s.waiter.Load()
-	if p == nil {
-		return nil
-	}
-	select {
-	case p.unblock <- why:
-		return p
-	default:
-		return nil
-	}
-}
-
-// unblocked waits until the command has ended and reports whether unblock ended it: it may have been served just
-// before.
-func (p *waiter) unblocked(ctx context.Context) bool {
-	select {
-	case <-p.done:
-		return p.reply.IsNil() || p.reply.Str == resp.ErrUnblocked || p.reply.Str == resp.ErrUnknown
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -116,7 +116,7 @@ func TestBlockedClientsAreCounted(t *testing.T) {
 	c, other := dial(t, addr), dial(t, addr)
 	id := c.clientNumber()
 	figures := func() string {
-		for _, f := range srv.infoClients().Fields {
+		for _, f := range srv.figures.clientsSection(srv.clients.census()).Fields {
 			if f.Name == "blocked_clients" {
 				return f.Value
 			}
@@ -155,10 +155,10 @@ func TestBlockedClientIsGone(t *testing.T) {
 	<-fake.waiting
 	<-fake.waiting
 	gone, _ := strconv.ParseInt(hangsID, 10, 64)
-	session := srv.session(gone)
+	session := srv.clients.get(gone)
 	hangs.conn.Close()
 	eventually(t, "the kernel knows", func() bool { return wire.HungUp(session.conn) })
-	for _, f := range srv.infoClients().Fields {
+	for _, f := range srv.figures.clientsSection(srv.clients.census()).Fields {
 		if f.Name == "blocked_clients" && f.Value != "1" {
 			t.Errorf("%s clients wait, and one has hung up", f.Value)
 		}
@@ -173,7 +173,7 @@ func TestBlockedClientIsGone(t *testing.T) {
 // A client that hangs up while it waits is noticed by its socket: no janitor is needed, which would come late for
 // what is given meanwhile. So it is with TLS, whose socket is below the connection, and while others go on waiting.
 func TestSocketTellsOfAParkedClientThatIsGone(t *testing.T) {
-	withoutJanitor := func(srv *Server) { srv.janitor = true } // it seems to be there already
+	withoutJanitor := func(srv *Server) { srv.janitor.starts.Do(func() {}) } // it seems to be there already
 	for name, start := range map[string]func(t *testing.T) (*Server, *fakeBackend, func() *testClient){
 		"plain": func(t *testing.T) (*Server, *fakeBackend, func() *testClient) {
 			srv, fake, addr := startServer(t, nil, withoutJanitor)
@@ -197,10 +197,10 @@ func TestSocketTellsOfAParkedClientThatIsGone(t *testing.T) {
 					}
 					leave(wire.Socket(gone.conn))
 					eventually(t, "its session ends", func() bool { return srv.count() == 1 })
-					if srv.ticks.Load() > 0 {
+					if srv.clients.ticks.Load() > 0 {
 						t.Error("a janitor walks")
 					}
-					id := srv.clients()[0].id
+					id := srv.clients.list()[0].id
 					other := connect()
 					other.send(fmt.Sprintf("CLIENT UNBLOCK %d\r\n", id))
 					other.want(":1\r\n")
@@ -309,7 +309,7 @@ func TestServedAndGone(t *testing.T) {
 		if strings.HasPrefix(tt.name, "tracks") {
 			c = dialTracker(t, addr, "")
 		}
-		session := srv.session(number(c.clientNumber()))
+		session := srv.clients.get(number(c.clientNumber()))
 		c.send("BLPOP k 0\r\n")
 		<-fake.waiting
 		served := <-fake.answer

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"strconv"
@@ -71,29 +70,6 @@ const (
 		"order to store users in the Redis configuration."
 	errACLSave = "ERR There was an error trying to save the ACLs. Please check the server logs for more information"
 )
-
-// LoadUsers does as ACL LOAD if the file of users (Config.ACLFile) has changed since the server started, or since ACL
-// LOAD, ACL SAVE or LoadUsers last handled it. So changes by ACL SETUSER stay as long as nobody edits the file. It
-// reports whether the users were loaded; an error is one of ACL LOAD's answers. It is safe for concurrent use.
-func (s *Server) LoadUsers(ctx context.Context) (loaded bool, err error) {
-	if s.aclFile.Path == "" {
-		return false, nil
-	}
-	text, err := s.aclFile.Read()
-	if err != nil || !s.aclFile.Changed(text) {
-		return false, err
-	}
-	users, err := s.aclFile.Parse(s.index.known, text)
-	if err != nil {
-		return false, err
-	}
-	r := replyAt(s.backend.Do(ctx, resp.Request{Cmds: []resp.Cmd{{Args: loadUsers(users)}}}), 0)
-	if r.IsErr() {
-		return false, resp.Error(r.Str)
-	}
-	s.aclFile.Note(text)
-	return true, nil
-}
 
 // loadUsers returns the command that replaces all users by these.
 func loadUsers(users *acl.Users) resp.Args {

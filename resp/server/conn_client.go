@@ -1,13 +1,10 @@
 package server
 
 import (
-	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	"lockd/resp"
-	"lockd/resp/server/pubsub"
 )
 
 func clientRows() []row {
@@ -139,34 +136,10 @@ func clientUnblock(s *session, args resp.Args) resp.Reply {
 	if len(args) == 4 {
 		why = strings.ToUpper(args[3])
 	}
-	if s.srv.session(id) == nil && id > 0 {
+	if s.srv.clients.get(id) == nil && id > 0 {
 		return s.askOthers(resp.Inquiry{Args: resp.Args{askUnblock, args[2], why}, Client: id}, 0)
 	}
-	return s.srv.unblock(s.ctx, id, why)
-}
-
-// unblock ends the wait of a client, if it waits, and returns once it is certain whether it did.
-func (s *Server) unblock(ctx context.Context, id int64, why string) resp.Reply {
-	c, reason := s.session(id), resp.UnblockTimeout
-	if why == "ERROR" {
-		reason = resp.UnblockError
-	}
-	if c == nil {
-		return resp.Int(0)
-	}
-	if p := c.unblock(reason); p == nil || !p.unblocked(ctx) {
-		return resp.Int(0)
-	}
-	return resp.Int(1)
-}
-
-// answerUnblock answers askUnblock.
-func (s *Server) answerUnblock(ctx context.Context, question resp.Args) resp.Reply {
-	if len(question) != 2 {
-		return resp.Err(pubsub.ErrQuestion)
-	}
-	id, _ := resp.ParseInt(question[0])
-	return s.unblock(ctx, id, question[1])
+	return s.srv.clients.unblock(s.ctx, id, why)
 }
 
 // askOthers returns n of this node plus the sum of the other nodes' answers to a question about their clients. What
@@ -219,7 +192,7 @@ func clientList(s *session, args resp.Args) resp.Reply {
 	default:
 		return resp.Err(resp.ErrSyntax)
 	}
-	now, clients := s.srv.clock(), s.srv.clients()
+	now, clients := s.srv.clock(), s.srv.clients.list()
 	s.work += len(clients) * workPerClient
 	var text []byte
 	for _, c := range clients {
@@ -228,21 +201,6 @@ func clientList(s *session, args resp.Args) resp.Reply {
 		}
 	}
 	return resp.Verbatim(string(text))
-}
-
-// killFilter holds the conditions of CLIENT KILL in its new form.
-type killFilter struct {
-	id          int64 // 0: any
-	addr, laddr string
-	class       string
-	user        string
-	skipMe      bool
-}
-
-func (f *killFilter) matches(c *client) bool {
-	return (f.id == 0 || f.id == c.id) && (f.addr == "" || f.addr == c.addr) && (f.laddr == "" || f.laddr == c.laddr) &&
-		(f.class == "" || f.class == c.class()) &&
-		(f.user == "" || f.user == c.rights.Name())
 }
 
 func clientKill(s *session, args resp.Args) resp.Reply {
@@ -271,26 +229,12 @@ func clientKill(s *session, args resp.Args) resp.Reply {
 // killEverywhere closes the clients that match: those of every node if the filter names clients, by id, address or
 // user, else those of this node, which CLIENT LIST shows.
 func (s *session) killEverywhere(f *killFilter) resp.Reply {
-	n := int64(s.srv.killAll(s, f))
-	if f.id == 0 && f.addr == "" && f.user == "" || f.id != 0 && s.srv.session(f.id) != nil {
-		return resp.Int(n)
+	n, me := s.srv.clients.kill(f, s.client)
+	s.closing = s.closing || me // it gets its answer first
+	if f.id == 0 && f.addr == "" && f.user == "" || f.id != 0 && s.srv.clients.get(f.id) != nil {
+		return resp.Int(int64(n))
 	}
-	return s.askOthers(resp.Inquiry{Args: append(resp.Args{askKill}, f.words()...), Client: f.id}, n)
-}
-
-// words encodes the filter for askKill.
-func (f *killFilter) words() resp.Args {
-	return resp.Args{strconv.FormatInt(f.id, 10), f.addr, f.laddr, f.class, f.user}
-}
-
-// answerKill answers askKill.
-func (s *Server) answerKill(question resp.Args) resp.Reply {
-	if len(question) != len((&killFilter{}).words()) {
-		return resp.Err(pubsub.ErrQuestion)
-	}
-	id, _ := resp.ParseInt(question[0])
-	f := &killFilter{id: id, addr: question[1], laddr: question[2], class: question[3], user: question[4]}
-	return resp.Int(int64(s.killAll(nil, f)))
+	return s.askOthers(resp.Inquiry{Args: append(resp.Args{askKill}, f.words()...), Client: f.id}, int64(n))
 }
 
 func (f *killFilter) option(s *session, word, value string) error {
@@ -324,22 +268,4 @@ func (f *killFilter) option(s *session, word, value string) error {
 		return resp.Error(resp.ErrSyntax)
 	}
 	return nil
-}
-
-// killAll closes the clients of this node that match; the asking client gets its answer first.
-func (s *Server) killAll(asks *session, f *killFilter) int {
-	n := 0
-	for _, c := range s.clients() {
-		mine := asks != nil && c == asks.client
-		if !f.matches(c) || f.skipMe && mine || c.out.Ends() {
-			continue
-		}
-		n++
-		if mine {
-			asks.closing = true
-		} else {
-			c.kill()
-		}
-	}
-	return n
 }

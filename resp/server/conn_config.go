@@ -32,7 +32,7 @@ func configRows() []row {
 
 // configGet joins the values of this node with the replicated ones.
 func configGet(s *session, args resp.Args) resp.Reply {
-	elems := s.srv.localConfig(args[2:])
+	elems := localConfig(s.srv, args[2:])
 	if s.srv.index.replicates {
 		shared := replyAt(s.ask(args), 0)
 		if shared.IsErr() {
@@ -48,13 +48,13 @@ func configGet(s *session, args resp.Args) resp.Reply {
 }
 
 // localConfig lists this node's values that match any of the patterns, by name.
-func (s *Server) localConfig(patterns []string) []resp.Reply {
+func localConfig(srv *shared, patterns []string) []resp.Reply {
 	var elems []resp.Reply
-	for _, name := range s.settings.Names() {
+	for _, name := range srv.settings.Names() {
 		if slices.ContainsFunc(patterns, func(p string) bool { return globOne(lower(p), name) }) {
-			value, _ := s.settings.Value(name)
-			if name == settings.RequirePass && s.replicatesPassword() {
-				value = s.hub.users.Now().Default().PasswordRule()
+			value, _ := srv.settings.Value(name)
+			if name == settings.RequirePass && replicatesPassword(srv) {
+				value = srv.hub.users.Now().Default().PasswordRule()
 			}
 			elems = append(elems, resp.Bulk(name), resp.Bulk(value))
 		}
@@ -74,7 +74,7 @@ func configSet(s *session, args resp.Args) resp.Reply {
 		}
 		var change func()
 		var err error
-		if name == settings.RequirePass && s.srv.replicatesPassword() {
+		if name == settings.RequirePass && replicatesPassword(s.srv) {
 			if passwords = append(passwords, args[i+1]); len(passwords) > 1 {
 				err = resp.Error("duplicate parameter")
 			}
@@ -99,9 +99,9 @@ func configSet(s *session, args resp.Args) resp.Reply {
 
 // replicatesPassword reports whether requirepass is the default user's password on all nodes: this node has no
 // password of its own.
-func (s *Server) replicatesPassword() bool {
-	password, _ := s.settings.Value(settings.RequirePass)
-	return s.index.replicates && password == ""
+func replicatesPassword(srv *shared) bool {
+	password, _ := srv.settings.Value(settings.RequirePass)
+	return srv.index.replicates && password == ""
 }
 
 // passwordOfDefault returns the command that does what CONFIG SET requirepass does in Redis.
@@ -124,7 +124,7 @@ func (s *session) setShared(shared resp.Args) resp.Reply {
 	if len(shared) == 2 {
 		return resp.OK()
 	}
-	if most := s.srv.seats.Max(); asksClients(shared[2:]) > most {
+	if most := s.srv.clients.seats.Max(); asksClients(shared[2:]) > most {
 		return resp.Err("ERR CONFIG SET failed (possibly related to argument 'maxclients') - " +
 			"The operating system is not able to handle the specified number of clients, try with " +
 			strconv.FormatInt(most, 10))

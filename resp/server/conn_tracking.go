@@ -81,7 +81,7 @@ func (s *session) trackingOptions(words []string) (next track.Mode, prefixes []s
 			if !ok {
 				return next, nil, resp.Error(resp.ErrNotInteger)
 			}
-			if s.srv.session(id) == nil {
+			if s.srv.clients.get(id) == nil {
 				return next, nil, resp.Error("ERR The client ID you want redirect to does not exist")
 			}
 			next.Redirect = id
@@ -154,7 +154,7 @@ func clientTrackingInfo(s *session, _ resp.Args) resp.Reply {
 func (s *client) Invalidate(inv *track.Invalidation) {
 	to, redirected := s, s.track.Redirect != 0
 	if redirected {
-		if to = s.srv.session(s.track.Redirect); to == nil || to.out.Ends() {
+		if to = s.registry.get(s.track.Redirect); to == nil || to.out.Ends() {
 			s.redirectBroke()
 			return
 		}

@@ -421,7 +421,7 @@ func TestQuitEndsTrackingAtOnce(t *testing.T) {
 		c.want(">3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
 		c.send("QUIT\r\n")
 		c.want("+OK\r\n")
-		for _, f := range append(srv.infoClients().Fields, srv.infoStats().Fields...) {
+		for _, f := range append(srv.figures.clientsSection(srv.clients.census()).Fields, srv.figures.statsSection().Fields...) {
 			switch f.Name {
 			case "tracking_clients", "pubsub_clients", "tracking_total_prefixes", "pubsub_channels":
 				if f.Value != "0" {
@@ -466,7 +466,7 @@ func TestTrackingFigures(t *testing.T) {
 		t.Errorf("%v", f)
 	}
 	list := ""
-	for _, s := range srv.clients() {
+	for _, s := range srv.clients.list() {
 		list += string(s.describe(nil, srv.clock()))
 	}
 	if strings.Count(list, " flags=t ") != 2 || strings.Count(list, " flags=tB ") != 1 || strings.Count(list, " redir=0 ") != 3 || strings.Count(list, " redir=-1 ") != 1 {
@@ -676,7 +676,7 @@ func TestPrefixesAreCounted(t *testing.T) {
 	c := dialTracker(t, addr, "BCAST PREFIX abc PREFIX d")
 	counted := func(want int64) {
 		t.Helper()
-		eventually(t, fmt.Sprint(want, " bytes"), func() bool { return srv.held.Load() == want })
+		eventually(t, fmt.Sprint(want, " bytes"), func() bool { return srv.clients.held.Load() == want })
 	}
 	const both = 4 + 2*heldPerPrefix
 	counted(both)
@@ -686,10 +686,10 @@ func TestPrefixesAreCounted(t *testing.T) {
 	c.send("CLIENT TRACKING OFF\r\n")
 	c.want("+OK\r\n")
 	counted(0)
-	srv.held.Store(heldBytesOfAllMax - both + 1)
+	srv.clients.held.Store(heldBytesOfAllMax - both + 1)
 	c.send(on)
 	c.want("-" + errHeld + "\r\n")
-	srv.held.Store(0)
+	srv.clients.held.Store(0)
 	c.send(on + "RESET\r\n")
 	c.want("+OK\r\n+RESET\r\n")
 	counted(0)

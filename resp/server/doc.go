@@ -9,14 +9,14 @@
 //   - Input of a client passes the guard first (package wire): every length, count and total has a named limit
 //     (limits.go).
 //   - The wall clock is read in one place (config.go).
-//   - Locks are taken in the order Broker.counting, the Broker's, that of its queue, Server.mu, the Outbox's, and never
-//     held over a call of the Backend or a write to a socket.
+//   - Locks are taken in the order Broker.counting, the Broker's, that of its queue, registry.mu, the Outbox's, and
+//     never held over a call of the Backend or a write to a socket.
 //
 // Its files, from top to bottom:
 //
 //	server.go         admits connections; Shutdown
-//	janitor.go        checks all sessions a few times a second
-//	info.go           the sections of INFO
+//	janitor.go        checks all clients a few times a second
+//	info.go           figures, for INFO and monitoring
 //	hub.go            what the log tells this node's clients; questions of other nodes' servers about them
 //	loop.go           a session from its beginning to its end: each command passes the gates, and runs
 //	profile.go        the kinds of server, their families of commands; READONLY, READWRITE, ASKING, -MOVED
@@ -34,8 +34,9 @@
 //	conn_monitor.go   MONITOR
 //	conn_stats.go     SLOWLOG, LATENCY, and the statistics of commands
 //	rights.go         the gate of rights, denials, and the end of what a user may no longer do
+//	registry.go       all clients: counted, killed, unblocked
 //	reply.go          replies on their way to the outbox
-//	session.go        a session, and its client, which other goroutines know; all clients
+//	session.go        a session, and its client, which other goroutines know
 //	table.go          commands, and their look-up by name
 //	config.go         dependencies of a server: Config, Backend, Clock, Profile
 //	limits.go         the limits, and counts against them

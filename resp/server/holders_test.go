@@ -89,7 +89,7 @@ func TestWhoIsTold(t *testing.T) {
 			holder := dialHolder(t, addr)
 			holder.send("LOCK k t PX 1000\r\n")
 			holder.want(":1\r\n")
-			s := srv.clients()[0]
+			s := srv.clients.list()[0]
 			by := resp.Client{ID: uint64(s.id), Addr: s.addr}
 			if !c.own {
 				by.Addr = "10.0.0.1:1" // an id like that, of another process or node
@@ -173,7 +173,7 @@ func TestLossBehindTheAnswerOfLockThatWaits(t *testing.T) {
 	holder.send("SET a 1\r\nLOCK k t PX 1000 WAIT 5000\r\n")
 	<-fake.waiting
 	holder.want("+OK\r\n")
-	s := srv.clients()[0]
+	s := srv.clients.list()[0]
 	if served := <-fake.answer; !served(resp.Int(7)) {
 		t.Fatal("the client is there")
 	}
@@ -193,7 +193,7 @@ func TestSubscribersHearFirst(t *testing.T) {
 	holder := dialHolder(t, addr)
 	holder.send("PSUBSCRIBE *\r\nLOCK k t PX 1000\r\nPING\r\n")
 	holder.skipTo("+PONG\r\n")
-	s := srv.clients()[0]
+	s := srv.clients.list()[0]
 	again := newsMessages(9, lostK(resp.LockGranted, false, resp.Client{ID: uint64(s.id), Addr: s.addr}.Sender()))
 	again[0].Kind = resp.MessageHeld
 	again[0].Form.(*newsForm).Fence = 8

@@ -22,8 +22,8 @@ type Hub struct {
 	holders   *holders.Table
 	users     *access.Users
 	monitors  map[*client]struct{}
-	monitored atomic.Bool // there are monitors
-	server    atomic.Pointer[Server]
+	monitored atomic.Bool              // there are monitors
+	clients   atomic.Pointer[registry] // nil: there is no server yet
 }
 
 // NewHub returns a hub. It accepts settings and messages before it has a server.
@@ -89,26 +89,20 @@ func (h *Hub) publishChanges(m *resp.Message) {
 	h.tracking.Publish(m)
 }
 
-// The questions of servers to each other about clients. Those about subscribers are in package pubsub.
-const (
-	askKill    = "kill"    // a killFilter: how many clients were closed
-	askUnblock = "unblock" // a client's id and a reason: 1 if it was unblocked
-	askPing    = "PING"    // whether the node answers
-)
+// askPing is the question whether the node answers.
+const askPing = "PING"
 
 // Answer answers a question of another node's server about this node's clients. It blocks until ctx ends at most. It
 // is safe for concurrent use, also before there is a server.
 func (h *Hub) Answer(ctx context.Context, question resp.Args) resp.Reply {
-	server, what := h.server.Load(), question[1:]
-	switch {
-	case question[0] == askPing:
+	switch kind, clients := question[0], h.clients.Load(); {
+	case kind == askPing:
 		return resp.OK()
-	case question[0] == askKill && server != nil:
-		return server.answerKill(what)
-	case question[0] == askUnblock && server != nil:
-		return server.answerUnblock(ctx, what)
-	case question[0] == askKill || question[0] == askUnblock:
+	case kind != askKill && kind != askUnblock:
+		return h.broker.Answer(question)
+	case clients == nil:
 		return resp.Int(0) // no client has connected yet
+	default:
+		return clients.answer(ctx, kind, question[1:])
 	}
-	return h.broker.Answer(question)
 }

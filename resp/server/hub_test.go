@@ -36,7 +36,7 @@ func TestSlowSubscriberIsDropped(t *testing.T) {
 func wantDropped(t *testing.T, srv *Server, counts string) {
 	t.Helper()
 	var got []string
-	for _, f := range srv.infoStats().Fields {
+	for _, f := range srv.figures.statsSection().Fields {
 		if strings.HasPrefix(f.Name, "subscribers_dropped_") || f.Name == "client_output_buffer_limit_disconnections" {
 			got = append(got, f.Value)
 		}

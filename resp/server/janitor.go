@@ -1,13 +1,16 @@
 package server
 
 import (
+	"log/slog"
+	"sync"
 	"time"
 
+	"lockd/resp/server/stats"
 	"lockd/resp/server/wire"
 )
 
-// The janitor is one goroutine that checks all sessions a few times a second, which saves a goroutine or a timer for
-// each connection:
+// janitor checks all clients a few times a second, in one goroutine, which saves a goroutine or a timer for each
+// connection:
 //
 //   - A session that has run for a whole round may be waiting in the backend. Its goroutine does not read, so it cannot
 //     see that its client has hung up: the janitor asks the kernel, and ends the session's context. Invalidations of a
@@ -17,52 +20,61 @@ import (
 //   - A client that has been silent for longer than the setting timeout is disconnected.
 //   - A table of tracked keys whose limit was lowered shrinks.
 //   - A client whose lock has a third of its lease left gets a push.
+type janitor struct {
+	clients *registry
+	hub     *Hub
+	backend Backend
+	totals  *stats.Totals
+	clock   Clock
+	log     *slog.Logger
 
-// startJanitor is called with mu held.
-func (s *Server) startJanitor() {
-	if !s.janitor {
-		s.janitor = true
-		go s.runJanitor()
-	}
+	starts, stops sync.Once
+	stop          chan struct{}
 }
 
-func (s *Server) runJanitor() {
+// start starts the goroutine, if it does not run yet.
+func (j *janitor) start() { j.starts.Do(func() { go j.run() }) }
+
+// end ends it.
+func (j *janitor) end() { j.stops.Do(func() { close(j.stop) }) }
+
+func (j *janitor) run() {
 	ticker := time.NewTicker(janitorEvery)
 	defer ticker.Stop()
-	sampled := s.clock()
+	sampled := j.clock()
 	for {
 		select {
-		case <-s.stop:
+		case <-j.stop:
 			return
 		case <-ticker.C:
 		}
-		s.ticks.Add(1)
-		now := s.clock()
+		j.clients.ticks.Add(1)
+		now := j.clock()
 		if passed := now.Sub(sampled); passed >= 2*janitorEvery {
-			s.stats.Sample(passed.Seconds())
+			j.totals.Sample(passed.Seconds())
 			sampled = now
 		}
-		s.round()
-		if s.hub.tracking.InUse() {
-			s.hub.shrinkTracking()
+		j.round()
+		if j.hub.tracking.InUse() {
+			j.hub.shrinkTracking()
 		}
-		if s.hub.holders.InUse() {
-			s.hub.holders.CheckLeases(s.backend, now)
+		if j.hub.holders.InUse() {
+			j.hub.holders.CheckLeases(j.backend, now)
 		}
 	}
 }
 
-// round checks every session.
-func (s *Server) round() {
-	idleTicks := s.hub.settings.IdleSeconds.Load() * int64(time.Second/janitorEvery)
-	for _, c := range s.clients() {
+// round checks every client.
+func (j *janitor) round() {
+	idleTicks := j.hub.settings.IdleSeconds.Load() * int64(time.Second/janitorEvery)
+	for _, c := range j.clients.list() {
 		p := c.phase.Load()
 		stands := c.seen == p
 		c.seen = p
 		switch p % phaseKinds {
 		case phaseReading:
-			if idleTicks > 0 && s.ticks.Load()-c.activeAt.Load() > idleTicks && c.mayTimeOut() {
-				s.log.Debug("idle client closed", "client", c.id, "addr", c.addr)
+			if idleTicks > 0 && j.clients.ticks.Load()-c.activeAt.Load() > idleTicks && c.mayTimeOut() {
+				j.log.Debug("idle client closed", "client", c.id, "addr", c.addr)
 				c.kill()
 			}
 		case phaseRunning:
@@ -70,7 +82,7 @@ func (s *Server) round() {
 				c.cancel() // soon: elements popped for a disconnected client are lost
 			}
 			if stands && c.trackFlags.Load() != 0 {
-				s.hub.sendEarly(c)
+				j.hub.sendEarly(c)
 			}
 		case phaseWriting:
 			if stands {

@@ -43,8 +43,8 @@ func TestWaitingClientIsLeftAlone(t *testing.T) {
 	c := dial(t, addr)
 	c.send("WAIT 1 0\r\n")
 	<-fake.waiting
-	rounds := srv.ticks.Load() + 4
-	eventually(t, "the janitor walks", func() bool { return srv.ticks.Load() >= rounds })
+	rounds := srv.clients.ticks.Load() + 4
+	eventually(t, "the janitor walks", func() bool { return srv.clients.ticks.Load() >= rounds })
 	if srv.count() != 1 {
 		t.Fatal("the waiting session ended")
 	}

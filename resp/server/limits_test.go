@@ -76,7 +76,7 @@ func TestSubscriptionsAreBoundedInBytes(t *testing.T) {
 	c.want("+PONG\r\n")
 	const size, most = 1000, 3
 	before := heldBytesMax - most*(size+256) // a subscription takes 256 beside its name; this stands for those that came before
-	srv.clients()[0].memory.bytes.Store(int64(before))
+	srv.clients.list()[0].memory.bytes.Store(int64(before))
 	name := func(i int) string { return strings.Repeat("x", size-1) + fmt.Sprint(i) }
 	for i := range most {
 		c.send("SUBSCRIBE " + name(i) + "\r\n")
@@ -88,7 +88,7 @@ func TestSubscriptionsAreBoundedInBytes(t *testing.T) {
 	c.want("*3\r\n$10\r\npsubscribe\r\n$2\r\np*\r\n:3\r\n*3\r\n$10\r\nssubscribe\r\n$1\r\ns\r\n:1\r\n")
 	c.conn.Close()
 	eventually(t, "nothing is held", func() bool { return srv.count() == 0 })
-	if left := srv.held.Load(); left != 0 {
+	if left := srv.clients.held.Load(); left != 0 {
 		t.Errorf("%d bytes are counted for nobody", left)
 	}
 }
@@ -98,7 +98,7 @@ func TestSubscriptionsAreBoundedInBytes(t *testing.T) {
 func TestHeldIsBoundedForAll(t *testing.T) {
 	srv, _, addr := startServer(t, nil)
 	const room = 1000
-	srv.held.Store(heldBytesOfAllMax - room)
+	srv.clients.held.Store(heldBytesOfAllMax - room)
 	c := dial(t, addr)
 	ask := func(line, want string) {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestHeldIsBoundedForAll(t *testing.T) {
 	}
 	free := func() {
 		t.Helper()
-		if left := heldBytesOfAllMax - srv.held.Load(); left != room {
+		if left := heldBytesOfAllMax - srv.clients.held.Load(); left != room {
 			t.Errorf("%d bytes left", left)
 		}
 	}

@@ -13,13 +13,13 @@ func (s *session) serve() {
 	defer s.end()
 	for !s.closing {
 		s.enter(phaseReading)
-		if s.srv.draining.Load() {
+		if s.srv.clients.draining.Load() {
 			break // Shutdown looks at the phase after it has set the flag
 		}
 		n, err := s.in.Fill(s.conn)
 		s.enter(phaseRunning)
 		if err != nil {
-			if s.srv.draining.Load() {
+			if s.srv.clients.draining.Load() {
 				break
 			}
 			s.out.Finish(wallClock().Add(lingerMax)) // the client may have closed only its sending direction
@@ -27,7 +27,7 @@ func (s *session) serve() {
 		}
 		s.srv.stats.InputBytes.Add(int64(n))
 		s.srv.stats.Reads.Add(1)
-		s.activeAt.Store(s.srv.ticks.Load())
+		s.activeAt.Store(s.srv.clients.ticks.Load())
 		s.inputBytes.Store(int64(s.in.Pending()))
 		if s.process(); s.closing {
 			s.leaveHub() // it may linger, and a client that has the answer to QUIT expects to be gone
@@ -248,6 +248,6 @@ func (s *session) end() {
 	}
 	s.discard()
 	s.kill()
-	s.srv.forget(s.client)
+	s.srv.clients.forget(s.client)
 	s.srv.witness.Fold(s.sightings())
 }

@@ -11,25 +11,9 @@ import (
 	"lockd/resp/server/pubsub"
 )
 
-// endDenied closes the connections of deleted users, and those that are doing what their users may no longer do:
-// listen, wait, monitor. The broker's lock is held.
-func (s *Server) endDenied() {
-	now := s.hub.users.Now()
-	for _, c := range s.clients() {
-		user := now.Get(c.rights.Name())
-		if user != nil && c.keepsTo(user) {
-			continue
-		}
-		if c.changing.Load() {
-			c.leaving.Store(true)
-		} else {
-			c.kill()
-		}
-	}
-}
-
-// keepsTo reports whether a user may go on with what the session is doing. The broker's lock is held.
-func (s *client) keepsTo(user *acl.User) bool {
+// keepsTo reports whether a user may go on with what the client is doing; monitor is the command MONITOR. The broker's
+// lock is held.
+func (s *client) keepsTo(user *acl.User, monitor *acl.Command) bool {
 	if user.Unlimited() {
 		return true
 	}
@@ -46,7 +30,7 @@ func (s *client) keepsTo(user *acl.User) bool {
 		}
 	}
 	if s.monitors.Load() {
-		why, _, _ := user.Check(s.srv.index.names["monitor"].acl, resp.Args{"monitor"})
+		why, _, _ := user.Check(monitor, resp.Args{"monitor"})
 		return why == acl.Allowed
 	}
 	return true

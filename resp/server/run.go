@@ -7,7 +7,6 @@ import (
 	"lockd/resp"
 	"lockd/resp/server/holders"
 	"lockd/resp/server/witness"
-	"lockd/resp/sight"
 )
 
 // gathered holds the commands of the next run.
@@ -144,22 +143,11 @@ func (s *session) flushAll() error {
 }
 
 // sightings returns this node's observations of locks, if one of the commands takes them.
-func (s *Server) sightings(cmds []resp.Cmd) string {
+func (s *shared) sightings(cmds []resp.Cmd) string {
 	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Is(resp.TakesSightings) }) {
 		return ""
 	}
-	var list []sight.Sighting
-	for _, of := range s.clients() {
-		list = append(list, of.sightings()...)
-	}
-	return s.witness.Report(s.node, list)
-}
-
-// sightings returns the observations of this session.
-func (s *client) sightings() []sight.Sighting {
-	name, _, _ := s.names.get()
-	name = name[:min(len(name), loggedNameBytesMax)]
-	return s.witness.Sightings(resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr})
+	return s.witness.Report(s.clients.node, s.clients.sightings())
 }
 
 // observe hands the answered commands of a run to the witness.

@@ -97,7 +97,7 @@ func TestLargeRepliesAreBounded(t *testing.T) {
 				}
 			}
 			c.send(strings.Repeat("GET large\r\n", gets) + "PING\r\n")
-			eventually(t, "the session waits for its client", func() bool { return srv.clients()[0].out.Waiting() > replyBytesMax })
+			eventually(t, "the session waits for its client", func() bool { return srv.clients.list()[0].out.Waiting() > replyBytesMax })
 			if held := b.asked.Load() * size; held > replyBytesMax+32<<20 {
 				t.Errorf("%d MiB were read for a client that reads nothing", held>>20)
 			}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"lockd/internal/loglimit"
@@ -15,49 +14,18 @@ import (
 	"lockd/resp/server/access"
 	"lockd/resp/server/pubsub"
 	"lockd/resp/server/settings"
-	"lockd/resp/server/stats"
 	"lockd/resp/server/wire"
 	"lockd/resp/server/witness"
 )
 
 // Server serves clients. Its methods are safe for concurrent use.
 type Server struct {
-	backend  Backend
-	profile  *Profile
-	redirect func(tls bool) string
-	hub      *Hub
-	index    *index
-	settings *settings.Node
-	version  string
-	runID    string
-	node     string
-	log      *slog.Logger
-	aclFile  *access.File
-	clock    Clock
-	seats    *Seats
-	started  time.Time
-
-	stats    stats.Totals
-	slowlog  stats.Slowlog
-	aclLog   access.Denials
-	latency  stats.Latency
-	pause    pause
-	counter  *pubsub.Counter
-	witness  *witness.Node
-	guesses  *access.Guesses
-	guessing loglimit.Limiter // of the warnings of wrong passwords
-
-	held     atomic.Int64 // of all sessions: see session.hold
-	ticks    atomic.Int64 // rounds of the janitor, by which idle time is measured
-	draining atomic.Bool  // Shutdown has begun
+	*shared
+	figures figures
+	janitor janitor
 
 	mu        sync.Mutex
 	listeners []net.Listener
-	sessions  map[int64]*client
-	came      uint64 // number of sessions so far
-	janitor   bool
-	idle      chan struct{} // closed when the last session ends while draining
-	stop      chan struct{} // ends the janitor
 }
 
 // ErrServerClosed is returned by Serve after Shutdown.
@@ -65,41 +33,54 @@ var ErrServerClosed = errors.New("server: closed")
 
 // New returns a server, which serves no listener yet.
 func New(cfg Config) *Server {
-	s := &Server{
-		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub,
-		version: cfg.Version, runID: cfg.RunID, node: cfg.Node,
-		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, aclFile: access.NewFile(cfg.ACLFile),
-		sessions: map[int64]*client{}, idle: make(chan struct{}), stop: make(chan struct{}),
-	}
-	if s.profile == nil {
-		s.profile = Standalone
-	}
-	if s.hub == nil {
-		s.hub = NewHub()
-	}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
-	if s.clock == nil {
-		s.clock = wallClock
-	}
+	cfg.complete()
 	fixed := map[string]string{settings.RequirePass: cfg.Password, "aclfile": cfg.ACLFile}
 	maps.Copy(fixed, cfg.Local)
-	s.settings = settings.NewNode(settings.NodeConfig{
-		Fixed: fixed, Protect: cfg.Protect, PubSubCount: cfg.PubSubCount, ClientsMax: cfg.ClientsMax,
-		LogLevel: cfg.LogLevel, SeatsMax: s.seats.Max,
-	})
-	s.counter = pubsub.NewCounter(s.hub.broker, cfg.Backend, s.settings.CountsCluster, s.clock)
-	s.index = newIndex(s.profile.table(), cfg.Backend)
+	s := &Server{shared: &shared{
+		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub,
+		index: newIndex(cfg.Profile.table(), cfg.Backend), aclFile: access.NewFile(cfg.ACLFile),
+		settings: settings.NewNode(settings.NodeConfig{
+			Fixed: fixed, Protect: cfg.Protect, PubSubCount: cfg.PubSubCount, ClientsMax: cfg.ClientsMax,
+			LogLevel: cfg.LogLevel, SeatsMax: cfg.Seats.Max,
+		}),
+		clock: cfg.Clock, log: cfg.Log,
+		guesses: access.NewGuesses(), guessing: loglimit.Limiter{Clock: cfg.Clock},
+	}}
+	started := s.clock()
+	s.witness = witness.NewNode(started.UnixMilli())
+	s.counter = pubsub.NewCounter(s.hub.broker, s.backend, s.settings.CountsCluster, s.clock)
+	s.clients = newRegistry(cfg.Node, cfg.Seats, &s.stats.SubscribersDropped)
+	s.janitor = janitor{
+		clients: s.clients, hub: s.hub, backend: s.backend, totals: &s.stats, clock: s.clock, log: s.log,
+		stop: make(chan struct{}),
+	}
+	s.figures = figures{
+		version: cfg.Version, runID: cfg.RunID, mode: s.profile.mode, started: started, clock: s.clock,
+		settings: s.settings, hub: s.hub, clients: s.clients,
+		limit:  func() int64 { return min(s.clientsMax(), cfg.Seats.Max()) },
+		totals: &s.stats, commands: s.index.figures,
+	}
 	s.hub.users.Serve(&access.Serving{
 		Known: s.index.known, Password: cfg.Password, Log: s.log, Changed: s.endDenied,
 	})
-	s.hub.server.Store(s)
-	s.started = s.clock()
-	s.guesses = access.NewGuesses()
-	s.guessing.Clock = s.clock
-	s.witness = witness.NewNode(s.started.UnixMilli())
+	s.hub.clients.Store(s.clients)
 	return s
+}
+
+// complete fills in what is left out.
+func (cfg *Config) complete() {
+	if cfg.Profile == nil {
+		cfg.Profile = Standalone
+	}
+	if cfg.Hub == nil {
+		cfg.Hub = NewHub()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = wallClock
+	}
 }
 
 // Hub returns the hub to which messages and settings are published.
@@ -118,7 +99,7 @@ func (s *Server) Serve(l net.Listener) error {
 		switch {
 		case err == nil:
 			s.admit(conn)
-		case s.draining.Load():
+		case s.clients.draining.Load():
 			return ErrServerClosed
 		case errors.Is(err, net.ErrClosed):
 			return err
@@ -135,11 +116,11 @@ func (s *Server) Serve(l net.Listener) error {
 func (s *Server) begin(l net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining.Load() {
+	if s.clients.draining.Load() {
 		return false
 	}
 	s.listeners = append(s.listeners, l)
-	s.startJanitor()
+	s.janitor.start()
 	return true
 }
 
@@ -195,75 +176,120 @@ func (s *Server) setKeepAlive(conn net.Conn) {
 		net.KeepAliveConfig{Enable: every > 0, Idle: every, Interval: max(every/3, time.Second), Count: 3})
 }
 
+// clientsMax returns how many clients may be connected, regardless of file descriptors.
+func (s *Server) clientsMax() int64 {
+	if own := s.settings.ClientsMax(); own > 0 {
+		return own
+	}
+	return s.hub.settings.ClientsMax.Load()
+}
+
 // newSession registers a session; nil if there are too many or the server is stopping.
 func (s *Server) newSession(conn net.Conn) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.draining.Load() || int64(len(s.sessions)) >= s.clientsMax() || !s.seats.take() {
+	c := s.clients.admit(s.clientsMax(), func(nth uint64) *client { return s.newClient(conn, nth) })
+	if c == nil {
 		return nil
 	}
-	s.came++
-	c := &client{srv: s, endpoint: newEndpoint(conn, s.backend.ClientID(s.came), s.clock())}
+	s.stats.Connections.Add(1)
+	return &session{client: c, srv: s.shared, replies: replies{to: c.out, of: &c.status, totals: &s.stats}}
+}
+
+func (s *Server) newClient(conn net.Conn, nth uint64) *client {
+	c := &client{registry: s.clients, endpoint: newEndpoint(conn, s.backend.ClientID(nth), s.clock())}
 	c.out = wire.NewOutbox(conn, s.clock)
-	c.memory.ofAll = &s.held
+	c.memory.ofAll = &s.clients.held
 	c.sub.Init(s.hub.broker, c, c.out)
 	c.locks.Init(c.id, c, s.clock)
 	c.track.Conn = c
-	c.status.begin(s.ticks.Load())
+	c.status.begin(s.clients.ticks.Load())
 	c.rights.Init(s.hub.users)
 	ctx := context.Background()
 	if c.tls {
 		ctx = resp.WithTLS(ctx)
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
-	s.sessions[c.id] = c
-	s.stats.Connections.Add(1)
-	return &session{client: c, replies: replies{to: c.out, of: &c.status, totals: &s.stats}}
+	return c
 }
+
+// endDenied closes the connections of deleted users, and those that are doing what their users may no longer do:
+// listen, wait, monitor. The broker's lock is held.
+func (s *Server) endDenied() {
+	now, monitor := s.hub.users.Now(), s.index.aclOf("monitor")
+	for _, c := range s.clients.list() {
+		user := now.Get(c.rights.Name())
+		if user != nil && c.keepsTo(user, monitor) {
+			continue
+		}
+		if c.changing.Load() {
+			c.leaving.Store(true)
+		} else {
+			c.kill()
+		}
+	}
+}
+
+// LoadUsers does as ACL LOAD if the file of users (Config.ACLFile) has changed since the server started, or since ACL
+// LOAD, ACL SAVE or LoadUsers last handled it. So changes by ACL SETUSER stay as long as nobody edits the file. It
+// reports whether the users were loaded; an error is one of ACL LOAD's answers. It is safe for concurrent use.
+func (s *Server) LoadUsers(ctx context.Context) (loaded bool, err error) {
+	if s.aclFile.Path == "" {
+		return false, nil
+	}
+	text, err := s.aclFile.Read()
+	if err != nil || !s.aclFile.Changed(text) {
+		return false, err
+	}
+	users, err := s.aclFile.Parse(s.index.known, text)
+	if err != nil {
+		return false, err
+	}
+	r := replyAt(s.backend.Do(ctx, resp.Request{Cmds: []resp.Cmd{{Args: loadUsers(users)}}}), 0)
+	if r.IsErr() {
+		return false, resp.Error(r.Str)
+	}
+	s.aclFile.Note(text)
+	return true, nil
+}
+
+// Info returns the sections of INFO on this process and its clients.
+func (s *Server) Info() []resp.Section { return s.figures.sections() }
+
+// Metrics returns the figures of INFO as metrics, for monitoring.
+func (s *Server) Metrics() []resp.Metric { return s.figures.metrics() }
 
 // Shutdown stops accepting, lets each session finish the commands it has read and write the replies, and closes the
 // connections. If ctx ends first, it cuts off the remaining sessions and returns ctx's error, after cutOffMax at the
 // latest: a session still blocked in the backend is left behind.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
-	for _, c := range s.clients() {
+	for _, c := range s.clients.list() {
 		c.wake()
 		c.unblock(resp.UnblockStop)
 	}
-	var err error
+	defer s.janitor.end()
 	select {
-	case <-s.idle:
+	case <-s.clients.idle:
+		return nil
 	case <-ctx.Done():
-		err = ctx.Err()
-		for _, c := range s.clients() {
-			c.kill()
-		}
-		select {
-		case <-s.idle:
-		case <-time.After(cutOffMax):
-			s.log.Info("clients that were cut off are still being served", "clients", len(s.clients()))
-		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	for _, c := range s.clients.list() {
+		c.kill()
+	}
 	select {
-	case <-s.stop:
-	default:
-		close(s.stop)
+	case <-s.clients.idle:
+	case <-time.After(cutOffMax):
+		s.log.Info("clients that were cut off are still being served", "clients", len(s.clients.list()))
 	}
-	return err
+	return ctx.Err()
 }
 
-// drain closes the listeners and wakes the sessions.
+// drain closes the listeners, and admits nobody any more.
 func (s *Server) drain() {
+	s.clients.drain()
+	s.pause.lift()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.draining.Store(true)
-	s.pause.lift()
 	for _, l := range s.listeners {
 		l.Close()
-	}
-	if len(s.sessions) == 0 {
-		s.closeIdle()
 	}
 }

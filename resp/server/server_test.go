@@ -73,7 +73,7 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-func (s *Server) count() int { return len(s.clients()) }
+func (s *Server) count() int { return len(s.clients.list()) }
 
 // readNumbers subscribes and checks that n messages count up by one.
 func (c *testClient) readNumbers(n int) error {
@@ -121,7 +121,7 @@ func TestShutdown(t *testing.T) {
 	fake.mu.Lock()
 	busy.send("SET a 1\r\nINCR a\r\n")
 	eventually(t, "the session is busy", func() bool {
-		return slices.ContainsFunc(srv.clients(), func(c *client) bool { return c.kind() == phaseRunning })
+		return slices.ContainsFunc(srv.clients.list(), func(c *client) bool { return c.kind() == phaseRunning })
 	})
 	done := make(chan error, 1)
 	go func() { done <- srv.Shutdown(context.Background()) }()

@@ -1,8 +1,8 @@
 package server
 
 import (
-	"cmp"
 	"context"
+	"log/slog"
 	"net"
 	"slices"
 	"strconv"
@@ -11,20 +11,48 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockd/internal/loglimit"
 	"lockd/resp"
 	"lockd/resp/server/access"
 	"lockd/resp/server/holders"
 	"lockd/resp/server/pubsub"
+	"lockd/resp/server/settings"
 	"lockd/resp/server/stats"
 	"lockd/resp/server/track"
 	"lockd/resp/server/wire"
 	"lockd/resp/server/witness"
+	"lockd/resp/sight"
 )
+
+// shared has what the sessions of a server share. Its parts do not change, and are safe for concurrent use.
+type shared struct {
+	backend  Backend
+	profile  *Profile
+	redirect func(tls bool) string // nil: this node serves every key
+	hub      *Hub
+	index    *index
+	clients  *registry
+	settings *settings.Node
+	aclFile  *access.File
+	clock    Clock
+	log      *slog.Logger
+
+	stats    stats.Totals
+	slowlog  stats.Slowlog
+	aclLog   access.Denials
+	latency  stats.Latency
+	pause    pause
+	counter  *pubsub.Counter
+	witness  *witness.Node
+	guesses  *access.Guesses
+	guessing loglimit.Limiter // of the warnings of wrong passwords
+}
 
 // session serves one connection. Only its own goroutine uses it; other goroutines know its client.
 type session struct {
 	*client
-	in wire.Input
+	srv *shared
+	in  wire.Input
 	gathered
 	multiState
 	replies
@@ -37,10 +65,10 @@ type session struct {
 // does not change, status, memory, the outbox, the name of the user, and what the broker's lock guards.
 type client struct {
 	endpoint
-	srv    *Server
-	ctx    context.Context // ends when the client disconnects: the backend then stops waiting
-	cancel context.CancelFunc
-	out    *wire.Outbox
+	registry *registry
+	ctx      context.Context // ends when the client disconnects: the backend then stops waiting
+	cancel   context.CancelFunc
+	out      *wire.Outbox
 
 	rights  access.Rights   // the session's goroutine uses it, others read the name of the user
 	witness witness.Session // observes its use of locks
@@ -80,7 +108,7 @@ func (s *session) sender(cmds []resp.Cmd) resp.Sender {
 	name, _, _ := s.names.get()
 	name = name[:min(len(name), loggedNameBytesMax)]
 	if s.asSent == "" || s.asName != name {
-		s.asSent = resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr, Node: s.srv.node}.Sender()
+		s.asSent = resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr, Node: s.registry.node}.Sender()
 		s.asName = name
 	}
 	return s.asSent
@@ -106,18 +134,25 @@ func (s *client) kill() {
 	s.cancel()
 }
 
+// sightings returns the observations of this client.
+func (s *client) sightings() []sight.Sighting {
+	name, _, _ := s.names.get()
+	name = name[:min(len(name), loggedNameBytesMax)]
+	return s.witness.Sightings(resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr})
+}
+
 // Send implements holders.Conn.
 func (s *client) Send(form []byte) { s.sub.Send(form) }
 
 // Is implements holders.Conn. The address counts, too: ids start again with each process.
 func (s *client) Is(by resp.Sender) bool {
 	c := by.Client()
-	return by != "" && c.ID == uint64(s.id) && c.Node == s.srv.node && c.Addr == s.addr
+	return by != "" && c.ID == uint64(s.id) && c.Node == s.registry.node && c.Addr == s.addr
 }
 
 // Dropped implements pubsub.Conn: the session then leaves the hub by itself, and logs why.
 func (s *client) Dropped(reason stats.DropReason) {
-	s.srv.stats.SubscribersDropped.Add(reason)
+	s.registry.dropped.Add(reason)
 	s.kill()
 }
 
@@ -246,7 +281,7 @@ func (s *client) describe(b []byte, now time.Time) []byte {
 	number("fd", s.fd)
 	field("name", name)
 	number("age", int64(now.Sub(s.since)/time.Second))
-	number("idle", (s.srv.ticks.Load()-s.activeAt.Load())/int64(time.Second/janitorEvery))
+	number("idle", (s.registry.ticks.Load()-s.activeAt.Load())/int64(time.Second/janitorEvery))
 	field("flags", s.flags())
 	number("db", int64(s.db.Load()))
 	number("sub", int64(s.sub.Count(pubsub.Channel)))
@@ -299,43 +334,4 @@ func (n *clientNames) set(field *string, value string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	*field = strings.Clone(value)
-}
-
-// session finds a client by its id; nil if there is none.
-func (s *Server) session(id int64) *client {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[id]
-}
-
-// clients lists the sessions by id.
-func (s *Server) clients() []*client {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]*client, 0, len(s.sessions))
-	for _, c := range s.sessions {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
-	return list
-}
-
-// forget removes an ended session from the list, and frees its seat.
-func (s *Server) forget(c *client) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sessions, c.id)
-	s.seats.free()
-	if len(s.sessions) == 0 && s.draining.Load() {
-		s.closeIdle()
-	}
-}
-
-// closeIdle closes idle, once, when no session is left. mu is held.
-func (s *Server) closeIdle() {
-	select {
-	case <-s.idle:
-	default:
-		close(s.idle)
-	}
 }

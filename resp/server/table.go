@@ -141,6 +141,14 @@ func (x *index) find(args resp.Args) (*command, resp.Reply) {
 	return c, resp.Reply{}
 }
 
+// aclOf returns a command as rules know it; nil if there is no such command.
+func (x *index) aclOf(name string) *acl.Command {
+	if c := x.names[name]; c != nil {
+		return c.acl
+	}
+	return nil
+}
+
 // lookup finds the row of a command or, as "client|list", of a subcommand.
 func (x *index) lookup(name string) *resp.Spec {
 	container, sub, isSub := strings.Cut(lower(name), "|")
