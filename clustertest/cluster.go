@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,7 +15,6 @@ import (
 	"lockd/cluster/clock"
 	"lockd/cluster/peer/peertest"
 	"lockd/resp"
-	"lockd/resp/notation"
 )
 
 const (
@@ -38,7 +36,7 @@ type Cluster struct {
 	clients *peertest.Network // between clients and nodes
 	tune    []func(*cluster.Config)
 	nodes   []*Node
-	paused  map[string]bool
+	came    int // clients so far
 }
 
 // Start starts a cluster of the nodes n1 to nN, and returns once it has been founded, and n1 leads. It ends with the
@@ -48,9 +46,7 @@ func Start(t testing.TB, n int, tune ...func(*cluster.Config)) *Cluster {
 	if n < 1 || n > NodesMax {
 		t.Fatalf("a cluster has 1 to %d nodes, not %d", NodesMax, n)
 	}
-	c := &Cluster{
-		t: t, peers: peertest.NewNetwork(), clients: peertest.NewNetwork(), tune: tune, paused: map[string]bool{},
-	}
+	c := &Cluster{t: t, peers: peertest.NewNetwork(), clients: peertest.NewNetwork(), tune: tune}
 	for i := range n {
 		id := fmt.Sprintf("n%d", i+1)
 		c.nodes = append(c.nodes, &Node{cluster: c, id: id, disk: newDisk(id), clock: &machineClock{}})
@@ -73,8 +69,8 @@ func (c *Cluster) close() {
 			n.vanish(false)
 			n.stop(0)
 		}
-		if n.died != nil {
-			c.t.Errorf("%s has ended its process: %v", n.id, n.died)
+		if why := n.death(); why != nil {
+			c.t.Errorf("%s has ended its process: %v", n.id, why)
 		}
 	}
 }
@@ -150,6 +146,45 @@ func (c *Cluster) Stop(ids ...string) {
 		n.process = nil
 	}
 	c.settle()
+}
+
+// New starts machines that are not in the list of founding members: empty nodes, which wait for LOCKD ADD.
+func (c *Cluster) New(ids ...string) {
+	c.t.Helper()
+	for _, id := range ids {
+		if slices.Contains(c.ids(), id) {
+			c.t.Fatalf("there is a node %s already", id)
+		}
+		c.nodes = append(c.nodes, &Node{cluster: c, id: id, joins: true, disk: newDisk(id), clock: &machineClock{}})
+	}
+	c.Start(ids...)
+}
+
+// Wipe replaces the disks of nodes that do not run by empty ones.
+func (c *Cluster) Wipe(ids ...string) {
+	c.t.Helper()
+	for _, id := range ids {
+		n := c.Node(id)
+		if n.process != nil {
+			c.t.Fatalf("%s runs", id)
+		}
+		n.wiped++
+		n.disk = newDisk(fmt.Sprintf("%s-%d", id, n.wiped))
+	}
+}
+
+// Died waits until the process of a node has ended itself, and returns why. It does not run afterwards.
+func (c *Cluster) Died(id string) string {
+	c.t.Helper()
+	n := c.Node(id)
+	c.await("the end of "+id, func() bool { return n.death() != nil })
+	why := n.death().Error()
+	n.died.Store(nil)
+	n.vanish(false)
+	n.stop(0)
+	n.process = nil
+	c.settle()
+	return why
 }
 
 // Restart kills the nodes, all at once, and starts them again.
@@ -336,5 +371,3 @@ func (n *Node) ask(args ...string) resp.Reply {
 	}
 	return res.Replies[0]
 }
-
-func shown(r resp.Reply) string { return strings.Join(notation.Lines(r), "\n") }

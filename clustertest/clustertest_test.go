@@ -41,8 +41,10 @@ func TestPackageComment(t *testing.T) {
 	doc := strings.ReplaceAll(file.Doc.Text(), "\n\t", "\n")
 	_, doc, _ = strings.Cut(doc, "\n\n")
 	begin := strings.Index(doc, "nodes 3\n")
-	text, _, _ := strings.Cut(doc[begin:], "\n\n")
+	text, rest, _ := strings.Cut(doc[begin:], "\n\n")
 	RunText(t, "doc.go", text)
+	text, _, _ = strings.Cut(rest[strings.Index(rest, "client alice n2\n"):], "\n\n")
+	RunText(t, "doc.go", "nodes 3\n"+text)
 	for word := range (&player{}).words() {
 		if !strings.Contains(doc, "\n"+word+" ") {
 			t.Errorf("the package comment does not say what the word %s does", word)
@@ -53,28 +55,35 @@ func TestPackageComment(t *testing.T) {
 // Each fault of a transcript is reported with its line.
 func TestWrongLines(t *testing.T) {
 	for text, want := range map[string]string{
-		"kill n1":                                "begins with the line \"nodes N\"",
-		"> n1 GET a":                             "begins with the line \"nodes N\"",
-		"nodes":                                  "begins with the line \"nodes N\"",
-		"nodes three":                            "invalid syntax",
-		"nodes 1\nhello":                         "what is this line?",
-		"nodes 1\n> n1":                          "a command is written",
-		"nodes 1\n> n1 GET \"a":                  "a command is written",
-		"nodes 1\n> n1 pop: BLPOP a 0":           "only a command that ends with & has a name",
-		"nodes 1\n> n1 BLPOP &":                  "needs a name of its own",
-		"nodes 1\n> n1 SET a 1\nKO":              "want  KO\ngot   OK",
-		"nodes 1\n> n1 SET a 1":                  "want  \ngot   OK",
-		"nodes 1\nkill":                          "name a node",
-		"nodes 1\nheal n1":                       "stands alone",
-		"nodes 1\nafter 2":                       "missing unit",
-		"nodes 1\nslow n1":                       "name a node and a time",
-		"nodes 1\ncut n1 |":                      "write \"cut n1\"",
-		"nodes 1\nhangup bob":                    "name a command in the background",
-		"nodes 1\ncheck $a < 1":                  "$a stands for nothing yet",
-		"nodes 1\ncheck 1 ! 2":                   "does not compare",
-		"nodes 1\ncheck 1 < 3 < 2":               "3 is 3, and 2 is 2",
-		"nodes 1\n> n1 p: BLPOP a 0 &":           "the answer of p is not asserted",
-		"nodes 1\n> n1 p: BLPOP a 0 &\np: \"1\"": "want  \"1\"\ngot   (no answer)",
+		"kill n1":                           "begins with the line \"nodes N\"",
+		"> n1 GET a":                        "begins with the line \"nodes N\"",
+		"nodes":                             "begins with the line \"nodes N\"",
+		"nodes three":                       "invalid syntax",
+		"nodes 1\nhello":                    "what is this line?",
+		"nodes 1\n> n1":                     "a command is written",
+		"nodes 1\n> n1 GET \"a":             "a command is written",
+		"nodes 1\n> n1 pop: BLPOP a 0":      "only a command that ends with & has a name",
+		"nodes 1\n> n1 BLPOP &":             "needs a name of its own",
+		"nodes 1\n> n1 SET a 1\nKO":         "want  KO\ngot   OK",
+		"nodes 1\n> n1 SET a 1":             "want  \ngot   OK",
+		"nodes 1\nkill":                     "name a node",
+		"nodes 1\nheal n1":                  "stands alone",
+		"nodes 1\nafter 2":                  "missing unit",
+		"nodes 1\nslow n1":                  "name a node and a time",
+		"nodes 1\ncut n1 |":                 "write \"cut n1\"",
+		"nodes 1\nhangup bob":               "name a client, or a command in the background",
+		"nodes 1\nclient bob":               "write a new name and a node",
+		"nodes 1\nclient a n1\nclient a n1": "write a new name and a node",
+		"nodes 1\nhears bob":                "name a client",
+		"nodes 1\ndied":                     "name one node",
+		"nodes 1\nclient a n1\n> a BLPOP k 0 &\n> a PING":                                     "a waits for an answer",
+		"nodes 1\nclient a n1\n> n1 a: BLPOP k 0 &":                                           "needs a name of its own",
+		"nodes 1\nclient a n1\n> a SUBSCRIBE k\nsubscribe k 1\n> n1 PUBLISH k v\n(integer) 1": "what a has heard is not asserted",
+		"nodes 1\ncheck $a < 1":                                                               "$a stands for nothing yet",
+		"nodes 1\ncheck 1 ! 2":                                                                "does not compare",
+		"nodes 1\ncheck 1 < 3 < 2":                                                            "3 is 3, and 2 is 2",
+		"nodes 1\n> n1 p: BLPOP a 0 &":                                                        "the answer of p is not asserted",
+		"nodes 1\n> n1 p: BLPOP a 0 &\np: \"1\"":                                              "want  \"1\"\ngot   (no answer)",
 	} {
 		if got := failureOf(t, text); !strings.Contains(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)

@@ -34,6 +34,20 @@
 // answer, for a minute at most, and compares it; "pop: (waits)" asserts that the command still waits. Every background
 // command must have its answer asserted, or be hung up.
 //
+// A client with a name keeps its connection, for MULTI and WATCH, subscriptions, tracking and pushes:
+//
+//	client alice n2
+//	> alice SUBSCRIBE news
+//	subscribe news 1
+//	> n1 PUBLISH news hello
+//	(integer) 1
+//	hears alice
+//	message news hello
+//
+// A push is one line of words. "hears alice" compares all that alice was sent since the last such line, (nothing), or
+// at the end (disconnected). What a client has heard must be asserted, unless it hangs up. A command of a named client in
+// the background, "> alice BLPOP jobs 0 &", has the client's name: "alice: REPLY".
+//
 // Instead of a reply a client may see (disconnected): the connection broke; (no connection): the node does not run; or
 // (no answer): no answer came within a minute.
 //
@@ -49,6 +63,9 @@
 //	lose-unsynced n1 ...    ends nodes, all at once, as a power failure does: unsynced writes are lost
 //	start n1 ...            starts ended nodes again, on their disks
 //	restart n1 ...          kill, and start
+//	new n4 ...              starts empty nodes that are not founding members: LOCKD ADD n4 n4:16379 adds one
+//	wipe n1 ...             replaces the disks of ended nodes by empty ones
+//	died n1                 waits until the node has ended its process; below it stands why
 //	cut n1                  separates a node from all others. Clients still reach it
 //	cut n1 n2 | n3          separates the nodes on the left from those on the right
 //	heal                    ends all cuts
@@ -61,7 +78,9 @@
 //	leader n1               makes a node the leader, and waits until it leads
 //	transfer                makes the leader hand over to another node, and waits until that node leads
 //	after 2s                lets time pass
-//	hangup NAME             closes the connection of a command in the background
+//	client NAME n2          opens a connection that has a name
+//	hears NAME              compares what a client was sent unasked
+//	hangup NAME             closes the connection of a client, or of a command in the background
 //	check $a < $b           compares numbers
 //
 // Lines that begin with # are comments. 50 ms pass after each line except after and check, so that all nodes know of

@@ -12,7 +12,6 @@ import (
 	"lockd/cluster"
 	"lockd/cluster/clock"
 	"lockd/cluster/peer/peertest"
-	"lockd/internal/client"
 	"lockd/internal/node"
 	"lockd/resp/server"
 )
@@ -23,9 +22,11 @@ type Node struct {
 	id      string
 	disk    *disk
 	clock   *machineClock
-	process *process     // nil: none
-	conn    *client.Conn // of the client that calls Do; nil: none
-	died    error        // why a process has ended itself
+	process *process              // nil: none
+	client  *Client               // calls Do; nil: none
+	joins   bool                  // not a founding member
+	wiped   int                   // how often the disk was replaced
+	died    atomic.Pointer[error] // why a process has ended itself
 }
 
 // process is a running node: the parts that cmd/lockd joins, too.
@@ -46,18 +47,24 @@ func (n *Node) start() error {
 	c, p := n.cluster, &process{served: make(chan struct{})}
 	members := map[string]string{}
 	for _, m := range c.nodes {
-		members[m.id] = m.peerAddr()
+		if !m.joins {
+			members[m.id] = m.peerAddr()
+		}
+	}
+	if n.joins {
+		members = nil
 	}
 	log := logger(n.id)
 	back := cluster.Config{
-		ID: n.id, Members: members, PeerListen: n.peerAddr(), ClientAddrs: []string{n.clientAddr()}, KeepRoom: true,
+		ID: n.id, Members: members, Join: n.joins, PeerListen: n.peerAddr(), ClientAddrs: []string{n.clientAddr()}, KeepRoom: true,
 		Disk:    mount{n.disk, &p.ended},
 		Clock:   processClock{clock.NewSystem(), n.clock},
 		Network: processNetwork{c.peers.From(n.peerAddr()), &p.ended},
 		Log:     log, Version: "test",
 		Fatal: func(err error) {
 			if !p.ended.Swap(true) {
-				n.died = err
+				n.died.Store(&err)
+				n.cutOff()
 			}
 		},
 	}
@@ -90,9 +97,22 @@ func (n *Node) vanish(power bool) {
 	if power {
 		n.disk.losePower()
 	}
+	n.cutOff()
+	n.hangUp()
+}
+
+// cutOff ends all connections of the node.
+func (n *Node) cutOff() {
 	n.cluster.peers.Kill(n.peerAddr())
 	n.cluster.clients.Kill(n.clientAddr())
-	n.hangUp()
+}
+
+// death returns why the process has ended itself, or nil.
+func (n *Node) death() error {
+	if why := n.died.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
 
 // stop ends the goroutines of a process, its clients first, each part within most. With 0 it ends them at once.

@@ -65,14 +65,15 @@ type player struct {
 	rewrite bool
 	out     []string
 	cluster *Cluster
-	calls   map[string]*Call  // by name: those whose answers were not asked for yet
-	bound   map[string]string // what $name stands for
+	clients map[string]*Client // by name
+	calls   map[string]*Call   // by name: those whose answers were not asked for yet
+	bound   map[string]string  // what $name stands for
 }
 
 func newPlayer(t *testing.T, name, text string) *player {
 	return &player{
 		t: t, name: name, lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n"),
-		calls: map[string]*Call{}, bound: map[string]string{},
+		clients: map[string]*Client{}, calls: map[string]*Call{}, bound: map[string]string{},
 	}
 }
 
@@ -92,6 +93,12 @@ func (p *player) play() error {
 	for name := range p.calls {
 		return fmt.Errorf("%s: the answer of %s is not asserted: write a line \"%s: REPLY\", or \"hangup %s\"",
 			p.name, name, name, name)
+	}
+	for name, c := range p.clients {
+		if pushed := c.Pushed(); len(pushed) > 0 {
+			return fmt.Errorf("%s: what %s has heard is not asserted: write \"hears %s\", and below it\n%s",
+				p.name, name, name, strings.Join(pushed, "\n"))
+		}
 	}
 	return nil
 }
@@ -116,7 +123,7 @@ func (p *player) line(line string) error {
 	return run(words[1:])
 }
 
-// command sends a command to a node: "n1 [name:] WORD ... [&]".
+// command sends a command to a node, or for a client: "n1 [name:] WORD ... [&]", "alice WORD ... [&]".
 func (p *player) command(text string) error {
 	words, ok := resp.SplitWords(text)
 	if !ok || len(words) < 2 {
@@ -125,30 +132,51 @@ func (p *player) command(text string) error {
 	if p.cluster == nil {
 		return errors.New("a transcript begins with the line \"nodes N\"")
 	}
-	n, words := p.cluster.Node(words[0]), words[1:]
+	whom, words := words[0], words[1:]
+	c := p.clients[whom]
 	name := ""
-	if given, isName := strings.CutSuffix(words[0], ":"); isName {
+	if given, isName := strings.CutSuffix(words[0], ":"); isName && c == nil {
 		name, words = given, words[1:]
+	}
+	if p.calls[whom] != nil && c != nil {
+		return fmt.Errorf("%s waits for an answer: write a line \"%s: REPLY\" before", whom, whom)
 	}
 	last := len(words) - 1
 	if last < 0 || words[last] != "&" {
 		if name != "" {
 			return errors.New("only a command that ends with & has a name")
 		}
-		got := n.Do(words...)
-		p.cluster.settle()
-		return p.compare(p.expected(), "", strings.Split(got, "\n"))
+		return p.reply(whom, words)
 	}
 	words = words[:last]
-	if name == "" && len(words) > 2 {
+	switch {
+	case c != nil:
+		name = whom
+	case name == "" && len(words) > 2:
 		name = words[2] // LOCK key token
 	}
-	if name == "" || p.calls[name] != nil {
+	if name == "" || p.calls[name] != nil || c == nil && p.clients[name] != nil {
 		return fmt.Errorf("a command in the background needs a name of its own: > %s NAME: %s &",
-			n.id, strings.Join(words, " "))
+			whom, strings.Join(words, " "))
 	}
-	p.calls[name] = n.Go(words...)
+	if c == nil {
+		c = p.cluster.Node(whom).Connect()
+	}
+	p.calls[name] = c.Go(words...)
+	p.cluster.settle()
 	return nil
+}
+
+// reply sends a command, and compares its reply.
+func (p *player) reply(whom string, words []string) error {
+	var got string
+	if c := p.clients[whom]; c != nil {
+		got = c.Do(words...)
+	} else {
+		got = p.cluster.Node(whom).Do(words...)
+	}
+	p.cluster.settle()
+	return p.compare(p.expected(), "", strings.Split(got, "\n"))
 }
 
 // answerOf reports whether a line asserts what a command in the background was answered.
@@ -168,7 +196,9 @@ func (p *player) answer(name, want string) error {
 	}
 	got := strings.Split(call.Answer(), "\n")
 	delete(p.calls, name)
-	call.HangUp()
+	if p.clients[name] == nil {
+		call.HangUp()
+	}
 	p.cluster.settle()
 	wanted := []string{want}
 	for _, line := range p.expected() {
@@ -263,9 +293,14 @@ func (p *player) words() map[string]func(args []string) error {
 		"step-clock":    timed(c.StepClock),
 		"full":          p.full(true),
 		"room":          p.full(false),
+		"new":           each(c.New),
+		"wipe":          each(c.Wipe),
+		"died":          p.died,
 		"leader":        one(c.Lead),
 		"transfer":      none(c.Transfer),
 		"after":         p.after,
+		"client":        p.client,
+		"hears":         p.hears,
 		"hangup":        p.hangup,
 		"check":         p.check,
 	}
@@ -366,12 +401,47 @@ func (p *player) after(args []string) error {
 	return err
 }
 
-func (p *player) hangup(args []string) error {
-	if len(args) != 1 || p.calls[args[0]] == nil {
-		return errors.New("name a command in the background")
+// client opens a connection that has a name.
+func (p *player) client(args []string) error {
+	if len(args) != 2 || p.clients[args[0]] != nil || p.calls[args[0]] != nil {
+		return errors.New("write a new name and a node, such as \"client alice n2\"")
 	}
-	p.calls[args[0]].HangUp()
+	p.clients[args[0]] = p.cluster.Node(args[1]).Connect()
+	p.cluster.settle()
+	return nil
+}
+
+// hears compares what a client was sent without being asked.
+func (p *player) hears(args []string) error {
+	if len(args) != 1 || p.clients[args[0]] == nil {
+		return errors.New("name a client, such as \"hears alice\" after \"client alice n2\"")
+	}
+	got := p.clients[args[0]].Pushed()
+	if len(got) == 0 {
+		got = []string{Nothing}
+	}
+	return p.compare(p.expected(), "", got)
+}
+
+// died compares why a process has ended itself.
+func (p *player) died(args []string) error {
+	if len(args) != 1 {
+		return errors.New("name one node")
+	}
+	return p.compare(p.expected(), "", []string{p.cluster.Died(args[0])})
+}
+
+func (p *player) hangup(args []string) error {
+	if len(args) != 1 || p.calls[args[0]] == nil && p.clients[args[0]] == nil {
+		return errors.New("name a client, or a command in the background")
+	}
+	if call := p.calls[args[0]]; call != nil {
+		call.HangUp()
+	} else {
+		p.clients[args[0]].HangUp()
+	}
 	delete(p.calls, args[0])
+	delete(p.clients, args[0])
 	p.cluster.settle()
 	return nil
 }

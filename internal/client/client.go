@@ -221,17 +221,26 @@ func (c *Conn) Do(ctx context.Context, args ...string) (resp.Reply, error) {
 }
 
 func (c *Conn) do(args []string) (resp.Reply, error) {
-	items := make([]resp.Reply, len(args))
-	for i, arg := range args {
-		items[i] = resp.Bulk(arg)
-	}
-	if _, err := c.conn.Write(resp.Array(items...).AppendTo(nil, 2)); err != nil {
+	if err := c.Send(args...); err != nil {
 		return resp.Reply{}, err
 	}
 	for {
-		r, err := (&reader{in: c.in, left: replyMax}).reply(0)
+		r, err := c.Receive()
 		if err != nil || r.Kind != resp.KindPush { // pushes are skipped
 			return r, err
 		}
 	}
 }
+
+// Send sends one command, and does not wait for its answer.
+func (c *Conn) Send(args ...string) error {
+	items := make([]resp.Reply, len(args))
+	for i, arg := range args {
+		items[i] = resp.Bulk(arg)
+	}
+	_, err := c.conn.Write(resp.Array(items...).AppendTo(nil, 2))
+	return err
+}
+
+// Receive waits for the next reply or push. Another goroutine may send meanwhile.
+func (c *Conn) Receive() (resp.Reply, error) { return (&reader{in: c.in, left: replyMax}).reply(0) }
