@@ -123,7 +123,7 @@ func (f *Field) writes(node string) bool {
 // refusal finds fault with a node that is not refused by others, which are of another
 // build, does not refuse, or does a write.
 func (f *Field) refusal(node string, others []string) {
-	says := func(n string) bool { return f.Target.Said(n, otherVersion) && f.Target.Said(n, target.OtherCommand) }
+	says := func(n string) bool { return f.Target.Logged(n, otherVersion) && f.Target.Logged(n, target.OtherCommand) }
 	told := func() bool { return says(node) && slices.ContainsFunc(others, says) }
 	until := time.Now().Add(buildRefused)
 	for !told() && time.Now().Before(until) && f.Target.Running(node) && f.wait(buildLook) {

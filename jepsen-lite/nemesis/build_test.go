@@ -22,12 +22,12 @@ type twoBuilds struct {
 	quiet bool   // nobody says why it refuses another one
 }
 
-func (b *twoBuilds) Net() *target.Net                { return target.NewNet() }
-func (b *twoBuilds) Nodes() []string                 { return []string{"n1", "n2", "n3"} }
-func (b *twoBuilds) Leader() string                  { return "n1" }
-func (b *twoBuilds) Running(string) bool             { return true }
-func (b *twoBuilds) Restart(string) error            { return nil }
-func (b *twoBuilds) Said(string, string) (said bool) { return !b.quiet }
+func (b *twoBuilds) Net() *target.Net                  { return target.NewNet() }
+func (b *twoBuilds) Nodes() []string                   { return []string{"n1", "n2", "n3"} }
+func (b *twoBuilds) Leader() string                    { return "n1" }
+func (b *twoBuilds) Running(string) bool               { return true }
+func (b *twoBuilds) Restart(string) error              { return nil }
+func (b *twoBuilds) Logged(string, string) (said bool) { return !b.quiet }
 
 func (b *twoBuilds) SetBuild(node, build string) error {
 	b.other[node] = build == target.OtherBuild

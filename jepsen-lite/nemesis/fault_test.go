@@ -331,7 +331,7 @@ func TestFaultInstall(t *testing.T) {
 		what, undo := install(f.own(nil), Fault{Kind: "install", Variant: variant, Dice: uint64(i)})
 		undo()
 		whole(t, f)
-		for until := time.Now().Add(time.Minute); !slices.ContainsFunc(f.Target.Nodes(), func(n string) bool { return f.Target.Said(n, installed) }); time.Sleep(10 * time.Millisecond) {
+		for until := time.Now().Add(time.Minute); !slices.ContainsFunc(f.Target.Nodes(), func(n string) bool { return f.Target.Logged(n, installed) }); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(until) {
 				t.Fatalf("%s: nobody has installed a snapshot", what)
 			}

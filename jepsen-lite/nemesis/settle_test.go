@@ -41,7 +41,7 @@ func (s *slowest) Fill(string, bool)                    {}
 func (s *slowest) LimitFiles(string, int) error         { return nil }
 func (s *slowest) SetBuild(string, string) error        { return nil }
 func (s *slowest) Adopt(string)                         {}
-func (s *slowest) Said(string, string) bool             { return false }
+func (s *slowest) Logged(string, string) bool           { return false }
 func (s *slowest) ResetFaults(string)                   {}
 func (s *slowest) Die(string, target.Act)               {}
 func (s *slowest) Dir(string) string                    { return os.DevNull }

@@ -26,7 +26,7 @@ func TestDoubt(t *testing.T) {
 	step("damaged before start 4", true)
 	n.answered.Store(4)
 	step("start 4 serves", false)
-	n.disk.wounded = []string{file}
+	n.disk.damaged = []string{file}
 	step("a damaged snapshot", true)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)

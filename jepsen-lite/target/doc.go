@@ -1,11 +1,21 @@
 // Package target builds the cluster under test, starts it as real processes, and breaks it.
 //
-// Its law: everything runs on loopback as an ordinary user. Every byte between two
-// nodes, and between a client and a node, passes a Proxy that this package owns,
-// and obeys the Link of its direction: a partition is a Link that holds bytes back.
-// What is held back arrives late and is never lost in the middle of a stream, as
-// with TCP; what is reset is gone with its connection. A Proxy refuses while nobody listens
-// behind it. Processes are killed with
-// SIGKILL and paused with SIGSTOP. A process that ends without having been told to
-// is a finding.
+//	Target ── Cluster Connections Processes Disks FaultPorts Builds Health Dialect   small interfaces, by use
+//	   │
+//	   ├─ lockd    one part for each interface, over one fleet of lockdNodes
+//	   └─ redis    likewise, over one redisFleet: the control
+//
+//	lockdNode ── proc         its process: start, signals, ends, the ends that are expected
+//	          ├─ disk         whether its data folder is lost or in doubt
+//	          └─ Proxy ×2     before its ports
+//	                └─ Link   one for each direction of each pair of ends; a Layer is the part of one fault in it
+//
+// Everything runs on loopback as an ordinary user. Processes are killed with SIGKILL and paused with SIGSTOP. A process
+// that ends without an order is a finding.
+//
+// Every byte between two nodes, and between a client and a node, passes a Proxy and obeys the Link of its direction. A
+// partition is a Link that holds bytes back: they arrive late, and none is lost in the middle of a stream, as with TCP. A
+// reset loses what is on its way with the connection. A Proxy refuses connections while nobody listens behind it.
+//
+// Kind.Build builds the server, with bugs planted in it (bug.go, plant.go), or as it was at a commit (ref.go).
 package target

@@ -1,17 +1,15 @@
 package target
 
 import (
-	"fmt"
+	"crypto/tls"
 	"net"
 	"time"
-
-	"crypto/tls"
 )
 
-// knockMax bounds a knock, and the handshake that may follow it.
+// knockMax bounds the dial of a knock, and the handshake after it.
 const knockMax = 5 * time.Second
 
-// knock connects to addr from a host of this machine, and speaks TLS if secure is not nil.
+// knock connects to addr from an address of this machine, and makes a TLS handshake if secure is not nil.
 func knock(from, addr string, secure *tls.Config) (net.Conn, error) {
 	d := net.Dialer{Timeout: knockMax, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	conn, err := d.Dial("tcp", addr)
@@ -25,34 +23,4 @@ func knock(from, addr string, secure *tls.Config) (net.Conn, error) {
 		return nil, err
 	}
 	return c, conn.SetDeadline(time.Time{})
-}
-
-// Knock implements Target.
-func (t *lockd) Knock(node string, d Door) (net.Conn, error) {
-	n := t.nodes[node]
-	switch d {
-	case Inside:
-		return knock(t.strangers, n.addr, t.tls.config())
-	case ForPeers:
-		return knock(t.strangers, n.peerAddr, nil)
-	case ForHTTP:
-		return knock(t.strangers, n.httpAddr, nil)
-	}
-	return knock(t.strangers, n.addr, nil)
-}
-
-// Knock implements Target. Redis has one door.
-func (t *redis) Knock(node string, d Door) (net.Conn, error) {
-	if d == ForPeers || d == ForHTTP {
-		return nil, fmt.Errorf("Redis has no door %s", d)
-	}
-	return knock(onlyHost, t.nodes[node].addr, nil)
-}
-
-// Memory implements Target.
-func (t *lockd) Memory(node string) (now, most int64, err error) { return t.nodes[node].memory() }
-
-// Memory implements Target.
-func (t *redis) Memory(node string) (now, most int64, err error) {
-	return t.nodes[node].server.memory()
 }

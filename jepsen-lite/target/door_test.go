@@ -12,12 +12,12 @@ import (
 
 // Who knocks comes from a host of its own; inside he has passed TLS's handshake, before the door he has said nothing.
 func TestKnock(t *testing.T) {
-	s, err := newSealed(t.TempDir(), onlyHost)
+	s, err := newTLSSetup(t.TempDir(), onlyHost)
 	if err != nil {
 		t.Fatal(err)
 	}
 	came := make(chan string, 1)
-	l := &lockd{tls: s, strangers: ownHost(), nodes: map[string]*lockdNode{"n1": {
+	l := &fleet{tls: s, strangers: ownHost(), nodes: map[string]*lockdNode{"n1": {
 		addr: fakenode.Accept(t, func(conn net.Conn) {
 			head := make([]byte, 3)
 			_, _ = io.ReadFull(conn, head)

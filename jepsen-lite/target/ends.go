@@ -10,21 +10,22 @@ import (
 	"lockd/internal/process"
 )
 
-// Ends is what has become of processes, and what nodes have said of it.
+// Ends are the ends of processes, and what the other nodes logged about them: a node that finds that the process of a
+// member has ended need not wait until the member is silent for long.
 type Ends struct {
-	Ended   int      // so many processes have ended
-	Noticed int      // and of so many of these another node said so at once
-	Wrong   []string // what was said of processes that lived
+	Ended   int      // processes that have ended
+	Noticed int      // how many of these ends another node logged at once
+	Wrong   []string // log lines about processes that had not ended
 }
 
-// life is one process.
+// life is one process of a node.
 type life struct {
 	id       string    // of the member
-	from, to time.Time // to is zero while it lasts
-	told     bool      // that it has ended was counted
+	from, to time.Time // to is zero while the process runs
+	told     bool      // its end was counted
 }
 
-// claim is what a node has written into its log: the process of a member has ended.
+// claim is a log line of one node: the process of another member has ended.
 type claim struct {
 	by, of string
 	at     time.Time
@@ -35,31 +36,20 @@ var claimLine = regexp.MustCompile(`^time=(\S+) .*msg="the process of (?:the lea
 	`(?:leader|member)=(\S+)`)
 
 const (
-	// noticedIn is how soon after its end a process is found to have ended, if it is by that and not by its silence.
+	// noticedIn bounds the time between an end and a claim that was made because of it. Later claims follow from the
+	// silence of the member.
 	noticedIn = time.Second
-	// claimEarly is by how much the end of a process may be seen before this program knows of it.
+	// claimEarly bounds how much earlier than this program a node may see an end.
 	claimEarly = 100 * time.Millisecond
-	// claimLate is how late a node may say so: it may be paused before it does, and the next process have begun. Of the
-	// first process of a member nothing can be said that was meant for another one.
+	// claimLate bounds how late a node may claim an end: it may be paused before it does, and by then the next process of
+	// the member runs. The first process of a member has none before it that the claim could be about.
 	claimLate = 15 * time.Second
-	// claimAfter is for how long what members found of a node that looked dead may still be told: they ask each other
+	// claimAfter bounds how long after a node looked dead others may still claim its end, since they ask each other
 	// first.
 	claimAfter = 2 * time.Second
 )
 
-// Ends implements Target.
-func (t *lockd) Ends() Ends {
-	var lives []life
-	var claims []claim
-	for _, name := range t.names {
-		p := &t.nodes[name].proc
-		lives = append(lives, p.takeLives()...)
-		claims = append(claims, p.takeClaims()...)
-	}
-	return ends(lives, claims, t.net.lookedDead)
-}
-
-// takeLives returns the processes so far; of each that has ended only the first time that it has.
+// takeLives returns all processes so far, and marks those that have ended as told.
 func (p *proc) takeLives() []life {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,10 +60,10 @@ func (p *proc) takeLives() []life {
 	return taken
 }
 
-// takeClaims returns what the node has claimed since the last time.
+// takeClaims returns what the node has claimed since the last call.
 func (p *proc) takeClaims() (claims []claim) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.reading.Lock()
+	defer p.reading.Unlock()
 	text := process.LogFrom(p.logPath, p.claimsTo)
 	text = text[:strings.LastIndexByte(text, '\n')+1]
 	p.claimsTo += int64(len(text))
@@ -89,9 +79,9 @@ func (p *proc) takeClaims() (claims []claim) {
 	return claims
 }
 
-// ends judges claims by the processes that there were. Those that ended and were counted before are counted no more. A
-// claim is not wrong about a node that looked dead, by what faults did to its port and its connections.
-func ends(lives []life, claims []claim, lookedDead func(node string, at time.Time) bool) (e Ends) {
+// judgeEnds counts the ends of lives that were not told before, and judges claims. A claim is wrong if the process that
+// it is about lived on, unless the node looked dead because of faults to its port and its connections.
+func judgeEnds(lives []life, claims []claim, lookedDead func(node string, at time.Time) bool) (e Ends) {
 	for _, l := range lives {
 		if l.to.IsZero() || l.told {
 			continue

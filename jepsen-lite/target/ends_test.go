@@ -43,7 +43,7 @@ func TestEnds(t *testing.T) {
 		{"n4-1", 73, 0, true},    // no longer
 		{"n1", 70.5, 0, true},    // another node did
 	} {
-		e := ends(lives, []claim{{"n5", c.of, at(c.at), "so"}}, net.lookedDead)
+		e := judgeEnds(lives, []claim{{"n5", c.of, at(c.at), "so"}}, net.lookedDead)
 		if e.Ended != 2 || e.Noticed != c.noticed || len(e.Wrong) > 0 != c.wrong {
 			t.Errorf("%s at %.2f s: %+v", c.of, c.at, e)
 		}
@@ -57,7 +57,7 @@ func TestEndsOfProcesses(t *testing.T) {
 	n.name, n.path, n.logPath = "n1", p.path, p.logPath
 	n.setArgs("n1", p.args)
 	t.Cleanup(n.kill)
-	l := &lockd{names: []string{"n1"}, net: NewNet(), nodes: map[string]*lockdNode{"n1": n}}
+	l := newLockdOver(&fleet{names: []string{"n1"}, net: NewNet(), nodes: map[string]*lockdNode{"n1": n}}, nil)
 	say := func(of string) {
 		t.Helper()
 		log, err := os.OpenFile(p.logPath, os.O_APPEND|os.O_WRONLY, 0)

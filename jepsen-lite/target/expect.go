@@ -9,12 +9,11 @@ import (
 	"lockd/internal/process"
 )
 
-// End is a way in which a process may end by itself, because something was done to
-// it on purpose. It is expected of one process, once, and only if its exit status
-// and the end of its log say so; any other end is a death to report.
+// End is a way in which a process may end by itself after a fault. An End is expected of one process, once. The process
+// has ended that way only if its exit status and the end of its log say so; any other end is a death to report.
 type End struct {
-	Status   string // as os.ProcessState words it
-	Sentence string // in one of the last lines of its log
+	Status   string // in the words of os.ProcessState
+	Sentence string // in one of the last lines of the log
 }
 
 // Ends of a lockd node.
@@ -26,12 +25,12 @@ var (
 	folderCopied  = End{"exit status 1", "runs on a copy of its data folder"}
 )
 
-// lastLinesMax is how many of the last lines of a log are looked at: a sentence that is older says nothing about how the
-// process ended.
+// lastLinesMax bounds how many of the last lines of a log are searched for the sentence of an End: an older line says
+// nothing about how the process ended.
 const lastLinesMax = 10
 
-// is reports whether a process ended this way. A panic is never an expected end,
-// whatever it says.
+// is reports whether a process ended this way, by its status and the last lines of its log. A panic is never an expected
+// end, whatever it says.
 func (e *End) is(status string, last []string) bool {
 	said := false
 	for _, line := range last {
@@ -44,14 +43,14 @@ func (e *End) is(status string, last []string) bool {
 	return said && status == e.Status
 }
 
-// expectation is what is expected of one process.
+// expectation is an End that is expected of one process.
 type expectation struct {
-	end  *End          // nil: that it goes on
-	gone chan struct{} // closed when it has ended
-	from int64         // where in its log the reason would stand
+	end  *End          // nil if the process must not end
+	gone chan struct{} // closed when the process has ended
+	from int64         // offset in the log from which on the reason would be logged
 }
 
-// expect says that the present process may end in a way. It fails if none runs.
+// expect allows the present process to end in a way. ok is false if no process runs.
 func (p *proc) expect(end *End) (x expectation, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +59,7 @@ func (p *proc) expect(end *End) (x expectation, ok bool) {
 		return x, false
 	}
 	if end != nil {
-		own := *end // the same may be expected for two reasons, and forgotten for one
+		own := *end // a copy: the same end may be expected for two reasons, and taken back for one
 		end = &own
 		p.expected = append(p.expected, end)
 	}
@@ -74,12 +73,12 @@ func (p *proc) forget(x expectation) {
 	p.expected = slices.DeleteFunc(p.expected, func(e *End) bool { return e == x.end })
 }
 
-// saidSince reports whether the log has a line with text since the expectation.
-func (p *proc) saidSince(x expectation, text string) bool {
+// loggedSince reports whether the process has logged a line that ends with text since the expectation.
+func (p *proc) loggedSince(x expectation, text string) bool {
 	return strings.Contains(process.LogFrom(p.logPath, x.from), text+"\n")
 }
 
-// ended waits until the process of an expectation has ended.
+// ended waits until the process of an expectation has ended, and reports whether it has within a time.
 func (x expectation) ended(within time.Duration) bool {
 	t := time.NewTimer(within)
 	defer t.Stop()
@@ -98,4 +97,11 @@ func (x expectation) hasEnded() bool {
 	default:
 		return false
 	}
+}
+
+// refused reports whether the last process refused a folder that was damaged or put back on purpose.
+func (p *proc) refused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.runs && (p.met == &folderDamaged || p.met == &folderCopied)
 }

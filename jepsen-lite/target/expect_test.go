@@ -17,7 +17,7 @@ import (
 // shell makes a process that runs a script. It is killed at the end of the test.
 func shell(t *testing.T, script string) *proc {
 	t.Helper()
-	p := &proc{name: "n1", path: "/bin/sh", args: []string{"-c", script}, logPath: filepath.Join(t.TempDir(), "n1.log")}
+	p := &proc{name: "n1", path: "/bin/sh", args: []string{"-c", script}, processLog: processLog{logPath: filepath.Join(t.TempDir(), "n1.log")}}
 	t.Cleanup(p.kill)
 	return p
 }
@@ -118,7 +118,7 @@ func TestExpectedOnce(t *testing.T) {
 		if deaths := p.takeDeaths(); len(deaths) > 0 != forget {
 			t.Errorf("forgotten %v: deaths %q", forget, deaths)
 		}
-		if !x.hasEnded() || !p.saidSince(x, "fault: kill at log.sync") {
+		if !x.hasEnded() || !p.loggedSince(x, "fault: kill at log.sync") {
 			t.Error("the strike was not seen")
 		}
 		if err := p.start(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -13,17 +12,17 @@ import (
 	"lockd/internal/process"
 )
 
-// What the environment of a test build of lockd says (package lockd/resp/fault).
+// Environment variables of a test build of lockd (package lockd/resp/fault).
 const (
 	faultListenVar = "LOCKD_FAULT_LISTEN"
 	fullVar        = "LOCKD_FAULT_FULL"
-	segmentVar     = "LOCKD_SEGMENT_BYTES" // of the files of the log
+	segmentVar     = "LOCKD_SEGMENT_BYTES" // size of the files of the log
 )
 
-// segmentBytes lets nodes fill a file of their log every few seconds.
+// segmentBytes is so small that nodes fill a file of their log every few seconds.
 const segmentBytes = 256 << 10
 
-// Points at which a test build of lockd can be struck, with what leads there.
+// Fault points of a test build of lockd.
 const (
 	LogWrite        = "log.write"
 	LogWritten      = "log.written"
@@ -45,28 +44,28 @@ const (
 	Applied         = "applied"
 )
 
-// Points lists all of them.
+// Points lists all fault points.
 var Points = []string{
 	LogWrite, LogWritten, LogSync, LogSynced, LogTrim, LogTrimmed, VoteWrite, VoteTorn, VoteWritten,
 	SnapshotWrite, SnapshotRename, SnapshotRenamed, Install, Installed, Gather, Propose, Replicated, Applied,
 }
 
-// Act is what an armed point does when it strikes.
+// Act is the effect of an armed point when it strikes.
 type Act string
 
 // Acts.
 const (
-	ActKill  Act = "kill"  // the process dies, its files as they are
-	ActDrop  Act = "drop"  // it dies, and what was not synced is lost
-	ActTear  Act = "tear"  // it dies, and of what was not synced a part is there
+	ActKill  Act = "kill"  // the process dies, and its files stay as they are
+	ActDrop  Act = "drop"  // the process dies, and loses what was not synced
+	ActTear  Act = "tear"  // the process dies, and loses a part of what was not synced
 	ActError Act = "error" // the operation fails with EIO
 	ActFull  Act = "full"  // the operation fails with ENOSPC
 	ActStall Act = "stall" // the operation takes Stall longer
-	ActSlow  Act = "slow"  // it takes up to Stall longer, each time until it is disarmed
+	ActSlow  Act = "slow"  // the operation takes up to Stall longer, each time until the point is disarmed
 )
 
-// Strike is what happens once at a point, after it was passed Skip times; or, if it is
-// slow, each time from then on.
+// Strike is an effect at a point. It happens once, after the process has passed the point Skip times; ActSlow happens
+// each time from then on.
 type Strike struct {
 	Point string
 	Act   Act
@@ -77,15 +76,15 @@ type Strike struct {
 // Times of faults.
 const (
 	faultAnswerMax = 2 * time.Second
-	storeStallMax  = 5 * time.Second  // lockd's own: a disk that hangs longer ends the node
-	obeyMax        = 10 * time.Second // for a node that must end, or answer on its fault port
+	storeStallMax  = 5 * time.Second  // a lockd node ends itself when its disk hangs longer
+	obeyMax        = 10 * time.Second // for a node to end, or to answer on its fault port
 )
 
-// end is how the strike ends the process, nil if it need not.
+// end returns the way in which the strike may end the process, or nil.
 func (s Strike) end() *End {
 	switch {
 	case s.Act == ActKill || s.Act == ActDrop || s.Act == ActTear:
-		return &End{"signal: killed", s.told()}
+		return &End{"signal: killed", s.logLine()}
 	case s.Act == ActFull:
 		return &diskFilled
 	case s.Act == ActError || s.Stall > storeStallMax:
@@ -94,17 +93,17 @@ func (s Strike) end() *End {
 	return nil
 }
 
-// survivable reports whether the node may go on all the same: a snapshot that could
-// not be written, or not yet, is missed by nobody, as long as the log is not trimmed.
+// survivable reports whether the node may go on after the strike: it does not need a snapshot that could not be written,
+// since it trims its log only afterwards.
 func (s Strike) survivable() bool {
 	return s.Act == ActSlow || s.Act == ActStall && s.Stall <= storeStallMax ||
 		s.Point == SnapshotWrite && (s.Act == ActError || s.Act == ActFull || s.Act == ActStall)
 }
 
-// told is what the process says when the point strikes.
-func (s Strike) told() string { return fmt.Sprintf("fault: %s at %s", s.Act, s.Point) }
+// logLine returns the line that the process logs when the point strikes.
+func (s Strike) logLine() string { return fmt.Sprintf("fault: %s at %s", s.Act, s.Point) }
 
-// String is the strike as the nemesis reports it.
+// String returns the strike as the history tells it.
 func (s Strike) String() string {
 	text := fmt.Sprintf("%s at %s", s.Act, s.Point)
 	switch s.Act {
@@ -119,7 +118,7 @@ func (s Strike) String() string {
 	return text
 }
 
-// Armed is a strike that waits at a point of one process.
+// Armed is a strike that is armed at a point of one process.
 type Armed struct {
 	Strike
 	Node string
@@ -129,8 +128,11 @@ type Armed struct {
 // Over reports whether the process that was armed has ended.
 func (a Armed) Over() bool { return a.x.hasEnded() }
 
-// Fault implements Target.
-func (t *lockd) Fault(node, line string) (answer string, err error) {
+// lockdFaults implements FaultPorts.
+type lockdFaults struct{ *fleet }
+
+// Fault implements FaultPorts.
+func (t lockdFaults) Fault(node, line string) (answer string, err error) {
 	n := t.nodes[node]
 	if !n.running() {
 		return "", errNotRunning
@@ -155,74 +157,57 @@ func (t *lockd) Fault(node, line string) (answer string, err error) {
 	return rest, nil
 }
 
-// Arm implements Target. It waits for no node that has just been started: what
-// fails while the folder is opened is another matter.
-func (t *lockd) Arm(node string, s Strike) (Armed, error) {
+// Arm implements FaultPorts. It fails for a node that was just started and does not answer yet, so that no strike happens
+// while the folder is opened.
+func (t lockdFaults) Arm(node string, s Strike) (Armed, error) {
 	n := t.nodes[node]
-	n.mu.Lock() // nobody starts another process meanwhile
+	n.mu.Lock() // no other process starts meanwhile
 	defer n.mu.Unlock()
 	if _, err := t.Do(node, faultAnswerMax, "PING"); err != nil {
 		return Armed{}, fmt.Errorf("%s: %w", node, err)
 	}
-	// The expectation comes first: the point may strike before its answer is here.
+	// The expectation comes first: the point may strike before the node answers.
 	x, ok := n.expect(s.end())
 	if !ok {
 		return Armed{}, fmt.Errorf("%s: %w", node, errNotRunning)
 	}
 	a := Armed{s, node, x}
 	_, err := t.Fault(node, fmt.Sprintf("arm %s %s %d %d", s.Point, s.Act, s.Stall.Milliseconds(), s.Skip))
-	if err != nil && !n.saidSince(x, s.told()) {
+	if err != nil && !n.loggedSince(x, s.logLine()) {
 		n.forget(x)
 		return Armed{}, fmt.Errorf("%s: %w", node, err)
 	}
 	return a, nil
 }
 
-// Disarm implements Target.
-func (t *lockd) Disarm(a Armed) { t.disarm(a, obeyMax) }
+// Disarm implements FaultPorts.
+func (t lockdFaults) Disarm(a Armed) { t.disarm(a, obeyMax) }
 
-func (t *lockd) disarm(a Armed, patience time.Duration) {
+func (t lockdFaults) disarm(a Armed, patience time.Duration) {
 	n := t.nodes[a.Node]
 	defer n.forget(a.x)
 	t.reset(a.Node, a.x)
 	switch {
-	case a.x.hasEnded() || !n.saidSince(a.x, a.told()):
+	case a.x.hasEnded() || !n.loggedSince(a.x, a.logLine()):
 	case a.survivable():
 		a.x.ended(a.Stall)
 	case !a.x.ended(patience):
-		n.accuse("goes on after %q", a.told())
+		n.report("goes on after %q", a.logLine())
 	}
 }
 
-// Fill implements Target. A process that has met the full disk may end by it later, too.
-func (t *lockd) Fill(node string, full bool) {
-	n := t.nodes[node]
-	n.mu.Lock() // nobody starts it meanwhile
-	defer n.mu.Unlock()
-	n.full = full
-	if !full {
-		_ = os.Remove(n.fullFile)
-		return
-	}
-	n.expect(&diskFilled)
-	if err := os.WriteFile(n.fullFile, nil, 0o600); err != nil {
-		n.accuse("cannot be filled: %v", err)
-	}
-}
-
-// ResetFaults implements Target.
-func (t *lockd) ResetFaults(node string) {
+// ResetFaults implements FaultPorts.
+func (t lockdFaults) ResetFaults(node string) {
 	if x, ok := t.nodes[node].expect(nil); ok {
 		t.reset(node, x)
 	}
 }
 
-// reset has a process disarm its points and set its clock right. One that has ended
-// needs no reset.
-func (t *lockd) reset(node string, x expectation) {
+// reset makes a process disarm its points and correct its clock. A process that has ended needs no reset.
+func (t lockdFaults) reset(node string, x expectation) {
 	var err error
 	for until := time.Now().Add(obeyMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		t.Resume(node) // a paused node cannot obey
+		t.nodes[node].pause(false) // a paused node cannot obey
 		if x.hasEnded() {
 			return
 		}
@@ -230,21 +215,21 @@ func (t *lockd) reset(node string, x expectation) {
 			return
 		}
 	}
-	t.nodes[node].accuse("does not answer on its fault port for %s: %v", obeyMax, err)
+	t.nodes[node].report("does not answer on its fault port for %s: %v", obeyMax, err)
 }
 
-// Die implements Target.
-func (t *lockd) Die(node string, how Act) { t.die(node, how, obeyMax) }
+// Die implements FaultPorts.
+func (t lockdFaults) Die(node string, how Act) { t.die(node, how, obeyMax) }
 
-func (t *lockd) die(node string, how Act, patience time.Duration) {
-	t.Resume(node)
+func (t lockdFaults) die(node string, how Act, patience time.Duration) {
 	n := t.nodes[node]
+	n.pause(false)
 	obeyed := n.finish(patience, func(now *process.Process) {
 		if _, err := t.Fault(node, "die "+string(how)); errors.Is(err, syscall.ECONNREFUSED) {
-			now.Signal(syscall.SIGKILL) // it has only just been started: there is nothing to lose
+			now.Signal(syscall.SIGKILL) // it was only just started, and has nothing to lose
 		}
 	})
 	if !obeyed {
-		n.accuse("did not die within %s", patience)
+		n.report("did not die within %s", patience)
 	}
 }

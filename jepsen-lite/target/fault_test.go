@@ -27,7 +27,7 @@ func faulty(t *testing.T, script, answer string) (l *lockd, n *lockdNode, comman
 	n = &lockdNode{faultAddr: port, addr: pong(t)}
 	n.name, n.path, n.args, n.logPath = p.name, p.path, p.args, p.logPath
 	t.Cleanup(n.kill)
-	return &lockd{names: []string{"n1"}, nodes: map[string]*lockdNode{"n1": n}}, n, commands
+	return newLockdOver(&fleet{names: []string{"n1"}, nodes: map[string]*lockdNode{"n1": n}}, nil), n, commands
 }
 
 // pong is the address of a server that answers two PINGs on each connection.

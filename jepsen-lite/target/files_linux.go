@@ -11,15 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitFiles gives the process so many file descriptors more than it has open; 0: as many
-// as it may have at all.
-func (p *proc) limitFiles(room int) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.runs {
-		return errNotRunning
-	}
-	pid := p.now.PID()
+// limitFiles lets a process open room more file descriptors than it has open; 0 sets its limit back to the most that it
+// may have.
+func limitFiles(pid, room int) error {
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
 		return err
@@ -35,17 +29,12 @@ func (p *proc) limitFiles(room int) error {
 	return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil)
 }
 
-// forgetPeak has the kernel forget the most memory that a process had.
+// forgetPeak, written to /proc/PID/clear_refs, makes the kernel forget the most memory that a process had.
 const forgetPeak = "5"
 
-// memory is how many bytes of memory the process has, and the most that it had since the last call.
-func (p *proc) memory() (now, most int64, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.runs {
-		return 0, 0, errNotRunning
-	}
-	dir := fmt.Sprintf("/proc/%d/", p.now.PID())
+// memoryOf returns the bytes of memory that a process uses now, and the most that it used since the last call.
+func memoryOf(pid int) (now, most int64, err error) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
 	status, err := os.ReadFile(dir + "status")
 	if err != nil {
 		return 0, 0, err
@@ -63,7 +52,7 @@ func (p *proc) memory() (now, most int64, err error) {
 		}
 	}
 	if now == 0 {
-		return 0, 0, errors.New("the kernel does not tell") // it has just ended
+		return 0, 0, errors.New("the kernel does not tell") // the process has just ended
 	}
 	return now << 10, most << 10, os.WriteFile(dir+"clear_refs", []byte(forgetPeak), 0)
 }

@@ -10,7 +10,7 @@ import (
 // A node that is down is started although another one, which is asked first, takes no write. If it
 // ends again, it is dead.
 func TestHealthyStartsAll(t *testing.T) {
-	l := &lockd{net: NewNet(), names: []string{"n1", "n2"}, nodes: map[string]*lockdNode{}}
+	l := newLockdOver(&fleet{net: NewNet(), names: []string{"n1", "n2"}, nodes: map[string]*lockdNode{}}, nil)
 	for name, script := range map[string]string{"n1": "exec sleep 60", "n2": "echo no; exit 3"} {
 		p, n := shell(t, script), &lockdNode{}
 		n.name, n.path, n.args, n.logPath = name, p.path, p.args, p.logPath

@@ -12,59 +12,60 @@ import (
 	"lockd/internal/process"
 )
 
-// proc is one server process that can be started again and again. Its methods may
-// be called concurrently.
+// proc is the process of one node, which can be started again and again. A process is in one of these states:
+//
+//	runs            it runs, or has ended and watch has not recorded that yet
+//	runs, paused    it was stopped by SIGSTOP
+//	neither         it has not been started, or has ended
+//
+// watch waits for the end of each process and decides what it was: ordered (told), expected of this process (expected),
+// or a death to report. Methods may be called concurrently.
 type proc struct {
-	name    string
-	path    string
-	args    []string
-	env     []string // besides our own
-	logPath string
+	name string
+	path string
+	args []string
+	env  []string // besides that of this program
+	processLog
 
 	mu       sync.Mutex
-	now      *process.Process // the present one, or the last; nil: there was none
-	runs     bool             // it runs, or its end is not noted yet
-	exited   chan struct{}    // closed when that is noted
-	told     bool             // it was told to end
-	expected []*End           // how this process may end by itself
-	met      *End             // how it did, if that was expected
-	deaths   []string         // ends nobody asked for, and orders that were not obeyed
-	inRow    int              // so many processes, the last one too, have ended so
-	repeats  int              // how many of them are not in deaths, as they came after another one
-	repeated string           // the last of these
+	now      *process.Process // the present process, or the last one; nil before the first start
+	runs     bool
+	exited   chan struct{} // closed when watch has recorded the end
+	told     bool          // it was ordered to end
+	expected []*End        // the ways in which this process may end by itself
+	met      *End          // the one in which it did
+	deaths   deaths
 	paused   bool
-	started  int      // how often
-	races    int      // reports of the race detector in its log that were taken
-	onEnd    func()   // called when the process has ended; with mu held
+	started  int      // number of starts
+	onEnd    func()   // called when the process has ended, with mu held
 	doors    []*Proxy // before its ports; set before the first start
-	id       string   // of the member that it is
-	lives    []life   // in their order
-	claimsTo int64    // so far its log was read for claims
+	id       string   // of the member that the process is
+	lives    []life   // all processes so far, in order
 }
 
-// setArgs changes what the next start is told, and as which member it starts.
+// setArgs sets the arguments of the next start, and the member id that it starts as.
 func (p *proc) setArgs(id string, args []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.id, p.args = id, args
 }
 
-// setPath changes which program the next start runs.
+// setPath sets the program of the next start.
 func (p *proc) setPath(path string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.path = path
 }
 
-// observe has do called when the process ends.
+// observe registers do to be called when the process ends.
 func (p *proc) observe(do func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.onEnd = do
 }
 
-// start starts the process if it does not run. The new process may end by itself
-// in the ways that are given; what was expected of the one before is forgotten.
+// start starts the process if it does not run. The new process may end by itself in the expected ways, and no longer
+// in those of the process before.
 func (p *proc) start(expected ...*End) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,22 +90,22 @@ func (p *proc) start(expected ...*End) error {
 	return nil
 }
 
-// watch notes how a process ends.
+// watch waits for the end of a process and records it.
 func (p *proc) watch(now *process.Process, exited chan struct{}) {
 	<-now.Ended()
 	ended := time.Now()
-	for _, d := range p.doors { // as the kernel does with the ports of a process
-		d.shut()
+	for _, d := range p.doors {
+		d.shut() // the kernel has closed the ports behind them
 	}
 	p.mu.Lock()
 	status, last := now.State().String(), now.LastLines(lastLinesMax)
 	if i := slices.IndexFunc(p.expected, func(e *End) bool { return e.is(status, last) }); i >= 0 {
 		p.met = p.expected[i]
-		p.inRow = 0
-	} else if !p.told || now.State().ExitCode() > 0 { // also one that fails while it obeys
-		p.died(fmt.Sprintf("%s: %s", status, strings.Join(last, " | ")))
+		p.deaths.endRow()
+	} else if !p.told || now.State().ExitCode() > 0 { // a process that fails while it obeys an order has died, too
+		p.deaths.add(p.name, fmt.Sprintf("%s: %s", status, strings.Join(last, " | ")))
 	} else {
-		p.inRow = 0
+		p.deaths.endRow()
 	}
 	if p.onEnd != nil {
 		p.onEnd()
@@ -115,22 +116,11 @@ func (p *proc) watch(now *process.Process, exited chan struct{}) {
 	close(exited)
 }
 
-// died notes that a process has ended by itself. Of several in a row the first one is told, and
-// the last one: whoever refuses to start does so again and again. p.mu is held.
-func (p *proc) died(how string) {
-	if p.inRow++; p.inRow == 1 {
-		p.deaths = append(p.deaths, fmt.Sprintf("%s ended by itself: %s", p.name, how))
-		return
-	}
-	p.repeats++
-	p.repeated = how
-}
-
-// isDead reports whether two processes in a row have ended by themselves, and no other one
-// runs, or one that ends within a time.
+// isDead reports whether the last two processes or more have ended by themselves, and none runs. A process that runs is
+// given some time to end in the same way.
 func (p *proc) isDead(within time.Duration) bool {
 	p.mu.Lock()
-	inRow, runs, exited := p.inRow, p.runs, p.exited
+	inRow, runs, exited := p.deaths.inRow, p.runs, p.exited
 	p.mu.Unlock()
 	if inRow < 2 || !runs {
 		return inRow >= 2
@@ -143,13 +133,13 @@ func (p *proc) isDead(within time.Duration) bool {
 	}
 }
 
-// end ends the process with a signal and waits until it is gone; after patience
-// it is killed, and end reports false.
+// end ends the process with a signal and waits until it is gone. After patience it kills the process and reports
+// false.
 func (p *proc) end(sig syscall.Signal, patience time.Duration) bool {
 	return p.finish(patience, func(now *process.Process) { now.Signal(sig) })
 }
 
-// finish has order end the process, and waits as end does.
+// finish calls order to end the process, and waits as end does.
 func (p *proc) finish(patience time.Duration, order func(*process.Process)) bool {
 	p.mu.Lock()
 	now, exited := p.now, p.exited
@@ -169,17 +159,17 @@ func (p *proc) finish(patience time.Duration, order func(*process.Process)) bool
 	return obeyed
 }
 
-// accuse notes something that a good process does not do.
-func (p *proc) accuse(format string, args ...any) {
+// report adds something that a sound process does not do to the deaths.
+func (p *proc) report(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.deaths = append(p.deaths, p.name+" "+fmt.Sprintf(format, args...))
+	p.deaths.list = append(p.deaths.list, p.name+" "+fmt.Sprintf(format, args...))
 }
 
 // kill ends the process with SIGKILL.
 func (p *proc) kill() { p.end(syscall.SIGKILL, 10*time.Second) }
 
-// pause stops the process, or lets it go on.
+// pause stops the process (true), or continues it (false).
 func (p *proc) pause(stop bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,44 +184,14 @@ func (p *proc) pause(stop bool) {
 	p.paused = stop
 }
 
-// takeDeaths returns the ends that nobody expected, and forgets them.
+// takeDeaths returns the deaths since the last call.
 func (p *proc) takeDeaths() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d := p.deaths
-	if p.repeats > 0 {
-		d = append(d, fmt.Sprintf("%s ended by itself at each of the next %d starts, too, at last: %s",
-			p.name, p.repeats, p.repeated))
-	}
-	p.deaths, p.repeats = nil, 0
-	return d
+	return p.deaths.take(p.name)
 }
 
-// raceReport begins a report of the race detector, and so many lines of it say enough.
-const (
-	raceReport      = "WARNING: DATA RACE\n"
-	raceReportLines = 3 // what was done, in which function, on which line
-)
-
-// takeRaces returns the reports of the race detector that were not taken before.
-func (p *proc) takeRaces() (races []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	reports := strings.Split(process.LogFrom(p.logPath, 0), raceReport)[1:]
-	for _, r := range reports[min(p.races, len(reports)):] {
-		lines := strings.SplitN(r, "\n", raceReportLines+1)
-		races = append(
-			races,
-			fmt.Sprintf("%s: %s",
-				p.logPath,
-				strings.Join(strings.Fields(strings.Join(lines[:min(raceReportLines, len(lines))], " ")), " ")),
-		)
-	}
-	p.races = len(reports)
-	return races
-}
-
-// alive reports whether there is a process.
+// alive reports whether the node has a process, paused or not.
 func (p *proc) alive() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,10 +204,91 @@ func (p *proc) running() bool {
 	return ok
 }
 
-// present is the number of the start whose process runs; false if none does, or it
-// is paused.
+// present returns the number of the start whose process runs. ok is false if none runs, or it is paused.
 func (p *proc) present() (start int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.started, p.runs && !p.paused
+}
+
+// withPID calls do with the id of the running process. No other process takes its place meanwhile.
+func (p *proc) withPID(do func(pid int) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.runs {
+		return errNotRunning
+	}
+	return do(p.now.PID())
+}
+
+// memory returns the bytes of memory that the process uses now, and the most that it used since the last call.
+func (p *proc) memory() (now, most int64, err error) {
+	err = p.withPID(func(pid int) (err error) {
+		now, most, err = memoryOf(pid)
+		return err
+	})
+	return now, most, err
+}
+
+// deaths are the ends of processes that nobody asked for or expected, and the orders that were not obeyed. Of several
+// deaths in a row the list has the first and the last one: a process that refuses to start dies again and again.
+// proc.mu guards it.
+type deaths struct {
+	list    []string
+	inRow   int    // how many processes have died without another end between them
+	omitted int    // how many of them are not in the list
+	last    string // the end of the last omitted one
+}
+
+// add adds the end of a process that has died.
+func (d *deaths) add(name, how string) {
+	if d.inRow++; d.inRow == 1 {
+		d.list = append(d.list, fmt.Sprintf("%s ended by itself: %s", name, how))
+		return
+	}
+	d.omitted++
+	d.last = how
+}
+
+// endRow records an end that is no death.
+func (d *deaths) endRow() { d.inRow = 0 }
+
+// take returns the list, and empties it.
+func (d *deaths) take(name string) []string {
+	list := d.list
+	if d.omitted > 0 {
+		list = append(list, fmt.Sprintf("%s ended by itself at each of the next %d starts, too, at last: %s",
+			name, d.omitted, d.last))
+	}
+	d.list, d.omitted = nil, 0
+	return list
+}
+
+// processLog is the log of all processes of a node. Reports are read from it once. Methods may be called concurrently.
+type processLog struct {
+	logPath string
+
+	reading  sync.Mutex
+	races    int   // reports of the race detector that were taken
+	claimsTo int64 // offset up to which the log was searched for claims
+}
+
+// raceReport begins a report of the race detector.
+const raceReport = "WARNING: DATA RACE\n"
+
+// raceReportLines is how many lines of a report are kept: the access, its function and its line.
+const raceReportLines = 3
+
+// takeRaces returns the reports of the race detector since the last call.
+func (l *processLog) takeRaces() (races []string) {
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	reports := strings.Split(process.LogFrom(l.logPath, 0), raceReport)[1:]
+	for _, r := range reports[min(l.races, len(reports)):] {
+		lines := strings.SplitN(r, "\n", raceReportLines+1)
+		words := strings.Fields(strings.Join(lines[:min(raceReportLines, len(lines))], " "))
+		races = append(races, l.logPath+": "+strings.Join(words, " "))
+	}
+	l.races = len(reports)
+	return races
 }

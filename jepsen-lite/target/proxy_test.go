@@ -271,7 +271,7 @@ func TestPortsFollowTheProcess(t *testing.T) {
 	sh, n := shell(t, "exec sleep 60"), &lockdNode{}
 	n.path, n.args, n.logPath, n.doors = sh.path, sh.args, sh.logPath, []*Proxy{p}
 	t.Cleanup(n.kill)
-	n.guard()
+	n.refuseUntilStarted()
 	for range 3 {
 		if got := reaches(t, p); got != "refused" {
 			t.Fatalf("without a process: %s", got)

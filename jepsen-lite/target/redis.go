@@ -15,12 +15,21 @@ import (
 	"lockd/internal/freeport"
 )
 
-// redis is the control: one Redis primary with replicas, and a sentinel beside each.
-// It is set up as carefully as it can be without giving up its own promises: every
-// write is on the primary's disk before it is answered. A node is a server and its
-// sentinel.
+// redis is the control: one Redis primary with replicas, and a sentinel beside each. It is configured as safely as Redis
+// can be: every write is on the primary's disk before it is answered. A node is a server and its sentinel. The parts
+// share the redisFleet and implement one interface of Target each.
 type redis struct {
-	noFaults
+	*redisFleet // Cluster but for Start and Stop, and Connections
+	redisProcesses
+	redisDisks
+	redisHealth
+	redisDialect
+	noFaultPorts
+	noBuilds
+}
+
+// redisFleet is the nodes, and what all parts know of them.
+type redisFleet struct {
 	net    *Net
 	names  []string
 	nodes  map[string]*redisNode
@@ -29,15 +38,15 @@ type redis struct {
 
 type redisNode struct {
 	server, sentinel proc
-	addr             string // of the server, past the proxies
+	addr             string // where the server listens, behind the proxies
 	sentinelAddr     string
 	dir              string
 	client           *Proxy // for clients
-	peer             *Proxy // for the other servers and the sentinels: announced
-	sentinelPeer     *Proxy // before the sentinel: announced
+	peer             *Proxy // for the other servers and the sentinels; its address is announced
+	sentinelPeer     *Proxy // before the sentinel; its address is announced
 }
 
-// redisMaster is the name by which sentinels know the primary.
+// redisMaster is the name of the primary in the sentinels.
 const redisMaster = "control"
 
 func newRedis(c Config) (Target, error) {
@@ -48,7 +57,7 @@ func newRedis(c Config) (Target, error) {
 		}
 		c.Binary = path
 	}
-	t := &redis{net: NewNet(), nodes: map[string]*redisNode{}, byPort: map[string]string{}}
+	t := &redisFleet{net: NewNet(), nodes: map[string]*redisNode{}, byPort: map[string]string{}}
 	for i := range c.Nodes {
 		if err := t.add(c, i); err != nil {
 			return nil, err
@@ -59,11 +68,11 @@ func newRedis(c Config) (Target, error) {
 			return nil, err
 		}
 	}
-	return t, nil
+	return &redis{redisFleet: t, redisProcesses: redisProcesses{t}, redisDisks: redisDisks{t}, redisHealth: redisHealth{t}}, nil
 }
 
 // add prepares one node: its ports and its proxies.
-func (t *redis) add(c Config, i int) (err error) {
+func (t *redisFleet) add(c Config, i int) (err error) {
 	addrs, err := freeport.Addrs(onlyHost, 2)
 	if err != nil {
 		return err
@@ -83,16 +92,16 @@ func (t *redis) add(c Config, i int) (err error) {
 		return err
 	}
 	n.server = proc{
-		name:    name,
-		path:    c.Binary,
-		logPath: filepath.Join(c.Dir, name+".log"),
-		args:    []string{filepath.Join(n.dir, "redis.conf")},
+		name:       name,
+		path:       c.Binary,
+		processLog: processLog{logPath: filepath.Join(c.Dir, name+".log")},
+		args:       []string{filepath.Join(n.dir, "redis.conf")},
 	}
 	n.sentinel = proc{
-		name:    name + " sentinel",
-		path:    c.Binary,
-		logPath: filepath.Join(c.Dir, name+"-sentinel.log"),
-		args:    []string{filepath.Join(n.dir, "sentinel.conf"), "--sentinel"},
+		name:       name + " sentinel",
+		path:       c.Binary,
+		processLog: processLog{logPath: filepath.Join(c.Dir, name+"-sentinel.log")},
+		args:       []string{filepath.Join(n.dir, "sentinel.conf"), "--sentinel"},
 	}
 	t.names, t.nodes[name] = append(t.names, name), n
 	t.byPort[port(n.peer.Addr())] = name
@@ -104,11 +113,11 @@ func port(addr string) string {
 	return p
 }
 
-// sourceIP is the address from which node number i connects: that tells its
-// proxies who it is.
+// sourceIP returns the address from which node number i connects. The proxies recognize the node by it.
 func sourceIP(i int) string { return fmt.Sprintf("127.0.0.%d", 11+i) }
 
-func (t *redis) redisPeer(conn net.Conn) (string, []byte, error) {
+// redisPeer is the caller of the proxies between nodes.
+func (t *redisFleet) redisPeer(conn net.Conn) (string, []byte, error) {
 	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 	for i, name := range t.names {
 		if host == sourceIP(i) {
@@ -118,8 +127,8 @@ func (t *redis) redisPeer(conn net.Conn) (string, []byte, error) {
 	return Clients, nil, nil
 }
 
-// configure writes the settings files of a node. The first one begins as primary.
-func (t *redis) configure(i int, n *redisNode) error {
+// configure writes the configuration files of a node. The first node begins as primary.
+func (t *redisFleet) configure(i int, n *redisNode) error {
 	first := port(t.nodes[t.names[0]].peer.Addr())
 	server := []string{
 		"port " + port(n.addr), "bind 127.0.0.1", "protected-mode no", "dir " + n.dir, "save \"\"",
@@ -146,9 +155,13 @@ func (t *redis) configure(i int, n *redisNode) error {
 	return nil
 }
 
-func (t *redis) Nodes() []string { return t.names }
-func (t *redis) Net() *Net       { return t.net }
+// Nodes implements Cluster.
+func (t *redisFleet) Nodes() []string { return t.names }
 
+// Net implements Cluster.
+func (t *redisFleet) Net() *Net { return t.net }
+
+// Start implements Cluster.
 func (t *redis) Start(ctx context.Context) error {
 	for _, name := range t.names {
 		if err := t.Restart(name); err != nil {
@@ -161,8 +174,8 @@ func (t *redis) Start(ctx context.Context) error {
 	return t.Healthy(ctx)
 }
 
-// formed reports whether every sentinel knows all others and all replicas.
-func (t *redis) formed() error {
+// formed returns an error until every sentinel knows all other sentinels and all replicas.
+func (t *redisFleet) formed() error {
 	for _, name := range t.names {
 		r, err := ask(t.nodes[name].sentinelAddr, time.Second, "SENTINEL", "MASTER", redisMaster)
 		if err != nil {
@@ -178,6 +191,7 @@ func (t *redis) formed() error {
 	return nil
 }
 
+// ask sends a command to a server on a connection of its own.
 func ask(addr string, timeout time.Duration, args ...string) (Reply, error) {
 	c, err := Dial(addr, timeout)
 	if err != nil {
@@ -187,6 +201,7 @@ func ask(addr string, timeout time.Duration, args ...string) (Reply, error) {
 	return c.Do(timeout, args...)
 }
 
+// Stop implements Cluster.
 func (t *redis) Stop() {
 	for _, n := range t.nodes {
 		n.server.kill()
@@ -197,8 +212,8 @@ func (t *redis) Stop() {
 	}
 }
 
-// Endpoint implements Target: a client asks a sentinel for the primary, as it should.
-func (t *redis) Endpoint(id, attempt int) (string, string, error) {
+// Endpoint implements Connections: a client asks a sentinel for the primary.
+func (t *redisFleet) Endpoint(id, attempt int) (string, string, error) {
 	at := t.nodes[t.names[(id+attempt)%len(t.names)]]
 	if !at.sentinel.running() {
 		return "", "", errors.New("the sentinel does not run")
@@ -214,8 +229,8 @@ func (t *redis) Endpoint(id, attempt int) (string, string, error) {
 	return t.nodes[name].client.Addr(), name, nil
 }
 
-// Leader implements Target: the primary that most sentinels name.
-func (t *redis) Leader() string {
+// Leader implements Cluster: it returns the primary that most sentinels name.
+func (t *redisFleet) Leader() string {
 	votes := map[string]int{}
 	best := ""
 	for i := range t.names {
@@ -228,24 +243,47 @@ func (t *redis) Leader() string {
 	return best
 }
 
-func (t *redis) both(node string, do func(p *proc)) {
+// redisProcesses implements Processes.
+type redisProcesses struct{ *redisFleet }
+
+// both calls do with the server and the sentinel of a node.
+func (t *redisFleet) both(node string, do func(p *proc)) {
 	do(&t.nodes[node].server)
 	do(&t.nodes[node].sentinel)
 }
 
-func (t *redis) Kill(node string)   { t.both(node, (*proc).kill) }
-func (t *redis) Pause(node string)  { t.both(node, func(p *proc) { p.pause(true) }) }
-func (t *redis) Resume(node string) { t.both(node, func(p *proc) { p.pause(false) }) }
-func (t *redis) Shutdown(node string) {
-	t.both(node, func(p *proc) { p.end(syscall.SIGTERM, 30*time.Second) })
+// Kill implements Processes.
+func (t redisProcesses) Kill(node string) { t.both(node, (*proc).kill) }
+
+// Pause implements Processes.
+func (t redisProcesses) Pause(node string) { t.both(node, func(p *proc) { p.pause(true) }) }
+
+// Resume implements Processes.
+func (t redisProcesses) Resume(node string) { t.both(node, func(p *proc) { p.pause(false) }) }
+
+// Shutdown implements Processes.
+func (t redisProcesses) Shutdown(node string) {
+	t.both(node, func(p *proc) { p.end(syscall.SIGTERM, stopMax) })
 }
 
-func (t *redis) Restart(node string) error {
+// Restart implements Processes.
+func (t redisProcesses) Restart(node string) error {
 	return errors.Join(t.nodes[node].server.start(), t.nodes[node].sentinel.start())
 }
 
-// Observe implements Target.
-func (t *redis) Observe(o Observer) {
+// Running implements Processes.
+func (t redisProcesses) Running(node string) bool { return t.nodes[node].server.alive() }
+
+// LimitFiles implements Processes.
+func (redisProcesses) LimitFiles(string, int) error { return errNoFaults }
+
+// Memory implements Processes.
+func (t redisProcesses) Memory(node string) (now, most int64, err error) {
+	return t.nodes[node].server.memory()
+}
+
+// Observe implements Processes.
+func (t redisProcesses) Observe(o Observer) {
 	t.net.observe(o.Link)
 	for name, n := range t.nodes {
 		n.server.observe(func() {
@@ -256,40 +294,60 @@ func (t *redis) Observe(o Observer) {
 	}
 }
 
-// Serving implements Target.
-func (t *redis) Serving(node string) bool {
+// Serving implements Cluster.
+func (t *redisFleet) Serving(node string) bool {
 	_, err := t.Do(node, time.Second, "PING")
 	return err == nil
 }
 
-// Running implements Target.
-func (t *redis) Running(node string) bool { return t.nodes[node].server.alive() }
-
-func (t *redis) Dir(node string) string { return t.nodes[node].dir }
-
-// Do implements Target.
-func (t *redis) Do(node string, timeout time.Duration, args ...string) (Reply, error) {
+// Do implements Connections.
+func (t *redisFleet) Do(node string, timeout time.Duration, args ...string) (Reply, error) {
 	if !t.nodes[node].server.running() {
 		return Reply{}, errNotRunning
 	}
 	return ask(t.nodes[node].addr, timeout, args...)
 }
 
-// Dial implements Target.
-func (t *redis) Dial(node string, timeout time.Duration) (*Conn, error) {
+// Dial implements Connections.
+func (t *redisFleet) Dial(node string, timeout time.Duration) (*Conn, error) {
 	if !t.nodes[node].server.running() {
 		return nil, errNotRunning
 	}
 	return Dial(t.nodes[node].addr, timeout)
 }
 
-// Connect implements Target.
-func (t *redis) Connect(addr string, timeout time.Duration) (*Conn, error) {
+// Connect implements Connections.
+func (t *redisFleet) Connect(addr string, timeout time.Duration) (*Conn, error) {
 	return Dial(addr, timeout)
 }
 
-// Healthy implements Target: the primary takes a write.
-func (t *redis) Healthy(ctx context.Context) error {
+// Knock implements Connections. Redis has one port for all.
+func (t *redisFleet) Knock(node string, d Door) (net.Conn, error) {
+	if d == ForPeers || d == ForHTTP {
+		return nil, fmt.Errorf("Redis has no door %s", d)
+	}
+	return knock(onlyHost, t.nodes[node].addr, nil)
+}
+
+// Ports implements Connections. The proxies listen all the time.
+func (t *redisFleet) Ports(node string) []*Proxy {
+	return []*Proxy{t.nodes[node].peer, t.nodes[node].sentinelPeer}
+}
+
+// PeerAddr implements Connections. Redis has one port for all.
+func (t *redisFleet) PeerAddr(node string) string { return t.nodes[node].addr }
+
+// ID implements Cluster.
+func (t *redisFleet) ID(node string) string { return node }
+
+// Lacking implements Cluster.
+func (t *redisFleet) Lacking() []string { return nil }
+
+// redisHealth implements Health.
+type redisHealth struct{ *redisFleet }
+
+// Healthy implements Health: the primary takes a write.
+func (t redisHealth) Healthy(ctx context.Context) error {
 	attempt := 0
 	return poll(ctx, 100*time.Millisecond, func() error {
 		attempt++
@@ -305,12 +363,12 @@ func (t *redis) Healthy(ctx context.Context) error {
 	})
 }
 
-// Converged implements Target. Redis promises nothing that could be compared here:
-// what it lost shows in the histories.
-func (t *redis) Converged(context.Context) error { return nil }
+// Converged implements Health. Redis does not promise equal states, so there is nothing to compare: lost writes show in
+// the histories.
+func (redisHealth) Converged(context.Context) error { return nil }
 
-// Deaths implements Target.
-func (t *redis) Deaths() []string {
+// Deaths implements Health.
+func (t redisHealth) Deaths() []string {
 	var all []string
 	for _, name := range t.names {
 		t.both(name, func(p *proc) { all = append(all, p.takeDeaths()...) })
@@ -318,8 +376,8 @@ func (t *redis) Deaths() []string {
 	return all
 }
 
-// Dead implements Target.
-func (t *redis) Dead() (nodes []string) {
+// Dead implements Health.
+func (t redisHealth) Dead() (nodes []string) {
 	for _, name := range t.names {
 		if t.nodes[name].server.isDead(deadLook) {
 			nodes = append(nodes, name)
@@ -328,11 +386,17 @@ func (t *redis) Dead() (nodes []string) {
 	return nodes
 }
 
-// Races implements Target.
-func (t *redis) Races() []string { return nil }
+// Races implements Health.
+func (redisHealth) Races() []string { return nil }
 
-// NotDone implements Target.
-func (t *redis) NotDone(text string) bool {
+// Ends implements Health. Redis logs nothing about the ends of other processes.
+func (redisHealth) Ends() (e Ends) { return e }
+
+// redisDialect implements Dialect.
+type redisDialect struct{}
+
+// NotDone implements Dialect.
+func (redisDialect) NotDone(text string) bool {
 	word, _, _ := strings.Cut(text, " ")
 	switch word {
 	case "LOADING", "READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF":
@@ -341,79 +405,72 @@ func (t *redis) NotDone(text string) bool {
 	return false
 }
 
-// Unknown implements Target.
-func (t *redis) Unknown(string) bool { return false }
+// Unknown implements Dialect.
+func (redisDialect) Unknown(string) bool { return false }
 
-// Fence implements Target: there is none.
-func (t *redis) Fence(string) []string { return nil }
+// Fence implements Dialect. Redis has no fencing tokens.
+func (redisDialect) Fence(string) []string { return nil }
 
-// LogClock implements Target: each PTTL of a script reads the clock anew.
-func (t *redis) LogClock() bool { return false }
+// LogClock implements Dialect. Each PTTL of a script reads the clock again.
+func (redisDialect) LogClock() bool { return false }
 
-// noFaults is a target that has no fault port.
-type noFaults struct{}
+// redisDisks implements Disks.
+type redisDisks struct{ *redisFleet }
 
-var errNoOtherBuild = errors.New("there is no other build of this target's server")
+// Dir implements Disks.
+func (t redisDisks) Dir(node string) string { return t.nodes[node].dir }
 
-var errNoFaults = errors.New("this target has no fault port")
-
-// SetBuild implements Target.
-func (noFaults) SetBuild(string, string) error { return errNoOtherBuild }
-func (noFaults) Adopt(string)                  {}
-func (noFaults) Lacking() []string             { return nil }
-
-// Said implements Target.
-func (noFaults) Said(string, string) bool { return false }
-
-// LimitFiles implements Target.
-func (noFaults) LimitFiles(string, int) error { return errNoFaults }
-
-// Fault implements Target.
-func (noFaults) Fault(string, string) (string, error) { return "", errNoFaults }
-
-// Arm implements Target.
-func (noFaults) Arm(string, Strike) (Armed, error) { return Armed{}, errNoFaults }
-
-// Disarm implements Target.
-func (noFaults) Disarm(Armed) {}
-
-// Fill implements Target.
-func (noFaults) Fill(string, bool) {}
-
-// ResetFaults implements Target.
-func (noFaults) ResetFaults(string) {}
-
-// Die implements Target.
-func (noFaults) Die(string, Act) {}
-
-// Damage implements Target: nothing is damaged, since Redis would go on without it.
-func (t *redis) Damage(node string, _ func(string) string) bool {
-	t.Kill(node)
+// Damage implements Disks. It only kills, since Redis would go on without the damaged data.
+func (t redisDisks) Damage(node string, _ func(string) string) bool {
+	redisProcesses(t).Kill(node)
 	return false
 }
 
-// PutBack implements Target: nothing is put back, since Redis would go on without the rest.
-func (t *redis) PutBack(node, _ string) bool {
-	t.Kill(node)
+// PutBack implements Disks. It only kills, since Redis would go on without its later data.
+func (t redisDisks) PutBack(node, _ string) bool {
+	redisProcesses(t).Kill(node)
 	return false
 }
 
-// Replace implements Target: the server begins anew, with nothing.
-func (t *redis) Replace(node string) {
-	t.Kill(node)
+// Replace implements Disks. The server starts without data.
+func (t redisDisks) Replace(node string) {
+	redisProcesses(t).Kill(node)
 	_ = os.RemoveAll(filepath.Join(t.nodes[node].dir, "appendonlydir"))
 }
 
-// Ports implements Target. They listen always.
-func (t *redis) Ports(node string) []*Proxy {
-	return []*Proxy{t.nodes[node].peer, t.nodes[node].sentinelPeer}
-}
+// Fill implements Disks. A Redis server has no test build that could find its disk full.
+func (redisDisks) Fill(string, bool) {}
 
-// Ends implements Target: nobody says anything.
-func (t *redis) Ends() (e Ends) { return e }
+var errNoFaults = errors.New("this target has no fault port")
 
-// PeerAddr implements Target: the server has one port for all.
-func (t *redis) PeerAddr(node string) string { return t.nodes[node].addr }
+// noFaultPorts implements FaultPorts for a server without them.
+type noFaultPorts struct{}
 
-// ID implements Target.
-func (t *redis) ID(node string) string { return node }
+// Fault implements FaultPorts.
+func (noFaultPorts) Fault(string, string) (string, error) { return "", errNoFaults }
+
+// Arm implements FaultPorts.
+func (noFaultPorts) Arm(string, Strike) (Armed, error) { return Armed{}, errNoFaults }
+
+// Disarm implements FaultPorts.
+func (noFaultPorts) Disarm(Armed) {}
+
+// ResetFaults implements FaultPorts.
+func (noFaultPorts) ResetFaults(string) {}
+
+// Die implements FaultPorts.
+func (noFaultPorts) Die(string, Act) {}
+
+var errNoOtherBuild = errors.New("there is no other build of this target's server")
+
+// noBuilds implements Builds for a server of which there is one build.
+type noBuilds struct{}
+
+// SetBuild implements Builds.
+func (noBuilds) SetBuild(string, string) error { return errNoOtherBuild }
+
+// Adopt implements Builds.
+func (noBuilds) Adopt(string) {}
+
+// Logged implements Builds.
+func (noBuilds) Logged(string, string) bool { return false }

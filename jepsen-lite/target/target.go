@@ -8,162 +8,196 @@ import (
 	"time"
 )
 
-// Target is a cluster under test. Its methods may be called concurrently, except
-// Start and Stop.
+// Target is a cluster under test. It is made of parts; a function takes the parts that it uses. All methods may be
+// called concurrently, except Start and Stop.
 type Target interface {
+	Cluster
+	Connections
+	Processes
+	Disks
+	FaultPorts
+	Builds
+	Health
+	Dialect
+}
+
+// Cluster is the nodes as a whole, and what they say about themselves.
+type Cluster interface {
 	// Start starts all nodes and waits until they serve.
 	Start(ctx context.Context) error
-	// Stop kills what runs.
+	// Stop kills all processes.
 	Stop()
-	// Nodes are the names of the nodes.
+	// Nodes returns the names of the nodes.
 	Nodes() []string
-	// Endpoint is where client number id should connect at its try number attempt;
-	// node names the node behind it.
-	Endpoint(id, attempt int) (addr, node string, err error)
-	// Net is the links.
+	// ID returns the member id that a node has now: a replaced node gets a new one.
+	ID(node string) string
+	// Net returns the links between the nodes, and between nodes and clients.
 	Net() *Net
-	// Leader is the node that says it leads, "" if none does.
+	// Leader returns the node that says it leads, or "".
 	Leader() string
-	// Observe has o told from now on what becomes of processes and links.
-	Observe(o Observer)
 	// Serving reports whether a node answers, as a member with a vote.
 	Serving(node string) bool
-	// Lacking are the nodes that say that they lack entries which one of the others has put
-	// into a snapshot: they may need that, and until they have it no majority counts on them.
+	// Lacking returns the nodes whose logs end before the newest snapshot of the cluster. The others may have trimmed
+	// the missing entries, so such a node counts towards no majority until it has installed a snapshot.
 	Lacking() []string
+}
 
+// Connections are the ways to reach nodes.
+type Connections interface {
+	// Endpoint returns the address at which client number id connects in its try number attempt, and the node behind it.
+	Endpoint(id, attempt int) (addr, node string, err error)
+	// Connect connects to an address of Endpoint and has the server answer a PING, both within timeout.
+	Connect(addr string, timeout time.Duration) (*Conn, error)
+	// Dial connects to a node directly, without the proxies.
+	Dial(node string, timeout time.Duration) (*Conn, error)
+	// Do sends a command to a node directly, without the proxies, and returns the reply.
+	Do(node string, timeout time.Duration, args ...string) (Reply, error)
+	// Knock opens a connection to a port of a node directly, without the proxies, and sends nothing. It comes from an
+	// address of this machine that no other client has, where the system has such addresses.
+	Knock(node string, d Door) (net.Conn, error)
+	// Ports returns the proxies through which the other nodes reach a node.
+	Ports(node string) []*Proxy
+	// PeerAddr returns the address at which a node itself listens for its peers.
+	PeerAddr(node string) string
+}
+
+// Processes start, stop, pause and measure the processes of nodes.
+type Processes interface {
 	// Kill ends a node with SIGKILL.
 	Kill(node string)
-	// Shutdown ends a node in order.
+	// Shutdown ends a node with SIGTERM and waits for its end.
 	Shutdown(node string)
-	// Restart starts a node that has ended. It does not wait until it serves.
+	// Restart starts a node that has ended. It does not wait until the node serves.
 	Restart(node string) error
-	// Running reports whether there is a process of the node, paused or not.
+	// Running reports whether the node has a process, paused or not.
 	Running(node string) bool
-	// Pause stops a node with SIGSTOP, Resume lets it go on.
+	// Pause stops a node with SIGSTOP.
 	Pause(node string)
+	// Resume continues a paused node with SIGCONT.
 	Resume(node string)
-	// Replace kills a node, loses its disk, and has a new one take its place. It does
-	// not wait for that: Restart and Healthy see to it once the others agree.
+	// Observe registers o for ends of processes and changes of links.
+	Observe(o Observer)
+	// LimitFiles lets the running process of a node open room more file descriptors than it has open; 0 sets the limit
+	// back to the most that the system allows.
+	LimitFiles(node string, room int) error
+	// Memory returns the bytes of memory that a node's process uses now, and the most that it used since the last call,
+	// or since its start.
+	Memory(node string) (now, most int64, err error)
+}
+
+// Disks damage, fill and replace the data folders of nodes. At most one folder is lost or in doubt at a time, since a
+// cluster of three promises to survive no more; where a second one would be harmed, the node is only killed.
+type Disks interface {
+	// Dir returns the data folder of a node.
+	Dir(node string) string
+	// Replace kills a node and drops its disk. It does not wait for the replacement: Restart and Healthy remove the old
+	// member and start the new one, once the other nodes agree.
 	Replace(node string)
-	// Damage kills a node and has do damage its data folder, unless that could be more
-	// than the cluster promises to survive: then it only kills, and reports false. The
-	// node may refuse to start on the folder; it is then replaced. late is a file whose
-	// damage may be found at any start as long as it is there, "" if the next start
-	// finds it or nobody ever will.
+	// Damage kills a node and calls do to damage its data folder. It reports whether it called do. The node may refuse to
+	// start on the folder; it is then replaced. Damage that is read only later, such as that of an old snapshot, may be
+	// found at any start: do then returns the damaged file, else "".
 	Damage(node string, do func(dir string) (late string)) bool
-
-	// PutBack kills a node and has its data folder be as it was in the folder copied, before
-	// its last start, unless another disk is in doubt: then it only kills, and reports
-	// false. Its next process may end by that, and it is then replaced.
+	// PutBack kills a node and replaces its data folder by the folder copied, a copy from before the last start. It
+	// reports whether it did. The next process may end because of that; the node is then replaced.
 	PutBack(node, copied string) bool
+	// Fill makes a node's disk full, or gives it space again. Each process that writes to a full disk may end because of
+	// it.
+	Fill(node string, full bool)
+}
 
-	// Fault sends a line to the fault port of a node and returns its answer.
+// FaultPorts inject faults into the running processes of test builds.
+type FaultPorts interface {
+	// Fault sends a line to the fault port of a node and returns the answer.
 	Fault(node, line string) (answer string, err error)
-	// Arm arms a fault point of a node, which may end by it, once. Every Armed must be
-	// disarmed: then the strike is over, or it never comes. A node that goes on where
-	// it must end is reported with the deaths.
+	// Arm arms a fault point of a node. The node may end because of it, once. The caller disarms every Armed: by then the
+	// strike has happened, or never will. A node that lives on after a strike that must end it is reported with the
+	// deaths.
 	Arm(node string, s Strike) (Armed, error)
 	Disarm(a Armed)
-	// Fill has a node's disk have no space until it is told otherwise: each process that
-	// writes may end by that.
-	Fill(node string, full bool)
-	// LimitFiles gives the present process of a node so many file descriptors more than it
-	// has open; 0: as many as it may have at all.
-	LimitFiles(node string, room int) error
-	// SetBuild has the next processes of a node be of a build: OtherBuild, NextBuild, or its own again.
-	SetBuild(node, build string) error
-	// Adopt makes a build the own one of all nodes. The former one is of no use any more, nor is OtherBuild.
-	Adopt(build string)
-	// Said reports whether the log of a node's present process, or its last, has a text.
-	Said(node, text string) bool
-	// ResetFaults disarms all points of a node, and sets its clock right.
+	// ResetFaults disarms all points of a node and corrects its clock.
 	ResetFaults(node string)
-	// Die has a node die by itself, as it would by a kill or a power failure.
+	// Die makes a node kill itself, or lose what it has not synced as in a power failure.
 	Die(node string, how Act)
-	// ID is how the cluster calls a node now.
-	ID(node string) string
-	// Do sends a command to a node, past the proxies.
-	Do(node string, timeout time.Duration, args ...string) (Reply, error)
-	// Ports are the proxies by which the others reach a node.
-	Ports(node string) []*Proxy
-	// Ends tells which processes have ended since it was called last, and what nodes have said of that.
-	Ends() Ends
-	// PeerAddr is the address at which a node listens for the others, past the proxies.
-	PeerAddr(node string) string
-	// Connect connects to an address of Endpoint, and has the server answer a PING, both within timeout.
-	Connect(addr string, timeout time.Duration) (*Conn, error)
-	// Dial connects to a node, past the proxies.
-	Dial(node string, timeout time.Duration) (*Conn, error)
-	// Knock opens a connection to a door of a node, past the proxies, as somebody who says nothing yet: from an address
-	// of the machine that nobody else has, where there is such.
-	Knock(node string, d Door) (net.Conn, error)
-	// Memory is how many bytes of memory a node's present process has, and the most that it had since it was asked last,
-	// or began.
-	Memory(node string) (now, most int64, err error)
-	// Dir is a node's data folder.
-	Dir(node string) string
+}
 
+// Builds choose the programs that nodes run.
+type Builds interface {
+	// SetBuild makes later processes of a node run a build: OwnBuild, OtherBuild or NextBuild.
+	SetBuild(node, build string) error
+	// Adopt makes a build the OwnBuild of all nodes. The former one and OtherBuild cannot be used from then on.
+	Adopt(build string)
+	// Logged reports whether the running process of a node, or its last one, has logged a text.
+	Logged(node, text string) bool
+}
+
+// Health tells after a run whether the nodes are well.
+type Health interface {
 	// Healthy waits until every node takes a write and a read.
 	Healthy(ctx context.Context) error
-	// Converged waits until all nodes that are not dead have applied the same, and compares
-	// their states.
+	// Converged waits until all nodes that are not dead have applied the same entries, and compares their states.
 	Converged(ctx context.Context) error
-	// Deaths are the ends of processes that nobody asked for or expected, and orders
-	// they did not obey, since the last call.
+	// Deaths returns, since the last call, the ends of processes that nobody asked for or expected, and the orders that
+	// nodes did not obey.
 	Deaths() []string
-	// Dead are the nodes that have ended by themselves at each start of late, and do not run: they
-	// refuse to start. One that has just been started again is waited for, for a while.
+	// Dead returns the nodes that do not run and ended by themselves at each recent start: they refuse to start. It waits
+	// a while for a node that was started just now.
 	Dead() []string
-	// Races are the reports of Go's race detector in the nodes' logs since the last call.
+	// Ends returns the processes that ended since the last call, and what nodes logged about such ends.
+	Ends() Ends
+	// Races returns the reports of Go's race detector in the nodes' logs since the last call.
 	Races() []string
+}
+
+// Dialect interprets replies of the target's server.
+type Dialect interface {
 	// NotDone reports whether an error reply means that a command was certainly not done.
 	NotDone(text string) bool
-	// Unknown reports whether an error reply means that nobody can tell.
+	// Unknown reports whether an error reply means that the outcome is unknown.
 	Unknown(text string) bool
-	// Fence is the command that asks for a lock's fencing token; nil: there is none.
+	// Fence returns the command that reads a lock's fencing token, or nil if the server has none.
 	Fence(key string) []string
-	// LogClock reports whether a script sees all leases at one moment, that of its entry in the
-	// log: then what is left of two of them can be compared to the millisecond.
+	// LogClock reports whether a script sees all leases at the time of its log entry, so that the remaining times of two
+	// leases can be compared to the millisecond.
 	LogClock() bool
 }
 
-// Door is where somebody may come to a node.
+// Door is a port of a node, and how far a connection gets there.
 type Door string
 
 // Doors.
 const (
-	ForClients Door = "clients" // plain bytes, also where clients speak TLS
-	Inside     Door = "inside"  // the same, after TLS's handshake where clients speak TLS
+	ForClients Door = "clients" // the port for clients, before any TLS handshake
+	Inside     Door = "inside"  // the port for clients, after the TLS handshake where clients use TLS
 	ForPeers   Door = "peers"
 	ForHTTP    Door = "http"
 )
 
-// Observer is told what is recorded. Its functions may be nil; they must be quick, and call
-// no method of the target.
+// Observer receives events for the history. Its functions may be nil; they return quickly and call no method of the
+// target.
 type Observer struct {
-	// Ended: a process has ended, for whatever reason, and no other one of the node has begun yet.
+	// Ended is called when a process has ended for any reason, before the next one of the node starts.
 	Ended func(node string)
-	Link  func(from, to string, s Shape) // a link gets a shape: told before it is so if it gets worse, else after
+	// Link is called when a link changes: before the change if the link gets worse, else after it.
+	Link func(from, to string, s Shape)
 }
 
-// Config says what to start.
+// Config describes the cluster to start.
 type Config struct {
 	Binary string // of the server
 	Dir    string // for data and logs
 	Nodes  int
 	TLS    bool              // clients speak TLS, and peers TLS with a secret
 	Args   []string          // more arguments for the server
-	Builds map[string]string // the server as OtherBuild and NextBuild, as far as there are such
+	Builds map[string]string // binaries of OtherBuild and NextBuild, where they exist
 }
 
 // Kind is one row of the table of targets.
 type Kind struct {
 	Name, Summary string
-	Package       string // of this repository that is built as the server; "": nothing is
-	Tags          string // it is built with them
+	Package       string // of this repository that is built as the server, or ""
+	Tags          string // build tags of the package
 	New           func(Config) (Target, error)
-	TLS           bool // it can have that of Config
+	TLS           bool // whether Config.TLS is supported
 }
 
 // Kinds is the table of targets.
@@ -172,11 +206,11 @@ var Kinds = []Kind{
 	{"redis-sentinel", "the control: a Redis primary with replicas, and a sentinel beside each", "", "", newRedis, false},
 }
 
-// onlyHost is the one address of loopback that there is everywhere.
+// onlyHost is the loopback address that every system has.
 const onlyHost = "127.0.0.1"
 
-// ownHost is an address of loopback that no other run has, so that none takes the
-// port of a node that is down; onlyHost where there is no other.
+// ownHost returns a loopback address that other runs do not use, so that none of them takes the port of a node that is
+// down. Where the system has only onlyHost, it returns that.
 func ownHost() string {
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 	ln, err := net.Listen("tcp", host+":0")
@@ -187,7 +221,7 @@ func ownHost() string {
 	return host
 }
 
-// poll calls try until it gives no error or ctx ends; then its last error counts.
+// poll calls try until it returns no error or ctx ends; then it returns the last error.
 func poll(ctx context.Context, every time.Duration, try func() error) error {
 	for {
 		err := try()

@@ -15,17 +15,17 @@ import (
 // Between nodes that speak TLS a proxy knows by its port who connects: what becomes of a link becomes of one pair's
 // bytes, one way. At the address that the members know nobody is let in.
 func TestWays(t *testing.T) {
-	l := &lockd{net: NewNet(), names: []string{"n1", "n2"}, nodes: map[string]*lockdNode{}}
+	l := newLockdOver(&fleet{net: NewNet(), names: []string{"n1", "n2"}, nodes: map[string]*lockdNode{}}, nil)
 	for _, name := range l.names {
 		n := &lockdNode{peerAddr: echo(t, false)}
 		var err error
-		if n.peer, err = newProxy(l.net, name, n.peerAddr, stranger); err != nil {
+		if n.peer, err = newProxy(l.net, name, n.peerAddr, refuseAll); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(n.peer.Close)
 		l.nodes[name] = n
 	}
-	if err := l.lay(); err != nil {
+	if err := l.openWays(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -89,8 +89,8 @@ func TestWays(t *testing.T) {
 
 // With TLS clients prove themselves to a node and believe no other certificate; without they speak as ever.
 func TestConnectByTLS(t *testing.T) {
-	makes := func() *sealed {
-		s, err := newSealed(t.TempDir(), onlyHost)
+	makes := func() *tlsSetup {
+		s, err := newTLSSetup(t.TempDir(), onlyHost)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,10 +106,10 @@ func TestConnectByTLS(t *testing.T) {
 		}
 	})
 	for name, c := range map[string]struct {
-		with *sealed
+		with *tlsSetup
 		ok   bool
 	}{"ours": {ours, true}, "another authority's": {theirs, false}, "no TLS": {nil, false}} {
-		conn, err := (&lockd{tls: c.with}).Connect(addr, time.Minute)
+		conn, err := (&fleet{tls: c.with}).Connect(addr, time.Minute)
 		if (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -117,7 +117,7 @@ func TestConnectByTLS(t *testing.T) {
 			conn.Close()
 		}
 	}
-	if addr := ours.joinable("a:1"); addr != "tls://a:1" {
+	if addr := ours.joinAddr("a:1"); addr != "tls://a:1" {
 		t.Errorf("a node joins at %s", addr)
 	}
 }
