@@ -520,7 +520,7 @@ func (s *session) play(
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	watched := nemesis.Watch(watching, s.target, env.History)
-	field := &nemesis.Field{
+	field := &nemesis.Runner{
 		Target: watched, History: env.History, Quiet: env.Quiet, Race: s.cmd.Race, NextLevel: s.nextLevel,
 	}
 	env.Until = time.Now().Add(length + calm)
@@ -625,7 +625,7 @@ func (s *session) deaths(v *model.Verdict) {
 }
 
 // say prints a line now and then.
-func (s *session) say(ctx context.Context, name string, end time.Time, rec *history.Recorder, f *nemesis.Field) {
+func (s *session) say(ctx context.Context, name string, end time.Time, rec *history.Recorder, f *nemesis.Runner) {
 	tick := time.NewTicker(sayEvery)
 	defer tick.Stop()
 	for {

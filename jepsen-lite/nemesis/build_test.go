@@ -71,18 +71,18 @@ func TestBuildFinds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.b.other = map[string]bool{}
-			f := (&Field{Target: &c.b}).own(nil)
+			f := (&Runner{Target: &c.b}).field(nil)
 			if _, undo := build(f, Fault{Kind: "build", Variant: c.fault, Dice: 1}); undo != nil {
 				undo()
 			}
 			var found []string
-			for _, x := range f.Found() {
+			for _, x := range f.found.all {
 				if !slices.Contains(found, x.Kind) {
 					found = append(found, x.Kind)
 				}
 			}
 			if !slices.Equal(found, c.want) {
-				t.Errorf("%s with %+v: found %v, want %v", c.fault, c.b, f.Found(), c.want)
+				t.Errorf("%s with %+v: found %v, want %v", c.fault, c.b, f.found.all, c.want)
 			}
 			if len(c.b.orders) != c.orders || c.b.other["n1"] || c.b.other["n2"] || c.b.other["n3"] {
 				t.Errorf("%s: told to end: %v; of the other build: %v", c.fault, c.b.orders, c.b.other)
@@ -110,7 +110,7 @@ func TestBuildEndsWithTheRun(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.b.other = map[string]bool{}
-			f := (&Field{Target: &c.b}).own(nil)
+			f := (&Runner{Target: &c.b}).field(nil)
 			ctx, cancel := context.WithTimeout(t.Context(), c.length)
 			defer cancel()
 			f.over = ctx.Done()
@@ -118,8 +118,8 @@ func TestBuildEndsWithTheRun(t *testing.T) {
 			if _, undo := build(f, Fault{Kind: "build", Variant: c.fault, Dice: 1}); undo != nil {
 				undo()
 			}
-			if took := time.Since(began); took > c.length+2*buildAsk || len(f.Found()) > 0 {
-				t.Errorf("%s, over after %s: took %s, found %v", c.fault, c.length, took, f.Found())
+			if took := time.Since(began); took > c.length+2*buildAsk || len(f.found.all) > 0 {
+				t.Errorf("%s, over after %s: took %s, found %v", c.fault, c.length, took, f.found.all)
 			}
 			if len(c.b.orders) != c.orders || c.b.other["n1"] || c.b.other["n2"] || c.b.other["n3"] {
 				t.Errorf("%s, over after %s: told to end: %v; of the other build: %v", c.fault, c.length, c.b.orders, c.b.other)

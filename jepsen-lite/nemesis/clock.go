@@ -19,7 +19,7 @@ const (
 
 // clock has the wall clocks of nodes be wrong: they step, each by another second to
 // another day, swing, or run at another speed. At the end they are right.
-func clock(f *Field, fault Fault) (string, func()) {
+func clock(f *field, fault Fault) (string, func()) {
 	how, who, _ := strings.Cut(fault.Variant, " ")
 	nodes := f.pick(strings.Replace(who, "one", "follower", 1), fault.Dice)
 	d := dice(fault.Dice)

@@ -15,9 +15,9 @@ import (
 // node that has only one keeps it: nothing older could replace it. One whose log was
 // begun by a snapshot from its leader cannot go back to an older one: it refuses its
 // folder, and is replaced.
-func disk(f *Field, fault Fault) (string, func()) {
+func disk(f *field, fault Fault) (string, func()) {
 	node := f.victims(fault.Variant, fault.Dice)[0]
-	f.save(node, node)
+	saveSnapshots(f, node, node)
 	what := "disk kill " + node
 	f.Target.Damage(node, func(dir string) string {
 		if found := snapshots(dir); len(found) > 1 {
@@ -27,7 +27,7 @@ func disk(f *Field, fault Fault) (string, func()) {
 		}
 		return ""
 	})
-	return what, func() { f.revive(node) }
+	return what, func() { revive(f, node) }
 }
 
 // snapshots are the whole snapshots in a data folder, the oldest first.
@@ -56,12 +56,12 @@ func unfinished(path string) bool {
 // flip kills a follower and flips one bit in its log, its newest snapshot or its
 // record of votes. Whether the node starts all the same or refuses its folder, it may
 // not be wrong about what it knows.
-func flip(f *Field, fault Fault) (string, func()) {
+func flip(f *field, fault Fault) (string, func()) {
 	node := f.victims("follower", fault.Dice)[0]
 	d := dice(fault.Dice)
 	if fault.Variant == "snapshot" {
 		for range 1 + d.IntN(2) { // with one it has nothing to go back to
-			f.save(node)
+			saveSnapshots(f, node)
 		}
 	}
 	what, file := "flip kill "+node, ""
@@ -82,9 +82,9 @@ func flip(f *Field, fault Fault) (string, func()) {
 		return ""
 	})
 	return what, func() {
-		f.revive(node)
+		revive(f, node)
 		if fault.Variant == "snapshot" && file != "" {
-			f.mend(node, file)
+			awaitRemoval(f, node, file)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func flipBit(file string, d *rand.Rand) (offset int, err error) {
 const reviveMax = 15 * time.Second
 
 // revive starts a node again and waits until it serves.
-func (f *Field) revive(node string) {
+func revive(f *field, node string) {
 	for until := time.Now().Add(reviveMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 		if !f.Target.Running(node) {
 			_ = f.Target.Restart(node) // what cannot start is found by the health check
@@ -145,15 +145,23 @@ func (f *Field) revive(node string) {
 }
 
 // mend has a node take new snapshots until it has let go of one with a wrong bit.
-func (f *Field) mend(node, file string) {
+func awaitRemoval(f *field, node, file string) {
 	for until := time.Now().Add(mendMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 		if _, err := os.Stat(file); err != nil ||
 			!strings.HasPrefix(file, f.Target.Dir(node)+string(filepath.Separator)) {
 			return
 		}
-		f.save(node)
+		saveSnapshots(f, node)
 	}
 }
 
 // mendMax bounds mend: without a leader there is nothing new to snapshot.
 const mendMax = 5 * time.Second
+
+// member kills a node and loses its disk; at the end the others remove it, and a new
+// one takes its place under a new id.
+func member(f *field, fault Fault) (string, func()) {
+	node := f.victims(fault.Variant, fault.Dice)[0]
+	f.Target.Replace(node)
+	return "member " + node + " replaced", func() { _ = f.Target.Restart(node) }
+}

@@ -25,7 +25,7 @@ const (
 
 // descriptors leaves a node few file descriptors, and has many connect. It must turn away
 // for whom it has none, and go on: its log needs new files meanwhile.
-func descriptors(f *Field, fault Fault) (string, func()) {
+func descriptors(f *field, fault Fault) (string, func()) {
 	who, strangers, _ := strings.Cut(fault.Variant, " ")
 	node := f.victims(who, fault.Dice)[0]
 	what := fmt.Sprintf("descriptors %s %s: %d more, %d clients", fault.Variant, node, scarceRoom, scarceClients)
@@ -35,7 +35,9 @@ func descriptors(f *Field, fault Fault) (string, func()) {
 	ctx, leave := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	for range scarceDiallers {
-		all.Go(func() { f.crowdIn(ctx, node, scarceClients/scarceDiallers) })
+		all.Go(func() {
+			idle(ctx, scarceClients/scarceDiallers, func(int) (*target.Conn, error) { return f.clients.dialNode(node) })
+		})
 		if strangers != "" {
 			all.Go(func() { intrude(ctx, f.Target.PeerAddr(node), scarceStrangers/scarceDiallers) })
 		}
@@ -50,24 +52,6 @@ func descriptors(f *Field, fault Fault) (string, func()) {
 		leave()
 		all.Wait()
 	}
-}
-
-// crowdIn has count clients connect to a node and stay.
-func (f *Field) crowdIn(ctx context.Context, node string, count int) {
-	idle(ctx, count, func(int) (*target.Conn, error) { return f.dialNode(node) })
-}
-
-// dialNode connects to one node as its clients do.
-func (f *Field) dialNode(node string) (*target.Conn, error) {
-	for id := range f.Target.Nodes() {
-		if addr, at, err := f.Target.Endpoint(id, 0); err != nil || at == node {
-			if err != nil {
-				return nil, err
-			}
-			return f.Target.Connect(addr, time.Second)
-		}
-	}
-	return nil, fmt.Errorf("no client comes to %s", node)
 }
 
 // intrude keeps count connections to an address open on which nothing is said, each for a

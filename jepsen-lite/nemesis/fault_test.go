@@ -29,14 +29,14 @@ func server(t *testing.T, bug string) (path string) {
 	return path
 }
 
-// field starts three nodes of a test build, with a client that writes.
-func field(t *testing.T) *Field {
+// startField starts three nodes of a test build, with a client that writes.
+func startField(t *testing.T) *field {
 	t.Helper()
-	return fieldOf(t, target.Config{})
+	return startFieldOf(t, target.Config{})
 }
 
-// fieldOf starts them with something special.
-func fieldOf(t *testing.T, c target.Config) *Field {
+// startFieldOf starts them with something special.
+func startFieldOf(t *testing.T, c target.Config) *field {
 	t.Helper()
 	c.Binary, c.Dir, c.Nodes = server(t, ""), t.TempDir(), 3
 	tgt, err := target.Kinds[0].New(c)
@@ -55,7 +55,7 @@ func fieldOf(t *testing.T, c target.Config) *Field {
 		_, _ = tgt.Do(tgt.Nodes()[turn%3], time.Second, "SET", "test", "1") // some of them while nobody leads
 		_, _ = tgt.Do(tgt.Nodes()[turn%3], time.Second, "GET", "test")
 	}))
-	return (&Field{Target: tgt}).own(nil)
+	return (&Runner{Target: tgt}).field(nil)
 }
 
 // builds is a target with one more build.
@@ -65,7 +65,7 @@ func builds(t *testing.T, build string) target.Config {
 }
 
 // whole waits until all nodes serve again.
-func whole(t *testing.T, f *Field) {
+func whole(t *testing.T, f *field) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -76,14 +76,14 @@ func whole(t *testing.T, f *Field) {
 
 // Every point is reached by what leads there, and a death at it is no death to report.
 func TestFaultSpots(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	for _, s := range spots {
 		who := "follower"
 		if s.name == target.Gather || s.name == target.Propose {
 			who = "leader"
 		}
 		node := f.victims(who, 1)[0]
-		what, undo := f.strike([]string{node}, target.Strike{Point: s.name, Act: target.ActKill})
+		what, undo := strike(f, []string{node}, target.Strike{Point: s.name, Act: target.ActKill})
 		began := time.Now()
 		for f.Target.Running(node) && time.Since(began) < time.Minute {
 			time.Sleep(10 * time.Millisecond)
@@ -93,7 +93,7 @@ func TestFaultSpots(t *testing.T) {
 		}
 		t.Logf("%s: %s", what, time.Since(began).Round(time.Millisecond))
 		undo()
-		f.restartAll([]string{node})
+		restartAll(f, []string{node})
 		whole(t, f)
 	}
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
@@ -104,7 +104,7 @@ func TestFaultSpots(t *testing.T) {
 // Whatever becomes of a node's port, nobody calls the node dead that lives, and it is reached afterwards. While its
 // connections are cut no majority is held to what it reaches over them.
 func TestFaultPort(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	for i, variant := range Find("port").Variants {
 		what, undo := port(f, Fault{Kind: "port", Variant: variant, Dice: uint64(i)})
 		time.Sleep(time.Second)
@@ -136,7 +136,7 @@ func TestFaultPort(t *testing.T) {
 }
 
 // harmedLinks counts the links between nodes that are not whole.
-func harmedLinks(f *Field) (n int) {
+func harmedLinks(f *field) (n int) {
 	for _, from := range f.Target.Nodes() {
 		for _, to := range f.others(from) {
 			if f.Target.Net().State(from, to) != target.Whole {
@@ -150,7 +150,7 @@ func harmedLinks(f *Field) (n int) {
 // A follower with a wrong bit starts all the same or is replaced, no node dies of it,
 // and meanwhile no other disk is touched.
 func TestFaultFlip(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	for i, which := range Find("flip").Variants {
 		what, undo := flip(f, Fault{Kind: "flip", Variant: which, Dice: uint64(i)})
 		for _, node := range f.Target.Nodes() {
@@ -160,7 +160,7 @@ func TestFaultFlip(t *testing.T) {
 			if f.Target.Damage(node, func(string) string { t.Errorf("%s: %s, too", what, node); return "" }) {
 				t.Errorf("%s: a second disk in doubt", what)
 			}
-			f.restartAll([]string{node})
+			restartAll(f, []string{node})
 			break
 		}
 		undo()
@@ -173,7 +173,7 @@ func TestFaultFlip(t *testing.T) {
 }
 
 // ids are the names by which the cluster calls the nodes now.
-func ids(f *Field) (all []string) {
+func ids(f *field) (all []string) {
 	for _, n := range f.Target.Nodes() {
 		all = append(all, f.Target.ID(n))
 	}
@@ -183,9 +183,9 @@ func ids(f *Field) (all []string) {
 // A node that is paused for long in the middle of a write goes on: its disk was not
 // slow.
 func TestFaultPauseInWrite(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	node := f.victims("follower", 1)[0]
-	_, undo := f.strike([]string{node}, target.Strike{Point: target.LogSync, Act: target.ActStall, Stall: time.Second})
+	_, undo := strike(f, []string{node}, target.Strike{Point: target.LogSync, Act: target.ActStall, Stall: time.Second})
 	time.Sleep(300 * time.Millisecond) // the write hangs
 	f.Target.Pause(node)
 	time.Sleep(6 * time.Second) // longer than the disk may take
@@ -200,7 +200,7 @@ func TestFaultPauseInWrite(t *testing.T) {
 // A disk that fails, or hangs for too long, ends its node, and that is no death to
 // report; a disk that hangs for less does not.
 func TestFaultStore(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	for _, s := range []target.Strike{
 		{Point: target.LogWrite, Act: target.ActError},
 		{Point: target.LogSync, Act: target.ActFull},
@@ -215,13 +215,13 @@ func TestFaultStore(t *testing.T) {
 		{Point: target.SnapshotWrite, Act: target.ActStall, Stall: 6 * time.Second},
 	} {
 		node := f.victims("follower", 1)[0]
-		what, undo := f.strike([]string{node}, s)
+		what, undo := strike(f, []string{node}, s)
 		time.Sleep(time.Second) // the point is reached
 		undo()
 		if ended := !f.Target.Running(node); ended == survives(s) {
 			t.Errorf("%s: ended %v", what, ended)
 		}
-		f.restartAll([]string{node})
+		restartAll(f, []string{node})
 		whole(t, f)
 	}
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
@@ -236,7 +236,7 @@ func survives(s target.Strike) bool {
 
 // A disk that does not let a leader's snapshot begin ends its node.
 func TestFaultInstallHangs(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	node := f.victims("follower", 1)[0]
 	a, err := f.Target.Arm(node, target.Strike{Point: target.SnapshotWrite, Act: target.ActStall, Stall: 40 * time.Second})
 	if err != nil {
@@ -250,7 +250,7 @@ func TestFaultInstallHangs(t *testing.T) {
 	}
 	stop()
 	f.Target.Disarm(a)
-	f.restartAll([]string{node})
+	restartAll(f, []string{node})
 	whole(t, f)
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
 		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
@@ -259,7 +259,7 @@ func TestFaultInstallHangs(t *testing.T) {
 
 // A node without space ends, again and again, and serves when there is space again.
 func TestFaultFull(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	for dice := range uint64(3) {
 		what, undo := full(f, Fault{Kind: "full", Variant: "follower", Dice: dice << 32}) // it is started at once, or at the end
 		node := strings.Trim(strings.Fields(what)[2], "[]")
@@ -281,9 +281,9 @@ func TestFaultFull(t *testing.T) {
 // A node with few file descriptors turns clients away, and neither stops nor loses its
 // place; with more of them it takes clients again.
 func TestFaultDescriptors(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	for i, variant := range Find("descriptors").Variants {
-		what, undo := descriptors(f.own(nil), Fault{Kind: "descriptors", Variant: variant, Dice: uint64(i)})
+		what, undo := descriptors(f.withOwnLinks(), Fault{Kind: "descriptors", Variant: variant, Dice: uint64(i)})
 		if undo == nil {
 			t.Fatal(what)
 		}
@@ -312,7 +312,7 @@ func TestFaultDescriptors(t *testing.T) {
 
 // In each way of the fault install a follower gets a snapshot from its leader.
 func TestFaultInstall(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	const installed = "fault: stall at " + target.Installed
 	for i, variant := range Find("install").Variants {
 		var armed []target.Armed
@@ -328,7 +328,7 @@ func TestFaultInstall(t *testing.T) {
 			}
 			armed = append(armed, a)
 		}
-		what, undo := install(f.own(nil), Fault{Kind: "install", Variant: variant, Dice: uint64(i)})
+		what, undo := install(f.withOwnLinks(), Fault{Kind: "install", Variant: variant, Dice: uint64(i)})
 		undo()
 		whole(t, f)
 		for until := time.Now().Add(time.Minute); !slices.ContainsFunc(f.Target.Nodes(), func(n string) bool { return f.Target.Logged(n, installed) }); time.Sleep(10 * time.Millisecond) {
@@ -349,7 +349,7 @@ func TestFaultInstall(t *testing.T) {
 // A node that was cut off until the others have trimmed what it lacks is told of, until it
 // has their snapshot.
 func TestFaultLacking(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	node := f.victims("follower", 1)[0]
 	until := func(want []string) {
 		t.Helper()
@@ -360,9 +360,9 @@ func TestFaultLacking(t *testing.T) {
 		}
 	}
 	until(nil)
-	f.split([]string{node}, f.others(node))
-	f.lengthen(f.others(node)[0])
-	f.saveAll(f.others(node))
+	f.links.split([]string{node}, f.others(node))
+	lengthenLog(f, f.others(node)[0])
+	saveTogether(f, f.others(node))
 	until([]string{node})
 	f.links.Clear()
 	until(nil)
@@ -372,13 +372,13 @@ func TestFaultLacking(t *testing.T) {
 // All nodes are changed to another build and back, one after the other and together: no step
 // is found fault with, and in the end they are whole.
 func TestFaultBuildOfAll(t *testing.T) {
-	f := fieldOf(t, builds(t, target.OtherBuild))
+	f := startFieldOf(t, builds(t, target.OtherBuild))
 	for i, variant := range []string{"rolling", "together"} {
 		what, _ := build(f, Fault{Kind: "build", Variant: variant, Dice: uint64(i)})
 		whole(t, f)
 		t.Log(what)
 	}
-	if found := f.Found(); len(found) > 0 {
+	if found := f.found.all; len(found) > 0 {
 		t.Errorf("found: %v", found)
 	}
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
@@ -389,7 +389,7 @@ func TestFaultBuildOfAll(t *testing.T) {
 // A node of another build is refused and refuses, does nothing, and is a member again in its
 // own build.
 func TestFaultBuild(t *testing.T) {
-	f := fieldOf(t, builds(t, target.OtherBuild))
+	f := startFieldOf(t, builds(t, target.OtherBuild))
 	for i, variant := range []string{"leader", "follower"} {
 		what, undo := build(f, Fault{Kind: "build", Variant: variant, Dice: uint64(i)})
 		if undo == nil {
@@ -406,7 +406,7 @@ func TestFaultBuild(t *testing.T) {
 		whole(t, f)
 		t.Log(what)
 	}
-	if found := f.Found(); len(found) > 0 {
+	if found := f.found.all; len(found) > 0 {
 		t.Errorf("found: %v", found)
 	}
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
@@ -416,7 +416,7 @@ func TestFaultBuild(t *testing.T) {
 
 // Nodes go to the next release and back, and up: every node serves after each step, and the level rises when all are up.
 func TestFaultUpgrade(t *testing.T) {
-	f := fieldOf(t, builds(t, target.NextBuild))
+	f := startFieldOf(t, builds(t, target.NextBuild))
 	for i, variant := range []string{"back", "up", "back"} {
 		what, _ := upgrade(f, Fault{Kind: Upgrade, Variant: variant, Dice: uint64(i)})
 		whole(t, f)
@@ -424,12 +424,12 @@ func TestFaultUpgrade(t *testing.T) {
 		if i > 0 {
 			want = 2
 		}
-		if got := f.level(f.Target.Nodes()[0]); got != want {
+		if got := (rollout{f}).level(f.Target.Nodes()[0]); got != want {
 			t.Errorf("%s: level %d", what, got)
 		}
 		t.Log(what)
 	}
-	if found := f.Found(); len(found) > 0 {
+	if found := f.found.all; len(found) > 0 {
 		t.Errorf("found: %v", found)
 	}
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
@@ -440,9 +440,9 @@ func TestFaultUpgrade(t *testing.T) {
 // Every scenario comes to its end, finds nothing, and leaves a cluster that is whole; the
 // folder that was put back is replaced.
 func TestFaultScenario(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	for _, which := range Find("scenario").Variants {
-		what, undo := scenario(f.own(nil), Fault{Kind: "scenario", Variant: which, Dice: 3})
+		what, undo := scenario(f.withOwnLinks(), Fault{Kind: "scenario", Variant: which, Dice: 3})
 		if undo == nil {
 			t.Fatal(what)
 		}
@@ -454,7 +454,7 @@ func TestFaultScenario(t *testing.T) {
 			t.Errorf("%s: %v, and then %v", what, before, ids(f))
 		}
 	}
-	if found := f.Found(); len(found) > 0 {
+	if found := f.found.all; len(found) > 0 {
 		t.Errorf("found: %v", found)
 	}
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
@@ -465,12 +465,12 @@ func TestFaultScenario(t *testing.T) {
 // Messages of every kind are found on the way between real nodes, and whatever becomes of
 // them, the cluster is whole afterwards.
 func TestFaultFrame(t *testing.T) {
-	f := field(t)
+	f := startField(t)
 	for _, kind := range frameKinds {
 		node := f.victims("follower", 1)[0]
 		struck, seed := 0, uint64(0)
 		for ; struck == 0 && seed < 30; seed++ {
-			stop := f.own(nil).catchMany(kind, node, dice(seed))
+			stop := catchMany(f.withOwnLinks(), kind, node, dice(seed))
 			time.Sleep(2 * time.Second)
 			struck = stop()
 		}

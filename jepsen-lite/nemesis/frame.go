@@ -3,7 +3,6 @@ package nemesis
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -26,17 +25,14 @@ var frameKinds = []string{
 // frame catches single messages of one kind, between a node and the others, again and
 // again: it loses them or what is answered to them, with their connection or without, holds
 // them, or has them come twice.
-func frame(f *Field, fault Fault) (string, func()) {
+func frame(f *field, fault Fault) (string, func()) {
 	which := "any"
-	if f.toll != nil {
+	if f.limit != nil {
 		which = "follower" // whatever it does not hear, the others are a majority
 	}
 	node := f.victims(which, fault.Dice)[0]
-	for _, o := range f.others(node) { // so that the links are recorded as disturbed
-		f.links.Set(node, o, target.Shape{Harmed: true})
-		f.links.Set(o, node, target.Shape{Harmed: true})
-	}
-	stop := f.catchMany(fault.Variant, node, dice(fault.Dice))
+	f.links.markHarmed(node, f.others(node))
+	stop := catchMany(f, fault.Variant, node, dice(fault.Dice))
 	return fmt.Sprintf("frame %s of %s", fault.Variant, node), func() {
 		stop()
 		f.links.Clear()
@@ -45,7 +41,7 @@ func frame(f *Field, fault Fault) (string, func()) {
 
 // catchMany catches one message of a kind after the other, and leads to them, until the
 // returned function is called, which says how many were caught.
-func (f *Field) catchMany(kind, node string, d *rand.Rand) (stop func() (struck int)) {
+func catchMany(f *field, kind, node string, d *rand.Rand) (stop func() (struck int)) {
 	var caught *target.Caught
 	struck := 0
 	cancel := func() {
@@ -92,22 +88,22 @@ func catchOf(kind, node string, d *rand.Rand) target.Catch {
 }
 
 // frameLeads lead to messages that are seldom sent otherwise, to or from a node.
-var frameLeads = map[string]func(f *Field, node string) (stop func()){
-	target.MsgTimeoutNow: func(f *Field, node string) func() {
-		return repeat(500*time.Millisecond, func() { f.handTo(node) })
+var frameLeads = map[string]func(f *field, node string) (stop func()){
+	target.MsgTimeoutNow: func(f *field, node string) func() {
+		return repeat(500*time.Millisecond, func() { handTo(f, node) })
 	},
-	target.MsgVote: func(f *Field, node string) func() {
+	target.MsgVote: func(f *field, node string) func() {
 		return repeat(500*time.Millisecond, func() {
 			leader := f.Target.Leader()
 			for _, o := range f.others(node) {
 				if o != leader {
-					f.handTo(o)
+					handTo(f, o)
 					return
 				}
 			}
 		})
 	},
-	target.MsgPreVote: func(f *Field, _ string) func() {
+	target.MsgPreVote: func(f *field, _ string) func() {
 		return repeat(3*framePause, func() {
 			leader := f.pick("leader", 0)[0]
 			f.Target.Pause(leader)
@@ -115,38 +111,17 @@ var frameLeads = map[string]func(f *Field, node string) (stop func()){
 			f.Target.Resume(leader)
 		})
 	},
-	target.MsgInstall: func(f *Field, node string) func() {
+	target.MsgInstall: func(f *field, node string) func() {
 		return repeat(time.Second, func() {
-			own := f.own(nil)
-			own.outrun(node)
+			own := f.withOwnLinks()
+			outrun(own, node)
 			own.links.Clear()
 		})
 	},
-	target.MsgBye: func(f *Field, node string) func() {
+	target.MsgBye: func(f *field, node string) func() {
 		return repeat(time.Second, func() {
-			f.stop(node)
-			f.bringBack(node)
+			stopNode(f, node)
+			bringBack(f, node)
 		})
 	},
-}
-
-// handTo hands leadership to a node.
-func (f *Field) handTo(node string) {
-	_, _ = f.Target.Do(node, 2*time.Second, "LOCKD", "TRANSFER", f.Target.ID(node)) // it may lead already, or be away
-}
-
-// outrun cuts a node off until the others have trimmed from their logs what it lacks. What
-// was held back meanwhile is lost.
-func (f *Field) outrun(node string) {
-	others := f.others(node)
-	f.split([]string{node}, others)
-	f.lengthen(others[0])
-	for _, other := range slices.Concat(others, others) { // the log is trimmed up to the end of the older snapshot
-		if !f.isOver() {
-			f.save(other)
-		}
-	}
-	for _, other := range others {
-		f.Target.Net().Reset(node, other) // it may be all that it lacks
-	}
 }

@@ -63,22 +63,22 @@ const hostileMemory = 512 << 20
 
 // hostile has clients come to the nodes that want to do harm, from an address of their own. Others must not notice, and
 // no node may take more than hostileMemory for them.
-func hostile(f *Field, fault Fault) (string, func()) {
+func hostile(f *field, fault Fault) (string, func()) {
 	a := attacks[fault.Variant]
 	count := min(a.clients, max(1, (filesMax()-fdsElse)/(2*len(f.Target.Nodes()))))
 	if fault.Variant == "deaf" {
-		f.tell(0, []string{"SET", deafKey, strings.Repeat("d", deafBytes), "EX", loadLease})
+		f.clients.do(0, []string{"SET", deafKey, strings.Repeat("d", deafBytes), "EX", loadLease})
 	}
 	nodes := f.Target.Nodes()
 	if a.one {
 		nodes = f.pick("any", fault.Dice)
 	}
-	f.weighAll()
+	weighAll(f)
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	for _, node := range nodes {
 		for i := range count {
-			v := &villain{Context: ctx, field: f, node: node, door: a.doors[i%len(a.doors)], number: i / len(a.doors)}
+			v := &villain{Context: ctx, at: f.Target, node: node, door: a.doors[i%len(a.doors)], number: i / len(a.doors)}
 			all.Go(func() {
 				if sleep(ctx, time.Duration(i)*a.apart) {
 					v.come(a.do)
@@ -87,31 +87,31 @@ func hostile(f *Field, fault Fault) (string, func()) {
 		}
 	}
 	return fmt.Sprintf("hostile %s: %d at %v", fault.Variant, count, nodes), func() {
-		f.weigh(fault.Variant)
+		weigh(f, fault.Variant)
 		cancel()
 		all.Wait()
 	}
 }
 
 // weighAll notes how much memory the nodes have now.
-func (f *Field) weighAll() {
+func weighAll(f *field) {
 	for _, node := range f.Target.Nodes() {
 		if now, _, err := f.Target.Memory(node); err == nil {
-			f.finds().weighed(node, now)
+			f.found.weighed(node, now)
 		}
 	}
 }
 
 // weigh finds out how much memory the nodes took meanwhile. Beside other faults, and with Go's race detector, it may have
 // been for something else.
-func (f *Field) weigh(variant string) {
+func weigh(f *field, variant string) {
 	for _, node := range f.Target.Nodes() {
 		_, most, err := f.Target.Memory(node)
-		if err != nil || len(f.kinds) != 1 || f.Race { // it is not there, or this is not Linux
+		if err != nil || len(f.kinds) != 1 || f.race { // it is not there, or this is not Linux
 			continue
 		}
-		if least := f.finds().weighed(node, most); most-least > hostileMemory {
-			f.finds().add("too much memory", fmt.Sprintf("%s had %d MiB while hostile clients came (%s), and %d MiB at another "+
+		if least := f.found.weighed(node, most); most-least > hostileMemory {
+			f.found.add("too much memory", fmt.Sprintf("%s had %d MiB while hostile clients came (%s), and %d MiB at another "+
 				"time; %d MiB more are the most", node, most>>20, variant, least>>20, hostileMemory>>20))
 		}
 	}
@@ -133,7 +133,7 @@ func (f *findings) weighed(node string, now int64) (least int64) {
 // villain is one hostile client of a node, until its context ends.
 type villain struct {
 	context.Context
-	field  *Field
+	at     target.Connections
 	node   string
 	door   target.Door
 	number int // of those who come by the same door
@@ -143,7 +143,7 @@ type villain struct {
 // come connects again and again and does something with the connection, which breaks when the context ends.
 func (v *villain) come(do func(v *villain, conn net.Conn)) {
 	for ; v.Err() == nil; v.times++ {
-		if conn, err := v.field.Target.Knock(v.node, v.door); err == nil {
+		if conn, err := v.at.Knock(v.node, v.door); err == nil {
 			leave := context.AfterFunc(v, func() { _ = conn.Close() })
 			do(v, conn)
 			leave()

@@ -66,7 +66,7 @@ func TestHostile(t *testing.T) {
 	for _, variant := range Find("hostile").Variants {
 		synctest.Test(t, func(t *testing.T) {
 			d := &den{memory: map[string]int64{}}
-			f := (&Field{Target: d}).own(nil, "hostile")
+			f := (&Runner{Target: d}).field(nil, "hostile")
 			_, end := hostile(f, Fault{Kind: "hostile", Variant: variant})
 			time.Sleep(2*dripEvery + dripEvery/2) // three bytes
 			d.mu.Lock()
@@ -105,15 +105,15 @@ func TestHostileMemory(t *testing.T) {
 		"with a detector": {[]int64{100 * mib, 900 * mib}, []string{"hostile"}, true, 0},
 	} {
 		d := &den{memory: map[string]int64{"n2": mib}}
-		f := (&Field{Target: d, Race: c.race}).own(nil, c.kinds...)
+		f := (&Runner{Target: d, Race: c.race}).field(nil, c.kinds...)
 		for i, had := range c.had {
 			if d.memory["n1"] = had; i%2 == 0 {
-				f.weighAll()
+				weighAll(f)
 			} else {
-				f.weigh("deaf")
+				weigh(f, "deaf")
 			}
 		}
-		if found := f.Found(); len(found) != c.found || c.found > 0 && (found[0].Kind != "too much memory" || !strings.HasPrefix(found[0].Text, "n1 had ")) {
+		if found := f.found.all; len(found) != c.found || c.found > 0 && (found[0].Kind != "too much memory" || !strings.HasPrefix(found[0].Text, "n1 had ")) {
 			t.Errorf("%s: %v", name, found)
 		}
 	}
@@ -125,7 +125,7 @@ func TestVillainComesAgain(t *testing.T) {
 		d := &den{}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*hostileRest+hostileRest/2)
 		defer cancel()
-		v := &villain{Context: ctx, field: &Field{Target: d}, node: "n1", door: target.Inside}
+		v := &villain{Context: ctx, at: d, node: "n1", door: target.Inside}
 		v.come(func(*villain, net.Conn) {})
 		if len(d.said) != 4 || v.times != 4 {
 			t.Errorf("it came %d times (%d)", len(d.said), v.times)

@@ -30,7 +30,7 @@ const (
 
 // loads are what the clients of each variant do with their connections, again and
 // again.
-var loads = map[string]func(f *Field, dice uint64) (what string, stop func()){
+var loads = map[string]func(f *field, dice uint64) (what string, stop func()){
 	"burst":       burst,
 	"large":       large,
 	"connections": connections,
@@ -38,20 +38,30 @@ var loads = map[string]func(f *Field, dice uint64) (what string, stop func()){
 }
 
 // load has many more clients than usual do more than usual. They are not judged.
-func load(f *Field, fault Fault) (string, func()) {
+func load(f *field, fault Fault) (string, func()) {
 	what, stop := loads[fault.Variant](f, fault.Dice)
 	return "load " + what, stop
 }
 
-// crowd has n clients do something again and again, each on a connection of its own
-// to one of the nodes, until the returned function is called.
-func (f *Field) crowd(n int, step func(c *target.Conn, id int) error) (stop func()) {
+// entrance is where clients connect.
+type entrance interface {
+	Nodes() []string
+	Endpoint(id, attempt int) (addr, node string, err error)
+	Connect(addr string, timeout time.Duration) (*target.Conn, error)
+}
+
+// extraClients are clients of a fault, besides those of the workload. Their operations are not judged.
+type extraClients struct{ entrance }
+
+// crowd starts n clients, each on a connection of its own to one of the nodes. Each calls step again and again until stop
+// is called.
+func (x extraClients) crowd(n int, step func(c *target.Conn, id int) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	for id := range n {
 		all.Go(func() {
 			for attempt := 0; ctx.Err() == nil; attempt++ {
-				f.visit(ctx, id, attempt, step)
+				x.visit(ctx, id, attempt, step)
 			}
 		})
 	}
@@ -61,9 +71,9 @@ func (f *Field) crowd(n int, step func(c *target.Conn, id int) error) (stop func
 	}
 }
 
-// visit makes a connection and uses it until it breaks.
-func (f *Field) visit(ctx context.Context, id, attempt int, step func(c *target.Conn, id int) error) {
-	c, err := f.dial(id, attempt)
+// visit makes a connection and calls step until it breaks.
+func (x extraClients) visit(ctx context.Context, id, attempt int, step func(c *target.Conn, id int) error) {
+	c, err := x.dial(id, attempt)
 	if err != nil {
 		sleep(ctx, 50*time.Millisecond)
 		return
@@ -74,17 +84,59 @@ func (f *Field) visit(ctx context.Context, id, attempt int, step func(c *target.
 	}
 }
 
-func (f *Field) dial(id, attempt int) (*target.Conn, error) {
-	addr, _, err := f.Target.Endpoint(id, attempt)
+// dial connects client number id to a node, as the clients of the workload do.
+func (x extraClients) dial(id, attempt int) (*target.Conn, error) {
+	addr, _, err := x.Endpoint(id, attempt)
 	if err != nil {
 		return nil, err
 	}
-	return f.Target.Connect(addr, time.Second)
+	return x.Connect(addr, time.Second)
+}
+
+// dialNode connects to a node, as the clients of the workload do.
+func (x extraClients) dialNode(node string) (*target.Conn, error) {
+	for id := range x.Nodes() {
+		if addr, at, err := x.Endpoint(id, 0); err != nil || at == node {
+			if err != nil {
+				return nil, err
+			}
+			return x.Connect(addr, time.Second)
+		}
+	}
+	return nil, fmt.Errorf("no client comes to %s", node)
+}
+
+// do sends a command through one of the nodes and reports whether it was done.
+func (x extraClients) do(attempt int, cmd []string) bool {
+	c, err := x.dial(0, attempt)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	r, err := c.Do(loadAnswerMax, cmd...)
+	return err == nil && !r.IsErr()
+}
+
+// cleanAfter returns a function that calls stop and then removes the keys of a load.
+func (x extraClients) cleanAfter(stop func(), keys int) func() {
+	return func() {
+		stop()
+		del := []string{"DEL"}
+		for id := range keys {
+			del = append(del, loadKey(id))
+		}
+		for attempt, until := 0, time.Now().Add(loadCleanMax); time.Now().Before(until); attempt++ {
+			if x.do(attempt, del) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
 }
 
 // burst pipelines small writes.
-func burst(f *Field, _ uint64) (string, func()) {
-	stop := f.crowd(burstClients, func(c *target.Conn, id int) error {
+func burst(f *field, _ uint64) (string, func()) {
+	stop := f.clients.crowd(burstClients, func(c *target.Conn, id int) error {
 		cmds := make([][]string, burstPipeline)
 		for i := range cmds {
 			cmds[i] = []string{"SET", loadKey(id), strconv.Itoa(i), "EX", loadLease}
@@ -93,13 +145,13 @@ func burst(f *Field, _ uint64) (string, func()) {
 		return err
 	})
 	return fmt.Sprintf("burst of %d clients, pipelines of %d",
-		burstClients, burstPipeline), f.thenClean(stop, burstClients)
+		burstClients, burstPipeline), f.clients.cleanAfter(stop, burstClients)
 }
 
 // large writes and reads large values.
-func large(f *Field, dice uint64) (string, func()) {
+func large(f *field, dice uint64) (string, func()) {
 	value := strings.Repeat(string(rune('a'+dice%26)), largeBytes)
-	stop := f.crowd(largeClients, func(c *target.Conn, id int) error {
+	stop := f.clients.crowd(largeClients, func(c *target.Conn, id int) error {
 		_, err := c.Pipe(
 			loadAnswerMax,
 			[]string{"SET", loadKey(id), value, "EX", loadLease},
@@ -107,12 +159,12 @@ func large(f *Field, dice uint64) (string, func()) {
 		)
 		return err
 	})
-	return fmt.Sprintf("large values, %d clients", largeClients), f.thenClean(stop, largeClients)
+	return fmt.Sprintf("large values, %d clients", largeClients), f.clients.cleanAfter(stop, largeClients)
 }
 
 // heavyScripts runs scripts that go up to the limit.
-func heavyScripts(f *Field, _ uint64) (string, func()) {
-	stop := f.crowd(scriptClients, func(c *target.Conn, _ int) error {
+func heavyScripts(f *field, _ uint64) (string, func()) {
+	stop := f.clients.crowd(scriptClients, func(c *target.Conn, _ int) error {
 		_, err := c.Do(loadAnswerMax, "EVAL", "while true do end", "0")
 		return err
 	})
@@ -127,7 +179,7 @@ const (
 )
 
 // connections opens thousands of connections that say little.
-func connections(f *Field, _ uint64) (string, func()) {
+func connections(f *field, _ uint64) (string, func()) {
 	count, what := idleClients, fmt.Sprintf("connections: %d", idleClients)
 	if files := filesMax(); (files-fdsElse)/fdsPerClient < count {
 		count = max((files-fdsElse)/fdsPerClient, 0)
@@ -136,7 +188,9 @@ func connections(f *Field, _ uint64) (string, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	for part := range idlePingers {
-		all.Go(func() { idle(ctx, count/idlePingers, func(i int) (*target.Conn, error) { return f.dial(part+i, 0) }) })
+		all.Go(func() {
+			idle(ctx, count/idlePingers, func(i int) (*target.Conn, error) { return f.clients.dial(part+i, 0) })
+		})
 	}
 	return what, func() {
 		cancel()
@@ -166,31 +220,3 @@ func idle(ctx context.Context, count int, dial func(i int) (*target.Conn, error)
 }
 
 func loadKey(id int) string { return loadPrefix + strconv.Itoa(id) }
-
-// thenClean removes the load's keys once it has stopped.
-func (f *Field) thenClean(stop func(), keys int) func() {
-	return func() {
-		stop()
-		del := []string{"DEL"}
-		for id := range keys {
-			del = append(del, loadKey(id))
-		}
-		for attempt, until := 0, time.Now().Add(loadCleanMax); time.Now().Before(until); attempt++ {
-			if f.tell(attempt, del) {
-				return
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-	}
-}
-
-// tell sends a command through one of the nodes and reports whether it was done.
-func (f *Field) tell(attempt int, cmd []string) bool {
-	c, err := f.dial(0, attempt)
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	r, err := c.Do(loadAnswerMax, cmd...)
-	return err == nil && !r.IsErr()
-}

@@ -121,14 +121,19 @@ func TestCatches(t *testing.T) {
 
 // Links heal first, then what was paused goes on, is disarmed, and is started; who joins
 // finds all others. What ends together does so in the order of the plan.
-func TestUndoOrder(t *testing.T) {
+func TestStopOrder(t *testing.T) {
 	var faults []Fault
 	for _, kind := range []string{"member", "kill", "point", "pause", "slow", "restart", "partition"} {
 		faults = append(faults, Fault{Kind: kind})
 	}
+	var on []active
+	for _, fault := range faults {
+		on = append(on, active{turn: Find(fault.Kind).StopTurn, what: fault.Kind})
+	}
+	sortByTurn(on)
 	var got []string
-	for _, i := range undoOrder(faults) {
-		got = append(got, faults[i].Kind)
+	for _, a := range on {
+		got = append(got, a.what)
 	}
 	if want := []string{"slow", "partition", "pause", "point", "kill", "restart", "member"}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
@@ -137,15 +142,15 @@ func TestUndoOrder(t *testing.T) {
 
 // Whatever the faults of a step want, they harm at most a minority together; what is over
 // leaves room for others. Without a toll they have what they want.
-func TestToll(t *testing.T) {
-	take := func(l *toll, want string, wanted ...string) {
+func TestHarmLimit(t *testing.T) {
+	take := func(l *harmLimit, want string, wanted ...string) {
 		t.Helper()
 		if got := strings.Join(l.take(wanted), " "); got != want {
 			t.Errorf("of %v: %q, want %q", wanted, got, want)
 		}
 	}
-	take(newToll(2), "n1 n2", "n1", "n2") // to spare one of two is to spare both
-	three := newToll(3)
+	take(newHarmLimit(2), "n1 n2", "n1", "n2") // to spare one of two is to spare both
+	three := newHarmLimit(3)
 	done := ""
 	three.briefly("n2", func() {
 		done += "n2 "
@@ -159,10 +164,10 @@ func TestToll(t *testing.T) {
 	if done != "n2 twice " {
 		t.Errorf("done: %s", done)
 	}
-	three = newToll(3)
+	three = newHarmLimit(3)
 	three.briefly("n1", func() {})
 	take(three, "n2", "n2", "n3")
-	take(newToll(5), "n4 n2", "n4", "n2", "n1")
+	take(newHarmLimit(5), "n4 n2", "n4", "n2", "n1")
 }
 
 // roles is a target of which only the nodes and their leader matter.
@@ -179,7 +184,7 @@ func (r roles) Leader() string  { return r.leader }
 func TestPick(t *testing.T) {
 	for _, nodes := range [][]string{{"n1"}, {"n1", "n2"}, {"n1", "n2", "n3"}, {"n1", "n2", "n3", "n4", "n5"}} {
 		few := max(1, (len(nodes)-1)/2)
-		f := &Field{Target: roles{nodes: nodes, leader: "n1"}}
+		f := choice{cluster: roles{nodes: nodes, leader: "n1"}}
 		for dice := range uint64(20) {
 			for which, want := range map[string]struct {
 				count  int
@@ -192,7 +197,7 @@ func TestPick(t *testing.T) {
 					t.Errorf("%s of %v: %v", which, nodes, got)
 				}
 			}
-			if got := (&Field{Target: roles{nodes: nodes}}).pick("leader", dice); len(got) != 1 {
+			if got := (choice{cluster: roles{nodes: nodes}}).pick("leader", dice); len(got) != 1 {
 				t.Errorf("nobody leads: %v", got)
 			}
 		}

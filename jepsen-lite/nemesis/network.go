@@ -9,28 +9,95 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// cut holds back what from sends to to.
-func (f *Field) cut(from, to []string) {
+// network is the links between the nodes as one fault changes them, in a layer of its own.
+type network struct {
+	*target.Layer
+	net   *target.Net
+	nodes []string
+}
+
+// newNetwork returns the network of a cluster with a layer that changes nothing yet.
+func newNetwork(c target.Cluster) network {
+	return network{c.Net().Layer(), c.Net(), c.Nodes()}
+}
+
+// cut holds back what the nodes from send to the nodes to.
+func (n network) cut(from, to []string) {
 	for _, a := range from {
 		for _, b := range to {
 			if a != b {
-				f.links.Set(a, b, target.Shape{Cut: true})
+				n.Set(a, b, target.Shape{Cut: true})
 			}
 		}
 	}
 }
 
-// healPeers takes back what the fault did to the links between nodes. Every other time,
-// connections that were cut are broken, too: what was held back on them never arrives.
-func (f *Field) healPeers(dice uint64) {
-	if nodes := f.Target.Nodes(); dice&1 == 0 {
-		for _, a := range nodes {
-			for _, b := range f.others(a) {
-				f.Target.Net().Reset(a, b)
+// split cuts the links between two sets of nodes, both ways.
+func (n network) split(a, b []string) {
+	n.cut(a, b)
+	n.cut(b, a)
+}
+
+// ring leaves each node as many neighbours as it needs for a majority. Three nodes cannot form a ring: one of their
+// links is cut, as by a bridge.
+func (n network) ring(nodes []string) {
+	if len(nodes) == 3 {
+		n.split(nodes[1:2], nodes[2:])
+	}
+	for i, a := range nodes {
+		for j, b := range nodes {
+			if !neighbours(len(nodes), i, j) {
+				n.cut([]string{a}, []string{b})
 			}
 		}
 	}
-	f.links.Clear()
+}
+
+// heal takes back what the fault did to the links between nodes. Every other time it also breaks the connections, so
+// that the bytes that were held back never arrive.
+func (n network) heal(dice uint64) {
+	if dice&1 == 0 {
+		n.eachPair(n.net.Reset)
+	}
+	n.Clear()
+}
+
+// eachPair calls do with each ordered pair of nodes.
+func (n network) eachPair(do func(from, to string)) {
+	for _, a := range n.nodes {
+		for _, b := range n.nodes {
+			if a != b {
+				do(a, b)
+			}
+		}
+	}
+}
+
+// into gives the links from some nodes to a node a shape.
+func (n network) into(node string, from []string, s target.Shape) {
+	for _, o := range from {
+		n.Set(o, node, s)
+	}
+}
+
+// outOf gives the links from a node to some nodes a shape.
+func (n network) outOf(node string, to []string, s target.Shape) {
+	for _, o := range to {
+		n.Set(node, o, s)
+	}
+}
+
+// markHarmed has the history tell that messages between a node and others may be lost or late.
+func (n network) markHarmed(node string, others []string) {
+	n.into(node, others, target.Shape{Harmed: true})
+	n.outOf(node, others, target.Shape{Harmed: true})
+}
+
+// reset breaks the connections between a node and others.
+func (n network) reset(node string, others []string) {
+	for _, o := range others {
+		n.net.Reset(node, o)
+	}
 }
 
 // parted is whom the variants of partition part from the rest.
@@ -43,7 +110,7 @@ var parted = map[string]string{
 }
 
 // partition separates nodes from each other; clients reach them all.
-func partition(f *Field, fault Fault) (string, func()) {
+func partition(f *field, fault Fault) (string, func()) {
 	which := parted[fault.Variant]
 	if which == "" {
 		which = "leader"
@@ -54,54 +121,33 @@ func partition(f *Field, fault Fault) (string, func()) {
 	if i := slices.Index(rest, f.Target.Leader()); i > 0 {
 		rest[0], rest[i] = rest[i], rest[0] // the hub of a bridge
 	}
-	undo := func() { f.healPeers(fault.Dice >> 8) }
+	undo := func() { f.links.heal(fault.Dice >> 8) }
 	switch fault.Variant {
 	case "leader deaf":
-		f.cut(rest, lost)
+		f.links.cut(rest, lost)
 	case "leader mute":
-		f.cut(lost, rest)
+		f.links.cut(lost, rest)
 	case "bridge": // one node sees all, the others are two halves
-		f.split(lost, rest[1:])
+		f.links.split(lost, rest[1:])
 	case "ring": // everybody sees a majority, and no two the same one
-		f.ring(slices.Concat(rest, lost))
+		f.links.ring(slices.Concat(rest, lost))
 	case "flapping":
 		on := false
 		stop := repeat(time.Duration(50+fault.Dice%450)*time.Millisecond, func() {
 			if on = !on; on {
-				f.split(lost, rest)
+				f.links.split(lost, rest)
 			} else {
-				f.healPeers(fault.Dice >> 8)
+				f.links.heal(fault.Dice >> 8)
 			}
 		})
 		undo = func() {
 			stop()
-			f.healPeers(fault.Dice >> 8)
+			f.links.heal(fault.Dice >> 8)
 		}
 	default:
-		f.split(lost, rest)
+		f.links.split(lost, rest)
 	}
 	return fmt.Sprintf("partition %s %v from %v", fault.Variant, lost, rest), undo
-}
-
-// split cuts the links between two sets of nodes, both ways.
-func (f *Field) split(a, b []string) {
-	f.cut(a, b)
-	f.cut(b, a)
-}
-
-// ring leaves each node as many neighbours as it needs for a majority. Three nodes
-// make no ring: one link of theirs is cut, as by a bridge.
-func (f *Field) ring(nodes []string) {
-	if len(nodes) == 3 {
-		f.split(nodes[1:2], nodes[2:])
-	}
-	for i, a := range nodes {
-		for j, b := range nodes {
-			if !neighbours(len(nodes), i, j) {
-				f.cut([]string{a}, []string{b})
-			}
-		}
-	}
 }
 
 // neighbours reports whether two of n nodes see each other in a ring: half a majority
@@ -122,28 +168,16 @@ const (
 )
 
 // slow disturbs the links between nodes.
-func slow(f *Field, fault Fault) (string, func()) {
-	nodes := f.Target.Nodes()
-	each := func(do func(a, b string)) {
-		for _, a := range nodes {
-			for _, b := range nodes {
-				if a != b {
-					do(a, b)
-				}
-			}
-		}
-	}
+func slow(f *field, fault Fault) (string, func()) {
 	undo := f.links.Clear
 	shape := target.Shape{Delay: time.Duration(5+fault.Dice%100) * time.Millisecond}
 	switch fault.Variant {
 	case "reset":
-		return "slow reset", repeat(150*time.Millisecond, func() { each(f.Target.Net().Reset) })
+		return "slow reset", repeat(150*time.Millisecond, func() { f.links.eachPair(f.Target.Net().Reset) })
 	case "drip", "clogged": // the leader is heard; clogged: and no large entry of it arrives
 		one := f.victims("leader", fault.Dice)[0]
 		others := f.others(one)
-		for _, b := range others {
-			f.links.Set(one, b, target.Shape{BytesPerSecond: dripBytes})
-		}
+		f.links.outOf(one, others, target.Shape{BytesPerSecond: dripBytes})
 		if fault.Variant == "drip" {
 			return "slow drip from " + one, undo
 		}
@@ -163,26 +197,22 @@ func slow(f *Field, fault Fault) (string, func()) {
 	case "no dials": // one link is lost for good, on the others it shows when they break
 		one := f.victims("any", fault.Dice)[0]
 		others := f.others(one)
-		for _, b := range others {
-			f.links.Set(one, b, target.Shape{Refuse: true})
-			f.links.Set(b, one, target.Shape{Refuse: true})
-		}
-		for _, b := range others[:1] {
-			f.Target.Net().Reset(one, b)
-		}
+		f.links.outOf(one, others, target.Shape{Refuse: true})
+		f.links.into(one, others, target.Shape{Refuse: true})
+		f.links.reset(one, others[:1])
 		return "slow no dials of " + one, undo
 	case "torn":
-		each(func(a, b string) { f.links.Set(a, b, target.Shape{BreakOneIn: breakOneIn}) })
+		f.links.eachPair(func(a, b string) { f.links.Set(a, b, target.Shape{BreakOneIn: breakOneIn}) })
 		return "slow torn", undo
 	case "jitter":
 		shape.Jitter = 2 * shape.Delay
 	}
-	each(func(a, b string) { f.links.Set(a, b, shape) })
+	f.links.eachPair(func(a, b string) { f.links.Set(a, b, shape) })
 	return fmt.Sprintf("slow %s %s", fault.Variant, shape.Delay), undo
 }
 
 // clients disturbs the links between clients and nodes.
-func clients(f *Field, fault Fault) (string, func()) {
+func clients(f *field, fault Fault) (string, func()) {
 	nodes := f.pick("all", fault.Dice)
 	undo := f.links.Clear
 	switch fault.Variant {

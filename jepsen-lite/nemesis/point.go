@@ -15,7 +15,7 @@ import (
 type spot struct {
 	name    string
 	skipMax uint64
-	lead    func(f *Field, a target.Armed) (stop func()) // nil: the clients lead there
+	lead    func(f *field, a target.Armed) (stop func()) // nil: the clients lead there
 }
 
 var spots = []spot{
@@ -52,7 +52,7 @@ func spotOf(name string) spot {
 // strike arms one point on nodes, and leads the first of them there until the fault
 // ends. It returns what it did, and how to end it: then no strike is left, and no
 // node that is still to die by one.
-func (f *Field) strike(nodes []string, s target.Strike) (what string, undo func()) {
+func strike(f *field, nodes []string, s target.Strike) (what string, undo func()) {
 	var armed []target.Armed
 	for _, n := range nodes {
 		a, err := f.Target.Arm(n, s)
@@ -78,13 +78,13 @@ func (f *Field) strike(nodes []string, s target.Strike) (what string, undo func(
 var deaths = []target.Act{target.ActKill, target.ActKill, target.ActDrop, target.ActTear}
 
 // point has nodes die at one of all points.
-func point(f *Field, fault Fault) (string, func()) {
+func point(f *field, fault Fault) (string, func()) {
 	d := dice(fault.Dice)
 	s := spots[d.IntN(len(spots))]
-	strike := target.Strike{Point: s.name, Act: deaths[d.IntN(len(deaths))], Skip: int(d.Uint64N(s.skipMax + 1))}
+	blow := target.Strike{Point: s.name, Act: deaths[d.IntN(len(deaths))], Skip: int(d.Uint64N(s.skipMax + 1))}
 	nodes := f.victims(fault.Variant, fault.Dice)
-	what, disarm := f.strike(nodes, strike)
-	back := f.comeBack(fault.Dice, nodes)
+	what, disarm := strike(f, nodes, blow)
+	back := comeBack(f, fault.Dice, nodes)
 	return "point " + what, func() {
 		disarm()
 		back()
@@ -92,29 +92,29 @@ func point(f *Field, fault Fault) (string, func()) {
 }
 
 // store has one write of a node's disk fail. The node must stop.
-func store(f *Field, fault Fault) (string, func()) {
+func store(f *field, fault Fault) (string, func()) {
 	who, how, _ := strings.Cut(fault.Variant, " ")
 	d := dice(fault.Dice)
 	s := spotOf([]string{target.LogWrite, target.LogSync, target.VoteWrite, target.SnapshotWrite}[d.IntN(4)])
 	nodes := f.victims(who, fault.Dice)
-	what, disarm := f.strike(
+	what, disarm := strike(f,
 		nodes,
 		target.Strike{Point: s.name, Act: target.Act(how), Skip: int(d.Uint64N(s.skipMax + 1))},
 	)
 	return "store " + what, func() {
 		disarm()
-		f.restartAll(nodes)
+		restartAll(f, nodes)
 	}
 }
 
 // full has the disks of nodes have no space until the fault ends. They stop, and do so
 // again when they are started meanwhile.
-func full(f *Field, fault Fault) (string, func()) {
+func full(f *field, fault Fault) (string, func()) {
 	nodes := f.victims(fault.Variant, fault.Dice)
 	for _, n := range nodes {
 		f.Target.Fill(n, true)
 	}
-	back := f.comeBack(fault.Dice, nodes)
+	back := comeBack(f, fault.Dice, nodes)
 	return fmt.Sprintf("full %s %v", fault.Variant, nodes), func() {
 		for _, n := range nodes {
 			f.Target.Fill(n, false)
@@ -153,12 +153,12 @@ func stallOf(d *rand.Rand) target.Strike {
 
 // stall has one write or sync of a node's disk take long. After 5 s the node must end itself,
 // unless nobody waits for what is written.
-func stall(f *Field, fault Fault) (string, func()) {
+func stall(f *field, fault Fault) (string, func()) {
 	nodes := f.victims(fault.Variant, fault.Dice)
-	what, disarm := f.strike(nodes, stallOf(dice(fault.Dice)))
+	what, disarm := strike(f, nodes, stallOf(dice(fault.Dice)))
 	return "stall " + what, func() {
 		disarm()
-		f.restartAll(nodes)
+		restartAll(f, nodes)
 	}
 }
 
@@ -171,13 +171,13 @@ const (
 )
 
 // drag has every sync of a node's disk, or of all, take longer.
-func drag(f *Field, fault Fault) (string, func()) {
+func drag(f *field, fault Fault) (string, func()) {
 	most := dragMax
 	if fault.Variant == "all" {
 		most = dragAllMax
 	}
 	length := dragMin + time.Duration(dice(fault.Dice).Int64N(int64(most-dragMin)))
-	what, disarm := f.strike(
+	what, disarm := strike(f,
 		f.pick(fault.Variant, fault.Dice),
 		target.Strike{Point: target.LogSync, Act: target.ActSlow, Stall: length.Round(time.Millisecond)},
 	)
@@ -186,7 +186,7 @@ func drag(f *Field, fault Fault) (string, func()) {
 
 // vote has a follower die between the two halves of a vote, in an election that the
 // loss of the leader brings about.
-func vote(f *Field, fault Fault) (string, func()) {
+func vote(f *field, fault Fault) (string, func()) {
 	leader := f.victims("leader", fault.Dice)[0]
 	others := f.others(leader)
 	follower := others[dice(fault.Dice).IntN(len(others))]
@@ -200,9 +200,9 @@ func vote(f *Field, fault Fault) (string, func()) {
 	if err != nil {
 		what += fmt.Sprintf(" (%v)", err)
 	}
-	back := f.comeBackAtOnce
-	if f.toll == nil { // no majority is spared: the leader is away meanwhile
-		back = func(nodes []string) func() { return f.comeBack(fault.Dice, nodes) }
+	back := func(nodes []string) func() { return comeBackAtOnce(f, nodes) }
+	if f.limit == nil { // no majority is spared: the leader is away meanwhile
+		back = func(nodes []string) func() { return comeBack(f, fault.Dice, nodes) }
 	}
 	end := back([]string{follower})
 	return what, func() {
@@ -210,14 +210,14 @@ func vote(f *Field, fault Fault) (string, func()) {
 			f.Target.Disarm(a)
 		}
 		f.Target.Resume(leader)
-		f.restartAll([]string{leader})
+		restartAll(f, []string{leader})
 		end()
 	}
 }
 
 // unsynced has nodes die as by a failure of the power: what they had not synced is
 // lost ("drop"), or is there in part ("tear").
-func unsynced(f *Field, fault Fault) (string, func()) {
+func unsynced(f *field, fault Fault) (string, func()) {
 	how, who, _ := strings.Cut(fault.Variant, " ")
 	nodes := f.victims(who, fault.Dice)
 	var dying sync.WaitGroup
@@ -225,33 +225,22 @@ func unsynced(f *Field, fault Fault) (string, func()) {
 		dying.Go(func() { f.Target.Die(n, target.Act(how)) })
 	}
 	dying.Wait()
-	return fmt.Sprintf("unsynced %s %v", fault.Variant, nodes), f.comeBack(fault.Dice, nodes)
+	return fmt.Sprintf("unsynced %s %v", fault.Variant, nodes), comeBack(f, fault.Dice, nodes)
 }
-
-// provokeKey is what nemeses write to have something to snapshot.
-const provokeKey = "nemesis:provoke"
 
 // saves has the node take snapshots, with something new in each, until it has died.
 // From the second on it trims its log, too.
-func saves(f *Field, a target.Armed) (stop func()) {
+func saves(f *field, a target.Armed) (stop func()) {
 	return repeat(200*time.Millisecond, func() {
 		if !a.Over() {
-			f.save(a.Node)
+			saveSnapshots(f, a.Node)
 		}
 	})
 }
 
-// save writes something and has nodes take a snapshot of it.
-func (f *Field) save(nodes ...string) {
-	for _, n := range nodes {
-		_, _ = f.Target.Do(n, 2*time.Second, "SET", provokeKey, time.Now().String())
-		_, _ = f.Target.Do(n, 5*time.Second, "LOCKD", "SNAPSHOT") // whichever fails: a fault is on
-	}
-}
-
 // crowds has some clients write at the node again and again, each as soon as it is answered:
 // a leader has entries wait for those that come back.
-func crowds(f *Field, a target.Armed) (stop func()) {
+func crowds(f *field, a target.Armed) (stop func()) {
 	var stops []func()
 	for range lateCrowd {
 		stops = append(stops, repeat(time.Millisecond, func() {
@@ -268,7 +257,7 @@ func crowds(f *Field, a target.Armed) (stop func()) {
 }
 
 // elections hands leadership from node to node until the armed one has died.
-func elections(f *Field, a target.Armed) (stop func()) {
+func elections(f *field, a target.Armed) (stop func()) {
 	return repeat(500*time.Millisecond, func() {
 		if a.Over() {
 			return
@@ -284,10 +273,10 @@ func elections(f *Field, a target.Armed) (stop func()) {
 
 // installs cuts the node off until the others have trimmed from their logs what it
 // lacks, so that it needs a snapshot from its leader.
-func installs(f *Field, a target.Armed) (stop func()) {
+func installs(f *field, a target.Armed) (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
-		f.outrun(a.Node)
+		outrun(f, a.Node)
 		f.links.Clear()
 		for until := time.Now().Add(installMax); !a.Over() && time.Now().Before(until); {
 			if !f.wait(50 * time.Millisecond) {
@@ -296,24 +285,6 @@ func installs(f *Field, a target.Armed) (stop func()) {
 		}
 	})
 	return done.Wait
-}
-
-// What the node must lack: more than one message of Raft carries, as one waits for it
-// meanwhile, and more than one file of the log holds (target.segmentBytes), as what is
-// trimmed from the newest one can still be read.
-const (
-	lackEntries = 40
-	lackBytes   = 600 << 10
-)
-
-// lengthen makes the log longer than that.
-func (f *Field) lengthen(via string) {
-	value := strings.Repeat("x", lackBytes/lackEntries)
-	for range lackEntries {
-		if r, err := f.Target.Do(via, 4*time.Second, "SET", provokeKey, value); err != nil || r.IsErr() {
-			return // another fault is in the way
-		}
-	}
 }
 
 // installMax is how long a node that is back may take to get a snapshot.

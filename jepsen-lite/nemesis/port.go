@@ -26,29 +26,26 @@ var rubbish = []string{
 
 // port has the port by which the others reach a node refuse though the node lives, or answer though it is dead. A node
 // that lives may not be taken for dead because of it.
-func port(f *Field, fault Fault) (string, func()) {
+func port(f *field, fault Fault) (string, func()) {
 	switch fault.Variant {
 	case "apart":
-		return f.apart(fault.Dice)
+		return portsApart(f, fault.Dice)
 	case "silent":
-		return f.takenPort(fault, "")
+		return takenPort(f, fault, "")
 	case "rubbish":
-		return f.takenPort(fault, rubbish[dice(fault.Dice).IntN(len(rubbish))])
+		return takenPort(f, fault, rubbish[dice(fault.Dice).IntN(len(rubbish))])
 	}
 	how, which, _ := strings.Cut(fault.Variant, " ")
 	node := f.pick(which, fault.Dice)[0]
-	return fmt.Sprintf("port %s %s [%s]", how, which, node), f.flap(node, how == "cut", fault.Dice)
+	return fmt.Sprintf("port %s %s [%s]", how, which, node), flap(f, node, how == "cut", fault.Dice)
 }
 
 // flap has the port of a node refuse again and again. Its connections stay, or one of the others loses its own now and
 // then, in turn: until it has connected again it misses the node, so no majority can rely on these links.
-func (f *Field) flap(node string, cut bool, seed uint64) (undo func()) {
+func flap(f *field, node string, cut bool, seed uint64) (undo func()) {
 	others, throws, turn, last := f.others(node), dice(seed), 0, time.Now()
 	if cut {
-		for _, o := range others {
-			f.links.Set(o, node, target.Shape{Harmed: true})
-			f.links.Set(node, o, target.Shape{Harmed: true})
-		}
+		f.links.markHarmed(node, others)
 	}
 	connected := func() (n int) {
 		for _, o := range others {
@@ -64,7 +61,7 @@ func (f *Field) flap(node string, cut bool, seed uint64) (undo func()) {
 		}
 	}
 	stop := repeat(flapOpen, func() {
-		f.refuse(node, true)
+		refusePort(f, node, true)
 		if cut && time.Since(last) > cutEvery && connected() == len(others) {
 			f.Target.Net().Reset(others[turn%len(others)], node)
 			turn++
@@ -73,7 +70,7 @@ func (f *Field) flap(node string, cut bool, seed uint64) (undo func()) {
 		look()
 		time.Sleep(flapShut + time.Duration(throws.Int64N(int64(flapShut))))
 		look()
-		f.refuse(node, false)
+		refusePort(f, node, false)
 	})
 	return func() {
 		stop()
@@ -81,7 +78,7 @@ func (f *Field) flap(node string, cut bool, seed uint64) (undo func()) {
 	}
 }
 
-func (f *Field) refuse(node string, on bool) {
+func refusePort(f *field, node string, on bool) {
 	for _, p := range f.Target.Ports(node) {
 		p.Refuse(on)
 	}
@@ -89,7 +86,7 @@ func (f *Field) refuse(node string, on bool) {
 
 // apart has the ports of the leader and of a follower refuse, as a firewall may, and breaks the connections between the
 // two alone: each of them finds that the other one's process has ended, and nobody else does.
-func (f *Field) apart(seed uint64) (string, func()) {
+func portsApart(f *field, seed uint64) (string, func()) {
 	follower := f.victims("follower", seed)[0]
 	leader := f.pick("leader", seed)[0]
 	if leader == follower { // as nobody leads, or another one was harmed already
@@ -97,22 +94,20 @@ func (f *Field) apart(seed uint64) (string, func()) {
 	}
 	pair := []string{leader, follower}
 	for _, node := range pair {
-		for _, other := range f.others(node) {
-			f.links.Set(other, node, target.Shape{Refuse: true})
-		}
-		f.refuse(node, true)
+		f.links.into(node, f.others(node), target.Shape{Refuse: true})
+		refusePort(f, node, true)
 	}
 	f.Target.Net().Reset(leader, follower)
 	return fmt.Sprintf("port apart %v", pair), func() {
 		for _, node := range pair {
-			f.refuse(node, false)
+			refusePort(f, node, false)
 		}
 		f.links.Clear()
 	}
 }
 
 // takenPort kills a node, and has another process take its port until it is started.
-func (f *Field) takenPort(fault Fault, says string) (string, func()) {
+func takenPort(f *field, fault Fault, says string) (string, func()) {
 	node := f.victims("any", fault.Dice)[0]
 	f.Target.Kill(node)
 	for _, p := range f.Target.Ports(node) {
@@ -122,6 +117,6 @@ func (f *Field) takenPort(fault Fault, says string) (string, func()) {
 		for _, p := range f.Target.Ports(node) {
 			p.Free()
 		}
-		f.restartAll([]string{node})
+		restartAll(f, []string{node})
 	}
 }

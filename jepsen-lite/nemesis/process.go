@@ -7,27 +7,27 @@ import (
 )
 
 // kill ends nodes with SIGKILL and starts them again at the end.
-func kill(f *Field, fault Fault) (string, func()) {
+func kill(f *field, fault Fault) (string, func()) {
 	if fault.Variant == "storm" {
-		return "kill storm", f.storm(fault.Dice)
+		return "kill storm", killStorm(f, fault.Dice)
 	}
 	nodes := f.victims(fault.Variant, fault.Dice)
 	for _, n := range nodes {
 		f.Target.Kill(n)
 	}
-	return fmt.Sprintf("kill %s %v", fault.Variant, nodes), f.comeBack(fault.Dice, nodes)
+	return fmt.Sprintf("kill %s %v", fault.Variant, nodes), comeBack(f, fault.Dice, nodes)
 }
 
 // storm kills one node after the other, and starts each again at once.
-func (f *Field) storm(dice uint64) func() {
+func killStorm(f *field, dice uint64) func() {
 	turn := int(dice % 97)
 	return repeat(700*time.Millisecond, func() {
 		nodes := f.Target.Nodes()
 		n := nodes[turn%len(nodes)]
 		turn++
-		f.toll.briefly(n, func() {
+		f.limit.briefly(n, func() {
 			f.Target.Kill(n)
-			f.bringBack(n)
+			bringBack(f, n)
 		})
 	})
 }
@@ -36,9 +36,9 @@ func (f *Field) storm(dice uint64) func() {
 const backMax = 5 * time.Second
 
 // bringBack starts a node, and waits until it serves if the step spares a majority.
-func (f *Field) bringBack(node string) {
+func bringBack(f *field, node string) {
 	_ = f.Target.Restart(node) // what cannot start is found by the health check
-	for until := time.Now().Add(backMax); f.toll != nil && time.Now().Before(until) && !f.Target.Serving(node); {
+	for until := time.Now().Add(backMax); f.limit != nil && time.Now().Before(until) && !f.Target.Serving(node); {
 		if !f.wait(50 * time.Millisecond) {
 			return
 		}
@@ -50,12 +50,12 @@ const awayMax = 10 * time.Second
 
 // comeBack has nodes started again when they have ended: at once, or at the end of
 // the fault, or ten seconds after its beginning if that is later and the run is not over.
-func (f *Field) comeBack(dice uint64, nodes []string) (undo func()) {
+func comeBack(f *field, dice uint64, nodes []string) (undo func()) {
 	began := time.Now()
-	end := func() { f.restartAll(nodes) }
+	end := func() { restartAll(f, nodes) }
 	switch dice >> 32 % 8 {
 	case 0, 1:
-		return f.comeBackAtOnce(nodes)
+		return comeBackAtOnce(f, nodes)
 	case 2:
 		return func() {
 			f.wait(time.Until(began.Add(awayMax)))
@@ -65,7 +65,7 @@ func (f *Field) comeBack(dice uint64, nodes []string) (undo func()) {
 	return end
 }
 
-func (f *Field) comeBackAtOnce(nodes []string) (undo func()) {
+func comeBackAtOnce(f *field, nodes []string) (undo func()) {
 	stop := repeat(20*time.Millisecond, func() {
 		for _, n := range nodes {
 			if !f.Target.Running(n) {
@@ -75,20 +75,20 @@ func (f *Field) comeBackAtOnce(nodes []string) (undo func()) {
 	})
 	return func() {
 		stop()
-		f.restartAll(nodes)
+		restartAll(f, nodes)
 	}
 }
 
-func (f *Field) restartAll(nodes []string) {
+func restartAll(f *field, nodes []string) {
 	for _, n := range nodes {
 		_ = f.Target.Restart(n) // what cannot start is found by the health check
 	}
 }
 
 // pause stops nodes with SIGSTOP and lets them go on at the end.
-func pause(f *Field, fault Fault) (string, func()) {
+func pause(f *field, fault Fault) (string, func()) {
 	if fault.Variant == "flutter" {
-		return "pause flutter", f.flutter(fault.Dice)
+		return "pause flutter", flutter(f, fault.Dice)
 	}
 	nodes := f.victims(fault.Variant, fault.Dice)
 	for _, n := range nodes {
@@ -104,10 +104,10 @@ func pause(f *Field, fault Fault) (string, func()) {
 // flutter stops the leader for half an election timeout to several of them, again
 // and again: when it goes on, reads are in flight to a leader that does not know yet
 // that it was replaced.
-func (f *Field) flutter(dice uint64) func() {
+func flutter(f *field, dice uint64) func() {
 	return repeat(300*time.Millisecond, func() {
 		leader := f.pick("leader", dice)[0]
-		f.toll.briefly(leader, func() {
+		f.limit.briefly(leader, func() {
 			f.Target.Pause(leader)
 			time.Sleep(time.Duration(250+dice%2500) * time.Millisecond)
 			f.Target.Resume(leader)
@@ -115,6 +115,9 @@ func (f *Field) flutter(dice uint64) func() {
 		dice = dice*6364136223846793005 + 1442695040888963407
 	})
 }
+
+// Absent is the kind of fault that harms one node alone, long enough for what its clients wait for to be free meanwhile.
+const Absent = "absent"
 
 // Times of the fault absent.
 const (
@@ -126,7 +129,7 @@ const (
 // absent has nothing broken for a while, and then one node alone be dead or stopped: long enough for others to let go
 // of what its clients wait for, and often shorter than these keep their places. The rest of the fault is for what
 // follows.
-func absent(f *Field, fault Fault) (string, func()) {
+func absent(f *field, fault Fault) (string, func()) {
 	act, which, _ := strings.Cut(fault.Variant, " ")
 	share := dice(fault.Dice).Float64()
 	length := absentMin + time.Duration(share*share*float64(absentMax-absentMin)) // mostly short
@@ -139,6 +142,6 @@ func absent(f *Field, fault Fault) (string, func()) {
 	}
 	f.wait(length)
 	f.Target.Resume(node)
-	f.restartAll([]string{node})
+	restartAll(f, []string{node})
 	return fmt.Sprintf("absent: %s %s [%s] for %.1f s", act, which, node, length.Seconds()), nil
 }

@@ -41,24 +41,24 @@ const lateCrowd = 5
 // one node after the other, and nobody else: whoever sleeps until somebody else comes
 // leaves it waiting. Then all come at once. Or, instead, several come at once and one a moment later,
 // again and again, while whoever has answered the others looks whether more come.
-func quiet(f *Field, fault Fault) (string, func()) {
+func quiet(f *field, fault Fault) (string, func()) {
 	d := dice(fault.Dice)
-	speak := f.hush()
+	speak := f.quietClients()
 	defer speak()
-	f.drain()
+	drain(f)
 	if fault.Variant == "straggler" {
-		if !f.settled() {
+		if !settled(f) {
 			return "quiet: straggler (not settled)", nil
 		}
-		return fmt.Sprintf("quiet: straggler after %d others, %d times", lateCrowd, f.straggle(d, lateFor)), nil
+		return fmt.Sprintf("quiet: straggler after %d others, %d times", lateCrowd, straggle(f, d, lateFor)), nil
 	}
 	length := quietMin + time.Duration(d.Float64()*d.Float64()*float64(quietMax-quietMin)) // mostly short
 	f.wait(length)
 	what := fmt.Sprintf("quiet for %.1f s, then one %s at each node", length.Seconds(), fault.Variant)
-	if !f.settled() {
+	if !settled(f) {
 		return what + " (not settled)", nil
 	}
-	f.askAlone(fault.Variant, d)
+	askAlone(f, fault.Variant, d)
 	speak()
 	_, stop := burst(f, 0)
 	time.Sleep(quietBurst)
@@ -68,7 +68,7 @@ func quiet(f *Field, fault Fault) (string, func()) {
 
 // drain waits, at each node, until what was asked for before has been executed, as far as
 // one more write tells: a script that meets its limits takes a while.
-func (f *Field) drain() {
+func drain(f *field) {
 	for _, n := range f.Target.Nodes() {
 		if f.isOver() {
 			return
@@ -79,7 +79,7 @@ func (f *Field) drain() {
 
 // settled waits until all nodes serve, and one leads. They are not settled in time if that of
 // the run is over.
-func (f *Field) settled() bool {
+func settled(f *field) bool {
 	for until := time.Now().Add(settleMax); time.Now().Before(until) && !f.isOver(); f.wait(50 * time.Millisecond) {
 		if !slices.ContainsFunc(f.Target.Nodes(), func(n string) bool { return !f.Target.Serving(n) }) &&
 			f.Target.Leader() != "" {
@@ -91,7 +91,7 @@ func (f *Field) settled() bool {
 
 // askAlone asks each node for one thing, and finds fault with one that does not answer in
 // time.
-func (f *Field) askAlone(which string, d *rand.Rand) {
+func askAlone(f *field, which string, d *rand.Rand) {
 	for _, n := range f.pick("all", d.Uint64()) {
 		began := time.Now()
 		r, err := f.Target.Do(n, loneMax, lone[which]...)
@@ -112,7 +112,7 @@ func (f *Field) askAlone(which string, d *rand.Rand) {
 // leader is slow where it has read the clock and is to wait for more: when it goes on, that
 // wait is over. It finds fault with a cluster that leaves the one waiting, and returns how
 // often it came.
-func (f *Field) straggle(d *rand.Rand, length time.Duration) (times int) {
+func straggle(f *field, d *rand.Rand, length time.Duration) (times int) {
 	leader := f.Target.Leader()
 	slow := target.Strike{Point: target.Gather, Act: target.ActSlow, Stall: lateGather}
 	if a, err := f.Target.Arm(leader, slow); err == nil {

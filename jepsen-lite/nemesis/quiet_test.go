@@ -48,18 +48,18 @@ func TestQuietFinds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			hushed, spoke, began := time.Time{}, 0, time.Now()
 			h := &hermit{sleeps: sleeps, busy: began.Add(3 * loneMax)}
-			f := (&Field{Target: h, Quiet: func(on bool) {
+			f := (&Runner{Target: h, Quiet: func(on bool) {
 				if on {
 					hushed = time.Now()
 				} else {
 					spoke++
 				}
-			}}).own(nil)
+			}}).field(nil)
 			quiet(f, Fault{Kind: "quiet", Variant: "write", Dice: 1})
 			if len(h.asked) != 6 || h.asked[3].Sub(h.busy) < quietMin || hushed != began || spoke != 1 {
 				t.Errorf("asked at %v; silence from %s on, ended %d times", h.asked, hushed, spoke)
 			}
-			if found := f.Found(); (len(found) > 0) != (sleeps != "") {
+			if found := f.found.all; (len(found) > 0) != (sleeps != "") {
 				t.Errorf("%q sleeps: found %v", sleeps, found)
 			}
 		})
@@ -110,9 +110,9 @@ func (f *forgetful) serve(conn net.Conn) {
 func TestStragglerIsFound(t *testing.T) {
 	for forgets, length := range map[int]time.Duration{0: 50 * time.Millisecond, 3 * (lateCrowd + 1): time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			f := (&Field{Target: &forgetful{forgets: forgets}}).own(nil)
-			times := f.straggle(dice(1), length)
-			if found := f.Found(); (len(found) > 0) != (forgets > 0) || forgets > 0 && times != 2 || times == 0 {
+			f := (&Runner{Target: &forgetful{forgets: forgets}}).field(nil)
+			times := straggle(f, dice(1), length)
+			if found := f.found.all; (len(found) > 0) != (forgets > 0) || forgets > 0 && times != 2 || times == 0 {
 				t.Errorf("write %d is forgotten: after %d times found %v", forgets, times, found)
 			}
 		})

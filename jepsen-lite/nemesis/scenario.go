@@ -31,15 +31,15 @@ var scenarios = map[string]func(p *play){
 }
 
 // scenario plays one of them.
-func scenario(f *Field, fault Fault) (string, func()) {
-	p := &play{Field: f, d: dice(fault.Dice), touched: map[string]bool{}}
+func scenario(f *field, fault Fault) (string, func()) {
+	p := &play{field: f, d: dice(fault.Dice), touched: map[string]bool{}}
 	p.cast()
 	if p.leader == "" || len(p.others) < 2 {
 		return "scenario " + fault.Variant + ": nobody leads", nil
 	}
 	scenarios[fault.Variant](p)
 	what := "scenario " + fault.Variant + ": " + strings.Join(p.told, ", ")
-	if f.toll != nil { // it may have taken a majority away
+	if f.limit != nil { // it may have taken a majority away
 		p.end()
 		return what, nil
 	}
@@ -48,7 +48,7 @@ func scenario(f *Field, fault Fault) (string, func()) {
 
 // play is one scenario while it is played.
 type play struct {
-	*Field
+	*field
 	d       *rand.Rand
 	leader  string
 	others  []string // in an order by chance
@@ -67,7 +67,7 @@ func (p *play) cast() {
 			break
 		}
 	}
-	p.others = p.Field.others(p.leader)
+	p.others = p.field.others(p.leader)
 	p.d.Shuffle(len(p.others), func(i, j int) { p.others[i], p.others[j] = p.others[j], p.others[i] })
 }
 
@@ -83,7 +83,7 @@ func (p *play) end() {
 	}
 	nodes := append([]string{p.leader}, p.others...)
 	slices.Reverse(nodes[1:])
-	p.restartAll(slices.DeleteFunc(nodes, func(n string) bool { return !p.touched[n] }))
+	restartAll(p.field, slices.DeleteFunc(nodes, func(n string) bool { return !p.touched[n] }))
 }
 
 func (p *play) say(format string, args ...any) { p.told = append(p.told, fmt.Sprintf(format, args...)) }
@@ -119,10 +119,7 @@ func (p *play) save(nodes []string) {
 // catch has messages of some kinds, from and to a node, be caught until let is called, which
 // reports whether one was. The links are recorded as disturbed.
 func (p *play) catch(node string, c target.Catch, kinds ...string) (let func() (struck bool)) {
-	for _, o := range p.Field.others(node) {
-		p.links.Set(node, o, target.Shape{Harmed: true})
-		p.links.Set(o, node, target.Shape{Harmed: true})
-	}
+	p.links.markHarmed(node, p.field.others(node))
 	var caught []*target.Caught
 	for _, kind := range kinds {
 		c.Node, c.Kind = node, kind
@@ -172,7 +169,7 @@ func (p *play) still() {
 // saveTwice has nodes of an idle cluster trim their logs up to their ends; then an answer is
 // lost, and the leader sends again what it has, which may be its snapshot alone.
 func saveTwice(p *play) {
-	speak := p.hush()
+	speak := p.quietClients()
 	defer speak()
 	p.still()
 	who := p.Target.Nodes()
@@ -232,7 +229,7 @@ func (p *play) away(node string) {
 	switch p.d.IntN(3) {
 	case 0:
 		p.say("cut %s", node)
-		p.split([]string{node}, p.Field.others(node))
+		p.links.split([]string{node}, p.field.others(node))
 	case 1:
 		p.say("pause %s", node)
 		p.touched[node] = true
@@ -248,7 +245,7 @@ func stopLeaderWithMemberAway(p *play) {
 	p.between(50*time.Millisecond, 800*time.Millisecond)
 	p.say("stop %s", p.leader)
 	p.touched[p.leader] = true
-	p.stop(p.leader)
+	stopNode(p.field, p.leader)
 }
 
 // What a follower lacks in the scenario large, and how fast it may come.
@@ -263,8 +260,8 @@ const (
 // installLarge has a follower that was away get a large state over a link that drips; the
 // link breaks in the middle, or the leader is lost, or nothing happens.
 func installLarge(p *play) {
-	node, rest := p.others[0], p.Field.others(p.others[0])
-	p.split([]string{node}, rest)
+	node, rest := p.others[0], p.field.others(p.others[0])
+	p.links.split([]string{node}, rest)
 	value, del := strings.Repeat("v", largeBytes), []string{"DEL"}
 	for i := range largeValues {
 		key := loadKey(i)
@@ -275,9 +272,9 @@ func installLarge(p *play) {
 		p.load("EVAL", largeScript, "1", fmt.Sprintf("%ssmall:%d:", loadPrefix, i), loadLease)
 	}
 	p.undo = append(p.undo, func() { // once there is a majority
-		p.restartAll(p.others)
+		restartAll(p.field, p.others)
 		until := time.Now().Add(loadCleanMax)
-		for attempt := 0; time.Now().Before(until) && !p.tell(attempt, del); attempt++ {
+		for attempt := 0; time.Now().Before(until) && !p.clients.do(attempt, del); attempt++ {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
@@ -285,13 +282,9 @@ func installLarge(p *play) {
 		p.write(p.leader)
 		p.save(rest)
 	}
-	for _, other := range rest {
-		p.Target.Net().Reset(node, other)
-	}
+	p.links.reset(node, rest)
 	p.links.Clear()
-	for _, other := range rest {
-		p.links.Set(other, node, target.Shape{BytesPerSecond: largePerS})
-	}
+	p.links.into(node, rest, target.Shape{BytesPerSecond: largePerS})
 	p.say("%s installs %d MiB at %d MiB/s", node, largeValues*largeBytes>>20, largePerS>>20)
 	p.between(500*time.Millisecond, 6*time.Second)
 	switch p.d.IntN(3) {
@@ -340,7 +333,7 @@ func loseElected(p *play) {
 // elect hands leadership to a node, and waits until it says that it leads.
 func (p *play) elect(to string) {
 	p.say("hand over to %s", to)
-	go p.handTo(to)
+	go handTo(p.field, to)
 	p.until(electedLook, func() bool {
 		r, err := p.Target.Do(to, time.Second, "ROLE")
 		return err == nil && len(r.Elems) > 0 && r.Elems[0].Str == "master"
@@ -355,9 +348,7 @@ func leaveWithoutAnswers(p *play) {
 	let := p.catch(node, target.Catch{Each: true, Act: target.Swallow}, target.MsgAppend, target.MsgAnswer)
 	defer func() {
 		let()
-		for _, o := range p.Field.others(node) { // who waits for what was lost must not wait on
-			p.Target.Net().Reset(node, o)
-		}
+		p.links.reset(node, p.field.others(node)) // or the senders of lost messages would wait on
 	}()
 	p.between(50*time.Millisecond, 700*time.Millisecond)
 	switch p.d.IntN(8) {
@@ -371,7 +362,7 @@ func leaveWithoutAnswers(p *play) {
 	default:
 		p.say("stop %s", p.leader)
 		p.touched[p.leader] = true
-		p.stop(p.leader)
+		stopNode(p.field, p.leader)
 	}
 }
 
@@ -417,7 +408,7 @@ func disturbStopping(p *play) {
 		p.Target.Resume(p.leader)
 	} else {
 		p.say("cut it")
-		p.split([]string{p.leader}, p.others)
+		p.links.split([]string{p.leader}, p.others)
 	}
 	stopping.Wait()
 }
@@ -456,17 +447,17 @@ func (p *play) listed(id string) bool {
 // about when it has it.
 func cutAfterInstall(p *play) {
 	node := p.others[0]
-	rest := p.Field.others(node)
-	p.outrun(node)
+	rest := p.field.others(node)
+	outrun(p.field, node)
 	p.links.Clear()
 	p.say("%s installs", node)
 	p.between(10*time.Millisecond, 500*time.Millisecond)
 	if p.d.IntN(2) == 0 {
 		p.say("mute")
-		p.cut([]string{node}, rest)
+		p.links.cut([]string{node}, rest)
 	} else {
 		p.say("deaf")
-		p.cut(rest, []string{node})
+		p.links.cut(rest, []string{node})
 	}
 	p.between(200*time.Millisecond, 1500*time.Millisecond)
 	if p.d.IntN(2) == 0 {

@@ -110,7 +110,7 @@ func settling(t *testing.T, fault Fault, nodes int, answers bool, length time.Du
 	for i := range nodes {
 		s.nodes = append(s.nodes, fmt.Sprint("n", i+1))
 	}
-	f := &Field{Target: s, History: history.NewRecorder(io.Discard, time.Now())}
+	f := &Runner{Target: s, History: history.NewRecorder(io.Discard, time.Now())}
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	began := time.Now()
@@ -125,7 +125,7 @@ func TestNoFaultBeginsAfterTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said strings.Builder
 		rec := history.NewRecorder(&said, time.Now())
-		f := &Field{Target: &slowest{net: target.NewNet(), nodes: []string{"n1", "n2", "n3"}}, History: rec}
+		f := &Runner{Target: &slowest{net: target.NewNet(), nodes: []string{"n1", "n2", "n3"}}, History: rec}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		late := Fault{Kind: "pause", Variant: "leader"}

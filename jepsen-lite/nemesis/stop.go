@@ -9,28 +9,28 @@ import (
 )
 
 // restart ends nodes in order and starts them again at the end.
-func restart(f *Field, fault Fault) (string, func()) {
+func restart(f *field, fault Fault) (string, func()) {
 	switch fault.Variant {
 	case "rolling":
 		nodes := f.pick("all", fault.Dice)
 		for _, n := range nodes {
-			f.toll.briefly(n, func() {
-				f.stop(n)
-				f.bringBack(n)
+			f.limit.briefly(n, func() {
+				stopNode(f, n)
+				bringBack(f, n)
 			})
 		}
-		return fmt.Sprintf("restart rolling %v", nodes), func() { f.restartAll(nodes) }
+		return fmt.Sprintf("restart rolling %v", nodes), func() { restartAll(f, nodes) }
 	case "leader at once": // whoever else is harmed: it is away for a moment only
 		nodes := f.pick("leader", fault.Dice)
-		f.stop(nodes[0])
-		f.restartAll(nodes)
+		stopNode(f, nodes[0])
+		restartAll(f, nodes)
 		return fmt.Sprintf("restart leader at once %v", nodes), nil
 	}
 	nodes := f.victims(fault.Variant, fault.Dice)
 	for _, n := range nodes {
-		f.stop(n)
+		stopNode(f, n)
 	}
-	return fmt.Sprintf("restart %s %v", fault.Variant, nodes), func() { f.restartAll(nodes) }
+	return fmt.Sprintf("restart %s %v", fault.Variant, nodes), func() { restartAll(f, nodes) }
 }
 
 // Times of a node that is told to end. It hands leadership over and answers what it has
@@ -45,12 +45,12 @@ const (
 var timely = []string{"kill", "pause", "partition", "transfer", "restart", "clock", "scenario"}
 
 // stop ends a node in order, and finds fault with it if that takes too long.
-func (f *Field) stop(node string) {
+func stopNode(f *field, node string) {
 	f.Target.Resume(node) // a paused node cannot obey
-	ready := f.canStop(node) && f.ready(node)
+	ready := canStop(f, node) && takesWriteSoon(f, node)
 	began := time.Now()
 	f.Target.Shutdown(node)
-	if took := time.Since(began); ready && took > stopIn && f.canStop(node) {
+	if took := time.Since(began); ready && took > stopIn && canStop(f, node) {
 		f.found.add(
 			"stopped late",
 			fmt.Sprintf("%s ended %.1f s after SIGTERM, with a majority that it could reach; %s are well",
@@ -61,7 +61,7 @@ func (f *Field) stop(node string) {
 
 // canStop reports whether nothing keeps a node from ending in time: its clients reach it,
 // and it reaches enough others for a majority.
-func (f *Field) canStop(node string) bool {
+func canStop(f *field, node string) bool {
 	whole := func(other string) bool {
 		return f.Target.Net().State(node, other) == target.Whole && f.Target.Net().State(other, node) == target.Whole
 	}
@@ -79,7 +79,7 @@ func (f *Field) canStop(node string) bool {
 }
 
 // ready reports whether a node answers a write soon.
-func (f *Field) ready(node string) bool {
+func takesWriteSoon(f *field, node string) bool {
 	r, err := f.Target.Do(node, stopReady, "SET", provokeKey, time.Now().String())
 	return err == nil && !r.IsErr()
 }

@@ -54,10 +54,10 @@ func TestStopIsJudged(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &sleeper{net: target.NewNet(), takes: c.takes, down: map[string]bool{}}
-			f := (&Field{Target: s}).own(nil, c.kinds...)
+			f := (&Runner{Target: s}).field(nil, c.kinds...)
 			c.beset(s)
-			f.stop("n1")
-			if found := f.Found(); (len(found) > 0) != c.late || c.late && found[0].Kind != "stopped late" {
+			stopNode(f, "n1")
+			if found := f.found.all; (len(found) > 0) != c.late || c.late && found[0].Kind != "stopped late" {
 				t.Errorf("%s: found %v", name, found)
 			}
 		})

@@ -90,22 +90,21 @@ func TestUpgradeFinds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.b.next, c.b.level = map[string]bool{}, max(c.b.level, 1)
-			f := &Field{Target: &c.b}
+			f := (&Runner{Target: &c.b}).field(nil)
 			if c.b.flat {
-				f.NextLevel = 1
+				f.nextLevel = 1
 			}
-			f = f.own(nil)
 			if _, undo := upgrade(f, Fault{Kind: Upgrade, Variant: c.fault, Dice: 1}); undo != nil {
 				undo()
 			}
 			var found []string
-			for _, x := range f.Found() {
+			for _, x := range f.found.all {
 				if !slices.Contains(found, x.Kind) {
 					found = append(found, x.Kind)
 				}
 			}
 			if !slices.Equal(found, c.want) {
-				t.Errorf("%s with %+v: found %v, want %v", c.fault, c.b, f.Found(), c.want)
+				t.Errorf("%s with %+v: found %v, want %v", c.fault, c.b, f.found.all, c.want)
 			}
 			if len(c.b.orders) != c.orders || c.b.count() != c.up || (c.up == 3) != (c.b.own == target.NextBuild) {
 				t.Errorf("%s: told to end: %v; of the next release: %v, and %q from now on", c.fault, c.b.orders, c.b.next, c.b.own)
@@ -123,14 +122,14 @@ func TestUpgradeEndsWithTheRun(t *testing.T) {
 	}{{0, ""}, {time.Second, "n2"}, {time.Second, "n1"}} {
 		synctest.Test(t, func(t *testing.T) {
 			b := &twoReleases{next: map[string]bool{}, level: 1, mute: c.mute}
-			f := (&Field{Target: b}).own(nil)
+			f := (&Runner{Target: b}).field(nil)
 			ctx, cancel := context.WithTimeout(t.Context(), c.length)
 			defer cancel()
 			f.over = ctx.Done()
 			began := time.Now()
 			_, undo := upgrade(f, Fault{Kind: Upgrade, Variant: "up", Dice: 1})
-			if took := time.Since(began); took > c.length+2*buildAsk || len(f.Found()) > 0 || b.count() == 3 || b.own != "" {
-				t.Errorf("%+v: took %s, found %v, %v", c, took, f.Found(), b)
+			if took := time.Since(began); took > c.length+2*buildAsk || len(f.found.all) > 0 || b.count() == 3 || b.own != "" {
+				t.Errorf("%+v: took %s, found %v, %v", c, took, f.found.all, b)
 			}
 			if undo(); b.count() > 0 {
 				t.Errorf("%+v: of the next release when all is undone: %v", c, b.next)

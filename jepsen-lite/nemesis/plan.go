@@ -1,0 +1,98 @@
+package nemesis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Fault is one planned fault.
+type Fault struct {
+	Kind, Variant string
+	Dice          uint64 // chooses victims and sizes
+}
+
+// Step is one or more faults at once.
+type Step struct {
+	After  time.Duration // pause before it, with nothing broken
+	For    time.Duration // how long it lasts
+	Wide   bool          // its faults may harm a majority
+	Faults []Fault
+}
+
+// alone are the kinds of faults that have a step to themselves.
+var alone = []string{Absent, "scenario", "quiet", OtherBuild, Upgrade}
+
+// wideOneIn is how many steps of a mixed plan there are for one that is wide.
+const wideOneIn = 8
+
+// Plan makes a schedule that is at least as long as total. Steps have one fault
+// each, or, if mixed, up to four of different kinds; most of these together spare a
+// majority of the nodes, as otherwise most of the time nothing could be answered. If blind, no variant is chosen
+// that looks into the messages between nodes, and each kind must have others.
+func Plan(seed uint64, total time.Duration, kinds []string, mixed, blind bool) []Step {
+	rng := rand.New(rand.NewPCG(seed, 0x6e656d65736973))
+	var steps []Step
+	for sum := time.Duration(0); len(kinds) > 0 && sum < total; {
+		s := Step{
+			After: time.Duration(300+rng.IntN(1700)) * time.Millisecond,
+			For:   time.Duration(100+rng.IntN(2400)) * time.Millisecond,
+		}
+		if rng.IntN(3) == 0 {
+			s.For *= 3
+		}
+		count := 1
+		s.Wide = true
+		if mixed {
+			s.Wide = rng.IntN(wideOneIn) == 0
+			count = 1 + rng.IntN(min(4, len(kinds)))
+		}
+		for _, i := range rng.Perm(len(kinds))[:count] {
+			k := Find(kinds[i])
+			if blind {
+				k = k.blind()
+			}
+			s.Faults = append(s.Faults, Fault{k.Name, k.Variants[rng.IntN(len(k.Variants))], rng.Uint64()})
+		}
+		if i := slices.IndexFunc(s.Faults, func(f Fault) bool { return slices.Contains(alone, f.Kind) }); i >= 0 {
+			s.Faults = s.Faults[i : i+1] // others would spoil its order
+		}
+		steps = append(steps, s)
+		sum += s.After + s.For
+	}
+	return steps
+}
+
+// Check reports what is wrong with a plan that did not come from Plan.
+func Check(plan []Step) error {
+	for i, s := range plan {
+		if s.After < 0 || s.For < 0 || len(s.Faults) == 0 {
+			return fmt.Errorf("step %d: after %s, for %s, %d faults: no time may be less than 0, and there must be a "+
+				"fault",
+				i+1, s.After, s.For, len(s.Faults))
+		}
+		for _, f := range s.Faults {
+			k := Find(f.Kind)
+			if k == nil {
+				return fmt.Errorf("step %d: there is no nemesis %q", i+1, f.Kind)
+			}
+			if !slices.Contains(k.Variants, f.Variant) {
+				return fmt.Errorf("step %d: the nemesis %s has no variant %q", i+1, f.Kind, f.Variant)
+			}
+		}
+	}
+	return nil
+}
+
+// Kinds are the names of the kinds of faults in a plan, each once, in its order.
+func Kinds(plan []Step) (kinds []string) {
+	for _, s := range plan {
+		for _, f := range s.Faults {
+			if !slices.Contains(kinds, f.Kind) {
+				kinds = append(kinds, f.Kind)
+			}
+		}
+	}
+	return kinds
+}

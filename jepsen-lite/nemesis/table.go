@@ -1,0 +1,241 @@
+package nemesis
+
+import (
+	"slices"
+	"strings"
+)
+
+// Kind is one row of the table.
+type Kind struct {
+	Name, Summary string
+	Variants      []string
+	Port          bool // it needs the fault ports of a test build
+	StopTurn      turn // when it is ended, among the faults of a step
+	// Do begins a fault. It returns what it did, for the history, and how to end it;
+	// undo may be nil.
+	Start func(f *field, fault Fault) (what string, stop func())
+}
+
+// turn is the place of a fault among those that end together. A node that comes back finds
+// the links whole, and one that joins finds all others.
+type turn int
+
+const (
+	links    turn = iota // heal, and what asks too much ends
+	resumes              // what was paused goes on
+	disarms              // no point is armed any more
+	restarts             // what is down is started
+	joins                // what lost its disk is replaced
+)
+
+// Table is every kind of fault.
+var Table = []Kind{
+	{
+		"kill", "SIGKILL, and a restart at once, at the end of the fault or after 10 s",
+		[]string{"leader", "follower", "majority", "all", "storm"}, false, restarts, kill,
+	},
+	{
+		"pause", "SIGSTOP, and SIGCONT at the end of the fault",
+		[]string{"leader", "follower", "majority", "all", "flutter"}, false, resumes, pause,
+	},
+	{
+		Absent,
+		"one node alone is killed or stopped for 1 to 6 s, when clients have come to wait at it; in a step of its own",
+		[]string{"kill leader", "kill follower", "pause leader", "pause follower"}, false, restarts, absent,
+	},
+	{
+		"partition",
+		"links between nodes hold their bytes back",
+		[]string{
+			"leader alone", "follower alone", "minority", "leader deaf", "leader mute", "bridge", "ring",
+			"halves", "flapping",
+		},
+		false,
+		links,
+		partition,
+	},
+	{
+		"late",
+		"the leader stops until another is elected, or hands over; then the last answers to it arrive",
+		[]string{"leader", "hand-over"}, false, links, late,
+	},
+	{
+		"slow",
+		"links between nodes delay with jitter, drip, break in mid-stream, take and never answer, open no " +
+			"connection, or drip while large values are written",
+		[]string{"delay", "jitter", "drip", "reset", "torn", "half-open", "no dials", "clogged"}, false, links, slow,
+	},
+	{
+		"port",
+		"the port by which the others reach a node refuses again and again, or for all of the fault, though the node " +
+			"lives; or another process has taken it while the node is dead",
+		[]string{"flap leader", "flap follower", "cut leader", "cut follower", "apart", "silent", "rubbish"}, false, restarts,
+		port,
+	},
+	{
+		"clients", "links between clients and nodes do the same",
+		[]string{"delay", "drip", "reset", "torn", "half-open", "cut answers"}, false, links, clients,
+	},
+	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, false, links, transfer},
+	{
+		"restart", "SIGTERM, and a restart at once or at the end of the fault; it must end within 2 s",
+		[]string{"leader", "follower", "rolling", "leader at once"}, false, restarts, restart,
+	},
+	{
+		"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"},
+		false, restarts, snapshot,
+	},
+	{
+		"install",
+		"a follower needs a snapshot from its leader, over links that drip, break or are cut; or the leader is " +
+			"killed meanwhile, and started at once",
+		[]string{"drip", "break", "cut", "kill"}, false, links, install,
+	},
+	{
+		"disk", "a node is killed and its newest snapshot removed before it starts",
+		[]string{"leader", "follower"}, false, restarts, disk,
+	},
+	{
+		"flip", "a follower is killed and one bit of its data folder flipped before it starts",
+		[]string{"log", "snapshot", "votes"}, false, restarts, flip,
+	},
+	{
+		"member", "a node loses its disk; it is removed, and a new one joins under a new id",
+		[]string{"leader", "follower"}, false, joins, member,
+	},
+	{
+		"load", "many more clients: 64 that pipeline, 512 KiB values, 5,000 connections, scripts up to the limit",
+		[]string{"burst", "large", "connections", "scripts"}, false, links, load,
+	},
+	{
+		"descriptors",
+		"a node has few file descriptors left, and more clients come than there are; or strangers to its peer port, " +
+			"too",
+		[]string{"leader", "follower", "leader strangers", "follower strangers"}, false, links, descriptors,
+	},
+	{
+		"hostile",
+		"hostile clients at every node: who say a byte a second, begin handshakes, read no answer, guess passwords, " +
+			"send lines and commands without end",
+		[]string{"drip", "handshakes", "crowd", "deaf", "guesses", "lines", "huge"}, false, links, hostile,
+	},
+	{
+		"clock",
+		"the wall clock steps, strobes, or runs 5 % fast or slow",
+		[]string{
+			"step one", "step leader", "step all", "strobe one", "strobe leader", "strobe all", "fast one",
+			"fast leader", "slow one", "slow leader",
+		},
+		true,
+		disarms,
+		clock,
+	},
+	{
+		"point", "nodes die at one of all fault points, by a kill or without power",
+		[]string{"leader", "follower", "all"}, true, disarms, point,
+	},
+	{
+		"store", "a write to the disk fails with EIO or ENOSPC; the node must stop",
+		[]string{"leader error", "leader full", "follower error", "follower full"}, true, disarms, store,
+	},
+	{
+		"full", "the disk has no space until the fault ends; the node must stop, again and again",
+		[]string{"leader", "follower", "majority"}, true, disarms, full,
+	},
+	{
+		"stall", "a write or a sync of the disk hangs for 0.5, 3 or 30 s", []string{"leader", "follower"}, true,
+		disarms, stall,
+	},
+	{
+		"drag", "every sync takes 20 to 300 ms longer, on all nodes up to 100 ms",
+		[]string{"leader", "follower", "all"}, true, disarms, drag,
+	},
+	{
+		"unsynced",
+		"nodes lose power: what was not synced is lost, or torn",
+		[]string{
+			"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower",
+			"tear majority", "tear all",
+		},
+		true,
+		restarts,
+		unsynced,
+	},
+	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, disarms, vote},
+	{
+		"frame",
+		"single messages of one kind between a node and the others are lost, held, or come twice, or what is " +
+			"answered to them",
+		frameKinds, false, links, frame,
+	},
+	{
+		"build",
+		"a node, one after the other, or all together are started from a build that knows one command more, and then " +
+			"from their own: a majority of one build serves, the others are refused; in a step of its own",
+		[]string{"leader", "follower", "rolling", "together"}, false, restarts, build,
+	},
+	{
+		Upgrade,
+		"nodes go to the next release and back, one at a time, and then all of them, when the level rises: after each " +
+			"step every node serves; in a step of its own",
+		[]string{"back", "up"}, false, restarts, upgrade,
+	},
+	{
+		"quiet",
+		"nobody asks for anything for 1 to 10 s; then one client does, once, at each node, which must answer within " +
+			"1 s; then all at once; in a step of its own",
+		[]string{"write", "read", "script", "straggler"}, false, links, quiet,
+	},
+	{
+		"scenario",
+		"steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that " +
+			"hangs, and so on; in a step of its own",
+		[]string{
+			"save twice", "hand over", "stop leader", "join", "install", "large", "folder", "elected", "stopping",
+			"mute", "stale",
+		},
+		true,
+		restarts,
+		scenario,
+	},
+}
+
+// Find returns the row of a name, or nil. The name may be followed by a colon and one
+// variant, with "-" for each space: that has its row alone.
+func Find(name string) *Kind {
+	name, variant, one := strings.Cut(name, ":")
+	i := slices.IndexFunc(Table, func(k Kind) bool { return k.Name == name })
+	if i < 0 {
+		return nil
+	}
+	k := Table[i]
+	if one {
+		v := slices.IndexFunc(k.Variants, func(v string) bool { return strings.ReplaceAll(v, " ", "-") == variant })
+		if v < 0 {
+			return nil
+		}
+		k.Variants = k.Variants[v : v+1]
+	}
+	return &k
+}
+
+// readers are the variants of faults that look into the messages between nodes, which TLS hides.
+var readers = map[string][]string{"frame": frameKinds, "scenario": {"save twice", "mute", "stale"}}
+
+// Reads are the variants of a row of Find that look into the messages between nodes; there are none of them where
+// these speak TLS.
+func (k *Kind) Reads() (variants []string) {
+	for _, v := range k.Variants {
+		if slices.Contains(readers[k.Name], v) {
+			variants = append(variants, v)
+		}
+	}
+	return variants
+}
+
+// blind is the row without them.
+func (k *Kind) blind() *Kind {
+	b := *k
+	b.Variants = slices.DeleteFunc(slices.Clone(k.Variants), func(v string) bool { return slices.Contains(k.Reads(), v) })
+	return &b
+}
