@@ -14,9 +14,19 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
+// Servers is the cluster as clients see it.
+type Servers interface {
+	Nodes() []string
+	// Endpoint returns the address at which client number id connects in its try number attempt, and the node behind it.
+	Endpoint(id, attempt int) (addr, node string, err error)
+	// Connect connects to an address of Endpoint and has the server answer a PING, both within timeout.
+	Connect(addr string, timeout time.Duration) (*target.Conn, error)
+	target.Dialect
+}
+
 // Env is what the workers of a run share.
 type Env struct {
-	Target  target.Target
+	Target  Servers
 	History *history.Recorder
 	Prefix  string // of all keys of this run
 	Workers int

@@ -18,14 +18,14 @@ func newCounter(env *Env) Plan {
 			case c.Rand.IntN(2) == 0:
 				m.step(c)
 			case c.Rand.IntN(4) == 0:
-				c.readCounter(n)
+				readCounter(c, n)
 			default:
-				c.add(n)
+				add(c, n)
 			}
 		},
 		Final: func(c *Client) {
 			for n := range 4 {
-				c.readCounter(n)
+				readCounter(c, n)
 			}
 			for group := int64(c.ID); group <= m.last.Load()/model.MarksMax; group += int64(env.Workers) {
 				m.read(c, group)
@@ -35,7 +35,7 @@ func newCounter(env *Env) Plan {
 }
 
 // add adds one to the counter number n: two are strings, two are fields of a hash.
-func (c *Client) add(n int) {
+func add(c *Client, n int) {
 	if n < 2 {
 		key := c.Key("c" + itoa(int64(n)))
 		c.Do(Call{Op: "add", Key: key, Cmds: [][]string{{"INCR", key}}, Out: number})
@@ -45,7 +45,7 @@ func (c *Client) add(n int) {
 	c.Do(Call{Op: "add", Key: key + f, Cmds: [][]string{{"HINCRBY", key, f, "1"}}, Out: number})
 }
 
-func (c *Client) readCounter(n int) {
+func readCounter(c *Client, n int) {
 	if n < 2 {
 		key := c.Key("c" + itoa(int64(n)))
 		c.Do(Call{Op: "read", Key: key, Cmds: [][]string{{"GET", key}}, Out: number})

@@ -31,9 +31,9 @@ func visitor(env *Env, c *Client, key string) *holder {
 func newShared(env *Env) Plan {
 	keys := newShortLived(env, "shared")
 	return Plan{
-		Setup:  (*Client).startClock,
+		Setup:  startClock,
 		Final:  func(c *Client) { keys.takeAll(env, c, "", 1) },
-		Beside: func(c *Client) { c.vigil([3]string{"", []string{"", shared, shared}[c.Rand.IntN(3)], ""}) },
+		Beside: func(c *Client) { vigil(c, [3]string{"", []string{"", shared, shared}[c.Rand.IntN(3)], ""}) },
 		Step: func(c *Client) {
 			h := visitor(env, c, keys.key(c))
 			if c.Rand.IntN(3) > 0 {
@@ -49,11 +49,11 @@ func newLimit(env *Env) Plan {
 	keys := newShortLived(env, "limit")
 	permits := func(slot int) int64 { return 2 + int64(slot%2) }
 	return Plan{
-		Setup: (*Client).startClock,
+		Setup: startClock,
 		Final: func(c *Client) { keys.takeAll(env, c, itoa(permits(c.ID)), permits(c.ID)) },
 		Beside: func(c *Client) {
 			n := itoa(permits(c.ID))
-			c.vigil([3]string{n, n, n})
+			vigil(c, [3]string{n, n, n})
 		},
 		Step: func(c *Client) {
 			h, n := visitor(env, c, keys.key(c)), permits(c.ID/workersPerKey)
@@ -72,7 +72,7 @@ func newLimit(env *Env) Plan {
 // visit comes to a lock in one of the ways in which clients do.
 func (h *holder) visit() {
 	c := h.c
-	c.reignNow()
+	askTermSometimes(c)
 	if c.Rand.IntN(4) == 0 {
 		h.look(0)
 	}

@@ -24,32 +24,32 @@ func newEvents(env *Env) Plan {
 					break
 				}
 			}
-			c.notify("Ex")
+			setNotifications(c, "Ex")
 		},
 		Listen: func(c *Client) {
-			c.listen(expiredChannel, func(key string) []string {
+			listen(c, expiredChannel, func(key string) []string {
 				if !strings.HasPrefix(key, env.Prefix) {
 					return nil
 				}
 				return []string{key}
 			}, func(key string) bool { return strings.HasPrefix(key, c.Key("last")) })
 		},
-		Step: func(c *Client) { c.lease(c.Key("x" + itoa(env.Unique()))) },
+		Step: func(c *Client) { useLease(c, c.Key("x"+itoa(env.Unique()))) },
 		Last: func(c *Client) { // it ends after all others
 			for done := false; !done && c.ctx.Err() == nil; {
-				done = c.setLease(c.Key("last"+itoa(env.Unique())), leaseLow+leaseRange)
+				done = setLease(c, c.Key("last"+itoa(env.Unique())), leaseLow+leaseRange)
 			}
 		},
 		Final: func(c *Client) {
 			if c.ID == 0 {
-				c.notify(before)
+				setNotifications(c, before)
 			}
 		},
 	}
 }
 
 // notify sets what the nodes publish by themselves.
-func (c *Client) notify(classes string) {
+func setNotifications(c *Client, classes string) {
 	for c.ctx.Err() == nil {
 		set := [][]string{{"CONFIG", "SET", notifySetting, classes}}
 		if _, ok := c.Do(Call{Op: "setting", In: []string{classes}, Cmds: set, Out: word("OK")}); ok {
@@ -61,7 +61,7 @@ func (c *Client) notify(classes string) {
 // Bounds of leases, ms.
 const leaseLow, leaseRange = 50, 2500
 
-func (c *Client) setLease(key string, ms int64) bool {
+func setLease(c *Client, key string, ms int64) bool {
 	_, ok := c.Do(Call{
 		Op:   "set",
 		Key:  key,
@@ -73,9 +73,9 @@ func (c *Client) setLease(key string, ms int64) bool {
 }
 
 // lease sets a key and perhaps renews or deletes it, now and then too late.
-func (c *Client) lease(key string) {
+func useLease(c *Client, key string) {
 	ms := leaseLow + c.Rand.Int64N(leaseRange)
-	ok := c.setLease(key, ms)
+	ok := setLease(c, key, ms)
 	if !ok || c.Rand.IntN(2) == 0 {
 		return
 	}

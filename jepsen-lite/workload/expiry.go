@@ -21,8 +21,8 @@ const (
 // until it is gone, and a little longer, through changing nodes; and write something
 // beside it now and then.
 func newExpiry(env *Env) Plan {
-	return Plan{Setup: (*Client).startClock, Step: func(c *Client) {
-		key, value, ms := c.Key("e"+itoa(env.Unique())), itoa(env.Unique()), c.timeToLive()
+	return Plan{Setup: startClock, Step: func(c *Client) {
+		key, value, ms := c.Key("e"+itoa(env.Unique())), itoa(env.Unique()), timeToLive(c)
 		call := Call{
 			Op:   "set",
 			Key:  key,
@@ -31,7 +31,7 @@ func newExpiry(env *Env) Plan {
 			Out:  word("OK"),
 		}
 		if c.Rand.IntN(4) > 0 {
-			call.Op, call.Cmds, call.Out = "grant", c.seeing("EVAL", grantScript, key, value, itoa(ms)), seen
+			call.Op, call.Cmds, call.Out = "grant", seeing(c, "EVAL", grantScript, key, value, itoa(ms)), seen
 		}
 		if _, ok := c.Do(call); !ok {
 			return
@@ -40,9 +40,9 @@ func newExpiry(env *Env) Plan {
 		after, leads := 0, true // looks after it was gone; the node may lead
 		for until := end.Add(lookAfter); time.Now().Before(until) && after < looksAfter && c.ctx.Err() == nil; {
 			if leads || c.Rand.IntN(leadsOften) == 0 {
-				leads = c.reign()
+				leads = askTerm(c)
 			}
-			left, ok := c.look(key)
+			left, ok := lookAt(c, key)
 			switch {
 			case ok && left == gone:
 				after++
@@ -57,14 +57,14 @@ func newExpiry(env *Env) Plan {
 					Out:  word("OK"),
 				})
 			}
-			c.Sleep(c.untilLook(ms, end))
+			c.Sleep(untilLook(c, ms, end))
 		}
 	}}
 }
 
 // timeToLive draws one, in milliseconds: half of them are short, and some are longer
 // than a fault lasts.
-func (c *Client) timeToLive() int64 {
+func timeToLive(c *Client) int64 {
 	switch c.Rand.IntN(8) {
 	case 0, 1, 2, 3:
 		return 50 + c.Rand.Int64N(450)
@@ -75,7 +75,7 @@ func (c *Client) timeToLive() int64 {
 }
 
 // untilLook draws when to look again. The last look before the end is just before it.
-func (c *Client) untilLook(ms int64, end time.Time) time.Duration {
+func untilLook(c *Client, ms int64, end time.Time) time.Duration {
 	d := time.Duration(1+c.Rand.Int64N(1+min(ms/8, 300))) * time.Millisecond
 	left := time.Until(end)
 	if aim := left - time.Duration(c.Rand.Int64N(int64(aimMax))); left > 0 && aim < d {
@@ -90,13 +90,13 @@ const aimMax = 10 * time.Millisecond
 // The log clock is what has passed of the lease of a key that never ends.
 const clockSpan = int64(1e12) // ms
 
-func (c *Client) clockKey() string { return c.Key("clock") }
+func clockKey(c *Client) string { return c.Key("clock") }
 
 // startClock gives that lease.
-func (c *Client) startClock() {
-	set := [][]string{{"SET", c.clockKey(), "1", "PX", itoa(clockSpan), "NX"}}
+func startClock(c *Client) {
+	set := [][]string{{"SET", clockKey(c), "1", "PX", itoa(clockSpan), "NX"}}
 	for c.ctx.Err() == nil {
-		if _, ok := c.Do(Call{Op: "start", Key: c.clockKey(), Cmds: set, Out: word("OK", "nil")}); ok {
+		if _, ok := c.Do(Call{Op: "start", Key: clockKey(c), Cmds: set, Out: word("OK", "nil")}); ok {
 			return
 		}
 		c.Sleep(retryPause)
@@ -113,8 +113,8 @@ const (
 	observeScript = `redis.call('SET', KEYS[3], '1') ` + seeScript
 )
 
-func (c *Client) seeing(command, script, key string, args ...string) [][]string {
-	return [][]string{append([]string{command, script, "3", key, c.clockKey(), c.Key("beat")}, args...)}
+func seeing(c *Client, command, script, key string, args ...string) [][]string {
+	return [][]string{append([]string{command, script, "3", key, clockKey(c), c.Key("beat")}, args...)}
 }
 
 // seen makes a result of what seeScript answers, with the log clock in its last place.
@@ -141,19 +141,19 @@ const (
 )
 
 // told has most calls tell more, as telling does, if there is a log clock.
-func (c *Client) told(call Call, command, script, holder string, keys []string, args ...string) Call {
+func usuallyTelling(c *Client, call Call, command, script, holder string, keys []string, args ...string) Call {
 	if c.Rand.IntN(toldOf) == 0 || !c.env.Target.LogClock() {
 		return call
 	}
-	return c.telling(call, command, script, holder, keys, args...)
+	return telling(c, call, command, script, holder, keys, args...)
 }
 
 // telling makes a call tell more: command runs a script that does what the call does,
 // with keys and args, and tells its result, what is left of the first key's lease, who
 // holds that, and the log clock.
-func (c *Client) telling(call Call, command, script, holder string, keys []string, args ...string) Call {
+func telling(c *Client, call Call, command, script, holder string, keys []string, args ...string) Call {
 	plain, cmd := call, []string{command, tellingScript(script, holder), itoa(int64(len(keys) + 1))}
-	call.Cmds = [][]string{slices.Concat(cmd, keys, []string{c.clockKey()}, args)}
+	call.Cmds = [][]string{slices.Concat(cmd, keys, []string{clockKey(c)}, args)}
 	call.Out = func(replies []target.Reply) ([]string, error) {
 		all, err := seen(replies)
 		if err != nil {
@@ -179,15 +179,15 @@ func tellingScript(script, holder string) string {
 const leadsOften = 4
 
 // reign asks whether the client's node leads, and in which term.
-func (c *Client) reign() (leads bool) {
+func askTerm(c *Client) (leads bool) {
 	out, ok := c.Do(Call{Op: "reign", Cmds: [][]string{{"INFO", "raft"}}, Out: termLed})
 	return ok && out[0] != "nil"
 }
 
 // reignNow asks so now and then: between two answers that agree its node led.
-func (c *Client) reignNow() {
+func askTermSometimes(c *Client) {
 	if c.Rand.IntN(leadsOften) == 0 {
-		c.reign()
+		askTerm(c)
 	}
 }
 
@@ -207,7 +207,7 @@ const gone = time.Duration(-1)
 
 // look asks for the key in one of five ways. ok is false if nothing came of it; left is
 // 0 if the answer does not tell what is left.
-func (c *Client) look(key string) (left time.Duration, ok bool) {
+func lookAt(c *Client, key string) (left time.Duration, ok bool) {
 	call := Call{Op: "get", Key: key, Cmds: [][]string{{"GET", key}}}
 	switch c.Rand.IntN(8) {
 	case 0, 1:
@@ -215,9 +215,9 @@ func (c *Client) look(key string) (left time.Duration, ok bool) {
 	case 2:
 		call = Call{Op: "exists", Key: key, Cmds: [][]string{{"EXISTS", key}}, Out: word("0", "1")}
 	case 3, 4, 5:
-		call = Call{Op: "observe", Key: key, Cmds: c.seeing("EVAL", observeScript, key), Out: seen}
+		call = Call{Op: "observe", Key: key, Cmds: seeing(c, "EVAL", observeScript, key), Out: seen}
 	case 6:
-		call = Call{Op: "glance", Key: key, Cmds: c.seeing("EVAL_RO", seeScript, key), Out: seen}
+		call = Call{Op: "glance", Key: key, Cmds: seeing(c, "EVAL_RO", seeScript, key), Out: seen}
 	}
 	out, ok := c.Do(call)
 	if !ok {

@@ -45,7 +45,7 @@ func TestToldWithoutLogClock(t *testing.T) {
 	plain := Call{Op: "lock", Cmds: [][]string{{"plain"}}}
 	c := NewClient(t.Context(), &Env{Target: clocked{}}, 1)
 	for range 100 {
-		if call := c.told(plain, "EVAL", "return 1", holderOfString, []string{"k"}); call.Cmds[0][0] != "plain" {
+		if call := usuallyTelling(c, plain, "EVAL", "return 1", holderOfString, []string{"k"}); call.Cmds[0][0] != "plain" {
 			t.Fatalf("%q", call.Cmds[0])
 		}
 	}
@@ -59,7 +59,7 @@ func TestTold(t *testing.T) {
 	c := NewClient(t.Context(), &Env{Prefix: "p:", Target: clocked{has: true}}, 1)
 	plains := 0
 	for range 1000 {
-		call := c.told(plain, "EVAL", "return 1", holderOfString, []string{"k", "ch"}, "arg")
+		call := usuallyTelling(c, plain, "EVAL", "return 1", holderOfString, []string{"k", "ch"}, "arg")
 		cmd := call.Cmds[0]
 		if len(cmd) == 1 {
 			plains++
@@ -107,10 +107,10 @@ func TestUntilLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClient(t.Context(), &Env{}, 1)
 		for range 1000 {
-			if d := c.untilLook(10_000, time.Now().Add(20*time.Millisecond)); d > 20*time.Millisecond {
+			if d := untilLook(c, 10_000, time.Now().Add(20*time.Millisecond)); d > 20*time.Millisecond {
 				t.Fatalf("the next look comes %s after the end", d-20*time.Millisecond)
 			}
-			if d := c.untilLook(400, time.Now().Add(-time.Second)); d <= 0 || d > 51*time.Millisecond {
+			if d := untilLook(c, 400, time.Now().Add(-time.Second)); d <= 0 || d > 51*time.Millisecond {
 				t.Fatalf("after the end the next look comes in %s", d)
 			}
 		}

@@ -24,7 +24,7 @@ func newForensics(env *Env) Plan {
 	return Plan{
 		Setup: func(c *Client) {
 			if bounded {
-				c.set(historySetting, itoa(historyMax))
+				configure(c, historySetting, itoa(historyMax))
 			}
 			(&witness{c: c, key: c.Key("none")}).ask()
 		},
@@ -46,7 +46,7 @@ func newForensics(env *Env) Plan {
 		},
 		Final: func(c *Client) {
 			if c.ID == 0 && bounded {
-				c.set(historySetting, historyEvents)
+				configure(c, historySetting, historyEvents)
 			}
 			of := had[c.ID]
 			for _, w := range of[max(0, len(of)-witnessesMax):] {
@@ -68,7 +68,7 @@ func newForensics(env *Env) Plan {
 const witnessesMax = 20
 
 // set changes a setting of the nodes.
-func (c *Client) set(setting, value string) {
+func configure(c *Client, setting, value string) {
 	for c.ctx.Err() == nil {
 		cmds := [][]string{{"CONFIG", "SET", setting, value}}
 		if _, ok := c.Do(Call{Op: "setting", In: []string{value}, Cmds: cmds, Out: word("OK")}); ok {

@@ -22,7 +22,7 @@ func newFresh(*Env) Plan {
 	}
 	return Plan{
 		Step: func(c *Client) {
-			c.crowd(freshConns, func(c *Client) {
+			crowd(c, freshConns, func(c *Client) {
 				c.Sleep(time.Duration(c.Rand.ExpFloat64() * float64(freshPause)))
 				n := c.Rand.IntN(freshKeys)
 				if c.Rand.IntN(3) == 0 {
@@ -41,7 +41,7 @@ func newFresh(*Env) Plan {
 }
 
 // crowd has n clients with connections of their own do something until the run ends.
-func (c *Client) crowd(n int, step func(c *Client)) {
+func crowd(c *Client, n int, step func(c *Client)) {
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {

@@ -8,11 +8,11 @@ import "time"
 func newIdempotent(env *Env) Plan {
 	keys := newShortLived(env, "again")
 	return Plan{
-		Setup:  (*Client).startClock,
+		Setup:  startClock,
 		Final:  func(c *Client) { keys.takeAll(env, c, "", 1) },
-		Beside: func(c *Client) { c.vigil([][3]string{{}, {"", shared, ""}, {"2", "2", "2"}}[c.Rand.IntN(3)]) },
+		Beside: func(c *Client) { vigil(c, [][3]string{{}, {"", shared, ""}, {"2", "2", "2"}}[c.Rand.IntN(3)]) },
 		Step: func(c *Client) {
-			c.reignNow()
+			askTermSometimes(c)
 			h := visitor(env, c, keys.key(c))
 			h.ms += 1000
 			h.mode = []string{"", shared, "2"}[c.ID/workersPerKey%3]

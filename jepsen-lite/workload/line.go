@@ -20,9 +20,9 @@ const (
 // granted the lock and does not know, comes back with his token, or never.
 func newLine(env *Env) Plan {
 	keys := newShortLived(env, "line")
-	watch := func(c *Client) { c.vigil([3]string{}) }
-	return Plan{Setup: (*Client).startClock, Final: keys.holders, Beside: watch, Step: func(c *Client) {
-		c.reignNow()
+	watch := func(c *Client) { vigil(c, [3]string{}) }
+	return Plan{Setup: startClock, Final: keys.holders, Beside: watch, Step: func(c *Client) {
+		askTermSometimes(c)
 		h := &holder{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()), ms: leaseMs(c)}
 		if c.Rand.IntN(4) == 0 {
 			h.look(0)
@@ -103,7 +103,7 @@ func (h *holder) renewFence() (held bool) {
 	ms := itoa(leaseMs(h.c))
 	call := Call{Op: "renew", Key: h.key, In: []string{h.token, ms}, Out: number,
 		Cmds: [][]string{{"RENEW", h.key, h.token, "PX", ms}}}
-	return holds(h.c.Do(h.c.told(call, "EVAL", renewFenceScript, h.whoHolds(), []string{h.key}, h.token, ms)))
+	return holds(h.c.Do(usuallyTelling(h.c, call, "EVAL", renewFenceScript, h.whoHolds(), []string{h.key}, h.token, ms)))
 }
 
 // whoHolds tells who holds the lock, in a script: nothing of one that is no string.
@@ -150,6 +150,6 @@ func (h *holder) poll() {
 func (h *holder) unlock() (answered bool) {
 	call := Call{Op: "release", Key: h.key, In: []string{h.token}, Out: word("0", "1"),
 		Cmds: [][]string{{"UNLOCK", h.key, h.token}}}
-	_, answered = h.c.Do(h.c.told(call, "EVAL", unlockScript, h.whoHolds(), []string{h.key}, h.token))
+	_, answered = h.c.Do(usuallyTelling(h.c, call, "EVAL", unlockScript, h.whoHolds(), []string{h.key}, h.token))
 	return answered
 }

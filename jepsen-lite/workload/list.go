@@ -7,13 +7,13 @@ func newList(env *Env) Plan {
 	return Plan{
 		Step: func(c *Client) {
 			if c.Rand.IntN(2) == 0 {
-				c.queue(queues.key(c))
+				useQueue(c, queues.key(c))
 				return
 			}
 			n := env.Unique()
 			key := c.Key("l" + itoa(n/membersMax))
 			if c.Rand.IntN(6) == 0 {
-				c.readList("all", key)
+				readList(c, "all", key)
 				return
 			}
 			c.Do(Call{
@@ -26,14 +26,14 @@ func newList(env *Env) Plan {
 		},
 		Final: func(c *Client) {
 			for n := int64(c.ID); n <= env.Unique()/membersMax; n += int64(env.Workers) {
-				c.readList("all", c.Key("l"+itoa(n)))
+				readList(c, "all", c.Key("l"+itoa(n)))
 			}
 		},
 	}
 }
 
 // queue does something with a short list.
-func (c *Client) queue(key string) {
+func useQueue(c *Client, key string) {
 	value := itoa(c.env.Unique())
 	switch c.Rand.IntN(8) {
 	case 0, 1, 2:
@@ -45,10 +45,10 @@ func (c *Client) queue(key string) {
 	case 6:
 		c.Do(Call{Op: "llen", Key: key, Cmds: [][]string{{"LLEN", key}}, Out: number})
 	case 7:
-		c.readList("range", key)
+		readList(c, "range", key)
 	}
 }
 
-func (c *Client) readList(op, key string) {
+func readList(c *Client, op, key string) {
 	c.Do(Call{Op: op, Key: key, Cmds: [][]string{{"LRANGE", key, "0", "-1"}}, Out: members})
 }

@@ -49,15 +49,15 @@ type holder struct {
 func newLock(env *Env) Plan {
 	keys := newShortLived(env, "lock")
 	res := &resource{seen: map[string]int64{}}
-	return Plan{Setup: (*Client).startClock, Final: keys.holders, Step: func(c *Client) {
-		c.reignNow()
+	return Plan{Setup: startClock, Final: keys.holders, Step: func(c *Client) {
+		askTermSometimes(c)
 		h := &holder{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()), ms: leaseMs(c), res: res}
 		if c.Rand.IntN(10) == 0 {
 			h.look(0)
 		}
 		call := Call{Op: "acquire", Key: h.key, In: []string{h.token, itoa(h.ms)}, Die: c.Rand.IntN(40) == 0,
 			Cmds: [][]string{{"SET", h.key, h.token, "NX", "PX", itoa(h.ms)}}, Out: word("OK", "nil")}
-		out, ok := c.Do(c.told(call, "EVAL", acquireScript, holderOfString, []string{h.key}, h.token, itoa(h.ms)))
+		out, ok := c.Do(usuallyTelling(c, call, "EVAL", acquireScript, holderOfString, []string{h.key}, h.token, itoa(h.ms)))
 		if ok && out[0] == "OK" {
 			h.hold()
 		}
@@ -122,20 +122,20 @@ func (h *holder) look(pause time.Duration) {
 		h.c.Do(call)
 		return
 	}
-	h.c.Do(h.c.told(call, "EVAL_RO", holderScript, holderOfString, []string{h.key}))
+	h.c.Do(usuallyTelling(h.c, call, "EVAL_RO", holderScript, holderOfString, []string{h.key}))
 }
 
 func (h *holder) renew(die bool) {
 	ms := itoa(leaseMs(h.c))
 	call := Call{Op: "renew", Key: h.key, In: []string{h.token, ms}, Die: die,
 		Cmds: [][]string{{"EVAL", renewScript, "1", h.key, h.token, ms}}, Out: word("0", "1")}
-	h.c.Do(h.c.told(call, "EVAL", renewScript, holderOfString, []string{h.key}, h.token, ms))
+	h.c.Do(usuallyTelling(h.c, call, "EVAL", renewScript, holderOfString, []string{h.key}, h.token, ms))
 }
 
 func (h *holder) release(die bool) {
 	call := Call{Op: "release", Key: h.key, In: []string{h.token}, Die: die,
 		Cmds: [][]string{{"EVAL", releaseScript, "1", h.key, h.token}}, Out: word("0", "1")}
-	h.c.Do(h.c.told(call, "EVAL", releaseScript, holderOfString, []string{h.key}, h.token))
+	h.c.Do(usuallyTelling(h.c, call, "EVAL", releaseScript, holderOfString, []string{h.key}, h.token))
 }
 
 // holders asks who holds the locks that there were. Most of their leases have ended long since.

@@ -30,7 +30,7 @@ func newQueue(env *Env) Plan {
 					Out:  number,
 				})
 			case 2, 3:
-				call := Call{Op: "pop", Key: key, Cmds: [][]string{{"BLPOP", key, c.patience()}}, Out: poppedFrom(key)}
+				call := Call{Op: "pop", Key: key, Cmds: [][]string{{"BLPOP", key, waitSeconds(c)}}, Out: poppedFrom(key)}
 				if call.HangUp = n%2 == 1 && c.Rand.IntN(3) == 0; call.HangUp { // at the others the order is judged
 					call.Pause = time.Duration(c.Rand.IntN(40)) * time.Millisecond
 				}
@@ -39,14 +39,14 @@ func newQueue(env *Env) Plan {
 				c.Do(Call{
 					Op:   "move",
 					Key:  key,
-					Cmds: [][]string{{"BLMOVE", key, key + ":moved", "LEFT", "RIGHT", c.patience()}},
+					Cmds: [][]string{{"BLMOVE", key, key + ":moved", "LEFT", "RIGHT", waitSeconds(c)}},
 				})
 			}
 		},
 		Final: func(c *Client) {
 			for n := int64(c.ID); n < queuesMax; n += int64(env.Workers) {
 				key := c.Key("q" + itoa(n))
-				c.left(key)
+				readLeft(c, key)
 			}
 			own.lookAgain(c)
 		},
@@ -54,7 +54,7 @@ func newQueue(env *Env) Plan {
 }
 
 // left reads what is left of a queue, and what was moved, at one moment.
-func (c *Client) left(key string) {
+func readLeft(c *Client, key string) {
 	c.Do(Call{Op: "left", Key: key,
 		Cmds: [][]string{
 			{"MULTI"},
@@ -65,7 +65,7 @@ func (c *Client) left(key string) {
 }
 
 // patience is for how many seconds a client waits: 10 ms to half a second.
-func (c *Client) patience() string {
+func waitSeconds(c *Client) string {
 	return strconv.FormatFloat(
 		(10*time.Millisecond + time.Duration(c.Rand.Int64N(int64(490*time.Millisecond)))).Seconds(),
 		'f',

@@ -25,8 +25,8 @@ const (
 // unlocks, and now and then does it in the wrong order, or not at all.
 func newReentrant(env *Env) Plan {
 	keys := newShortLived(env, "re")
-	return Plan{Setup: (*Client).startClock, Final: func(c *Client) { c.lockOnce(keys.all(c)) }, Step: func(c *Client) {
-		c.reignNow()
+	return Plan{Setup: startClock, Final: func(c *Client) { lockOnce(c, keys.all(c)) }, Step: func(c *Client) {
+		askTermSometimes(c)
 		key, owner := keys.key(c), "o"+itoa(int64(c.ID))
 		depth := 0
 		for range 1 + c.Rand.IntN(5) {
@@ -34,18 +34,18 @@ func newReentrant(env *Env) Plan {
 			in := []string{owner, ms}
 			switch c.Rand.IntN(5) {
 			case 0, 1:
-				if c.lock(key, owner, ms) {
+				if lockReentrant(c, key, owner, ms) {
 					depth++
 				}
 			case 2:
 				call := Call{Op: "renew", Key: key, In: in, Out: word("0", "1"),
 					Cmds: [][]string{{"EVAL", redissonRenew, "1", key, ms, owner}}}
-				c.Do(c.told(call, "EVAL", redissonRenew, holderOfHash, []string{key}, ms, owner))
+				c.Do(usuallyTelling(c, call, "EVAL", redissonRenew, holderOfHash, []string{key}, ms, owner))
 			case 3:
 				call := Call{Op: "count", Key: key, In: in, Cmds: [][]string{{"HGET", key, owner}}, Out: number}
-				c.Do(c.told(call, "EVAL_RO", countScript, holderOfHash, []string{key}, owner))
+				c.Do(usuallyTelling(c, call, "EVAL_RO", countScript, holderOfHash, []string{key}, owner))
 			case 4:
-				c.unlock(key, owner, ms)
+				unlockReentrant(c, key, owner, ms)
 				depth--
 			}
 			c.Sleep(time.Duration(c.Rand.IntN(15)) * time.Millisecond)
@@ -54,34 +54,34 @@ func newReentrant(env *Env) Plan {
 			return // as one who dies
 		}
 		for ; depth > 0; depth-- {
-			c.unlock(key, owner, itoa(leaseMs(c)))
+			unlockReentrant(c, key, owner, itoa(leaseMs(c)))
 		}
 	}}
 }
 
 // lockOnce takes each of these locks as another owner, and lets it go: those who held them
 // have lost them long since.
-func (c *Client) lockOnce(keys []string) {
+func lockOnce(c *Client, keys []string) {
 	for _, key := range keys {
 		owner, ms := "last"+itoa(int64(c.ID)), itoa(leaseMs(c))
-		if c.lock(key, owner, ms) {
-			c.unlock(key, owner, ms)
+		if lockReentrant(c, key, owner, ms) {
+			unlockReentrant(c, key, owner, ms)
 		}
 	}
 }
 
-func (c *Client) lock(key, owner, ms string) (locked bool) {
+func lockReentrant(c *Client, key, owner, ms string) (locked bool) {
 	call := Call{Op: "lock", Key: key, In: []string{owner, ms}, Out: taken,
 		Cmds: [][]string{{"EVAL", redissonLock, "1", key, ms, owner}}}
-	out, ok := c.Do(c.told(call, "EVAL", redissonLock, holderOfHash, []string{key}, ms, owner))
+	out, ok := c.Do(usuallyTelling(c, call, "EVAL", redissonLock, holderOfHash, []string{key}, ms, owner))
 	return ok && out[0] == "nil"
 }
 
-func (c *Client) unlock(key, owner, ms string) {
+func unlockReentrant(c *Client, key, owner, ms string) {
 	channel, args := "ch:"+key, []string{"0", ms, owner, "publish"}
 	call := Call{Op: "unlock", Key: key, In: []string{owner, ms}, Out: word("nil", "0", "1"),
 		Cmds: [][]string{append([]string{"EVAL", redissonUnlock, "2", key, channel}, args...)}}
-	c.Do(c.told(call, "EVAL", redissonUnlock, holderOfHash, []string{key, channel}, args...))
+	c.Do(usuallyTelling(c, call, "EVAL", redissonUnlock, holderOfHash, []string{key, channel}, args...))
 }
 
 // taken is nil, or "held" for any time that is left.

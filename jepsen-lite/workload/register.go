@@ -84,13 +84,13 @@ func newRegister(env *Env) Plan {
 			case 17, 18:
 				c.Do(Call{Op: "del", Key: key, Cmds: [][]string{{"DEL", key}}, Out: word("0", "1")})
 			case 19:
-				c.versions(key)
+				readVersions(c, key)
 			}
 		},
 		Final: func(c *Client) {
 			for _, key := range keys.all(c) {
 				c.Do(Call{Op: "get", Key: key, Cmds: [][]string{{"GET", key}}})
-				c.versions(key)
+				readVersions(c, key)
 			}
 		},
 	}
@@ -99,6 +99,6 @@ func newRegister(env *Env) Plan {
 // versionsOf is where what was written to a register is kept.
 func versionsOf(key string) string { return key + ":versions" }
 
-func (c *Client) versions(key string) {
+func readVersions(c *Client, key string) {
 	c.Do(Call{Op: "versions", Key: key, Cmds: [][]string{{"LRANGE", versionsOf(key), "0", "-1"}}, Out: members})
 }

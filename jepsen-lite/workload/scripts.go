@@ -16,7 +16,7 @@ func newScripts(env *Env) Plan {
 	var turn atomic.Int64
 	return Plan{Step: func(c *Client) {
 		if c.ID == 0 {
-			c.poison(turn.Add(1) - 1 + int64(env.Seed))
+			runPoison(c, turn.Add(1)-1+int64(env.Seed))
 			return
 		}
 		key := c.Key("k" + itoa(c.Rand.Int64N(8)))
@@ -34,7 +34,7 @@ func newScripts(env *Env) Plan {
 
 // poison runs a script that writes something and then asks for too much, and looks
 // at what it left. Every third time it is one that is nested too deeply.
-func (c *Client) poison(turn int64) {
+func runPoison(c *Client, turn int64) {
 	key, body := c.Key("p"+itoa(c.env.Unique())), poison[turn%int64(len(poison))]
 	cmd := []string{"EVAL", "redis.call('set', KEYS[1], 'left') " + body, "2", key, key + ":2"}
 	if turn%3 == 2 {

@@ -88,13 +88,13 @@ func (w *watch) part(do func(place int, c *Client, pause time.Duration), give fu
 	w.c.Sleep(inLine)
 	w.wait(1, func(c *Client) { do(1, c, 0) })
 	w.c.sure()
-	w.c.Sleep(time.Until(began.Add(moment + w.c.aside())))
+	w.c.Sleep(time.Until(began.Add(moment + aside(w.c))))
 	give()
 }
 
 // aside is by how much two things happen beside each other that are to happen at once: within 3 ms as a rule, or the
 // second one up to 60 ms later.
-func (c *Client) aside() time.Duration {
+func aside(c *Client) time.Duration {
 	if c.Rand.IntN(3) == 0 {
 		return time.Duration(c.Rand.IntN(60_000)) * time.Microsecond
 	}
@@ -104,7 +104,7 @@ func (c *Client) aside() time.Duration {
 // vigil takes a lock that nobody else asks for, has two others wait for it, and releases it when the node of the first
 // one has died, or was paused, or at another time, or as the first one hangs up. modes are those of the three; of a
 // number all its permits are taken first, and one is released.
-func (c *Client) vigil(modes [3]string) {
+func vigil(c *Client, modes [3]string) {
 	key := c.Key(model.VigilKey + itoa(c.env.Unique()))
 	permits, _ := strconv.Atoi(modes[0])
 	var held []*holder

@@ -19,7 +19,7 @@ const patience = 10 * time.Second
 // told. Some holders die and never release.
 func newWaiters(env *Env) Plan {
 	keys := newShortLived(env, "w")
-	return Plan{Setup: (*Client).startClock, Final: keys.holders, Step: func(c *Client) {
+	return Plan{Setup: startClock, Final: keys.holders, Step: func(c *Client) {
 		h := &holder{c: c, key: keys.key(c), ms: leaseMs(c)}
 		told, ok := h.try()
 		if told != nil {
@@ -35,7 +35,7 @@ func newWaiters(env *Env) Plan {
 		}
 		call := Call{Op: "release", Key: h.key, In: []string{h.token}, Out: word("0", "1"),
 			Cmds: [][]string{{"EVAL", releaseTellScript, "2", h.key, h.channel(), h.token}}}
-		c.Do(c.told(call, "EVAL", releaseTellScript, holderOfString, []string{h.key, h.channel()}, h.token))
+		c.Do(usuallyTelling(c, call, "EVAL", releaseTellScript, holderOfString, []string{h.key, h.channel()}, h.token))
 	}}
 }
 
@@ -44,10 +44,10 @@ func (h *holder) channel() string { return "ch:" + h.key }
 // try tries to take the lock, under a new token; its script tells the log clock, too. told is not nil
 // if another one holds it: for how long at most, in milliseconds, and who.
 func (h *holder) try() (told []string, held bool) {
-	h.c.reignNow()
+	askTermSometimes(h.c)
 	h.token = "t" + itoa(h.c.env.Unique())
 	call := Call{Op: "acquire", Key: h.key, In: []string{h.token, itoa(h.ms)}, Out: word("OK", "nil")}
-	out, ok := h.c.Do(h.c.telling(call, "EVAL", acquireScript, holderOfString, []string{h.key}, h.token, itoa(h.ms)))
+	out, ok := h.c.Do(telling(h.c, call, "EVAL", acquireScript, holderOfString, []string{h.key}, h.token, itoa(h.ms)))
 	if !ok || out[0] == "OK" {
 		return nil, ok
 	}
@@ -72,13 +72,13 @@ func (h *holder) wait() (held bool) {
 		if told == nil {
 			return held // or nobody can tell
 		}
-		ear.sleep(h.key, told)
+		sleepUntilTold(ear, h.key, told)
 	}
 	return false
 }
 
 // sleep waits for a message, for as long as was told, but not beyond patience.
-func (c *Client) sleep(key string, told []string) {
+func sleepUntilTold(c *Client, key string, told []string) {
 	ms, err := time.ParseDuration(told[0] + "ms")
 	if err != nil || ms < 0 || c.conn == nil {
 		return // the checker has seen what was told

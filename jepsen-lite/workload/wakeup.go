@@ -26,7 +26,7 @@ func newWakeUp(env *Env) Plan {
 	channel := func(c *Client, n int) string { return c.Key("ch" + itoa(int64(n))) }
 	return Plan{
 		Listen: func(c *Client) {
-			c.listen(channel(c, c.Rand.IntN(wakeChannels)), func(text string) []string {
+			listen(c, channel(c, c.Rand.IntN(wakeChannels)), func(text string) []string {
 				if number, rest, counted := strings.Cut(text, ":"); counted {
 					return []string{rest, number}
 				}
@@ -36,14 +36,14 @@ func newWakeUp(env *Env) Plan {
 		Step: func(c *Client) {
 			ch, text := channel(c, c.Rand.IntN(wakeChannels)), "m"+itoa(env.Unique())
 			if c.Rand.IntN(4) > 0 {
-				c.publish(ch, text)
+				publish(c, ch, text)
 				return
 			}
 			c.Do(Call{Op: "publish", Key: ch, In: []string{text}, Cmds: [][]string{{"PUBLISH", ch, text}}, Out: number})
 		},
 		Last: func(c *Client) {
 			for n := range wakeChannels {
-				for c.ctx.Err() == nil && !c.publish(channel(c, n), lastText+itoa(env.Unique())) {
+				for c.ctx.Err() == nil && !publish(c, channel(c, n), lastText+itoa(env.Unique())) {
 				}
 			}
 		},
@@ -51,7 +51,7 @@ func newWakeUp(env *Env) Plan {
 }
 
 // publish publishes a message with the next number of its channel.
-func (c *Client) publish(channel, text string) bool {
+func publish(c *Client, channel, text string) bool {
 	_, ok := c.Do(Call{Op: "count-publish", Key: channel, In: []string{text},
 		Cmds: [][]string{{"EVAL", wakeScript, "2", channel + ":n", channel, text}}, Out: number})
 	return ok
@@ -59,7 +59,7 @@ func (c *Client) publish(channel, text string) bool {
 
 // listen subscribes and records what it hears, until it is cut off, has listened for
 // long, or has heard the last; what says how to record a message, nil: not at all.
-func (c *Client) listen(channel string, what func(text string) []string, last func(text string) bool) {
+func listen(c *Client, channel string, what func(text string) []string, last func(text string) bool) {
 	out, ok := c.Do(Call{Op: "listen", Key: channel, Cmds: [][]string{{"SUBSCRIBE", channel}}, Out: subscribed})
 	if !ok || out[0] != "OK" || c.conn == nil {
 		return
