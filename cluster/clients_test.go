@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/clients"
 	"lockd/resp"
 	"lockd/resp/server"
 )
@@ -321,7 +322,7 @@ func TestCountWithoutAMember(t *testing.T) {
 		timed("PUBSUB NUMSUB lock", "lock :1", 0, time.Millisecond)
 		leaderWait, heartbeat := c.nodes[lone].cfg.LeaderWait, c.nodes[lone].cfg.Heartbeat
 		c.cut(c.nodes[lone])
-		timed("PUBLISH lock x", ":0", askBriefMax, askBriefMax+100*time.Millisecond)
+		timed("PUBLISH lock x", ":0", clients.BriefMax, clients.BriefMax+100*time.Millisecond)
 		timed("PUBLISH lock x", ":0", 0, 100*time.Millisecond)
 		timed("PUBSUB NUMSUB lock", "lock :0", leaderWait, leaderWait+2*heartbeat)
 		for holder.reply() != "closed" { // the messages that came before
@@ -329,7 +330,7 @@ func TestCountWithoutAMember(t *testing.T) {
 		timed("PUBSUB NUMSUB lock", "lock :0", heartbeat, heartbeat)
 		timed("PUBLISH lock x", ":0", 0, 100*time.Millisecond)
 		cut := fronts[lone].dial()
-		cut.want("PUBSUB NUMSUB lock", "-"+errFewAnswer)
+		cut.want("PUBSUB NUMSUB lock", "-"+clients.ErrFewAnswer)
 		c.net.Heal()
 		time.Sleep(2 * time.Second)
 		holder = fronts[lone].dial()
@@ -356,7 +357,7 @@ func TestClientIDs(t *testing.T) {
 					got := client.do("CLIENT ID")
 					n, err := strconv.ParseInt(got[1:], 10, 64)
 					number := c.nodes["n1"].members.roster.Load().Members[id].Number
-					if err != nil || n >= 1<<53 || number < 1 || int(n>>clientCountBits) != number {
+					if err != nil || n >= 1<<53 || number < 1 || int(n>>clients.CountBits) != number {
 						t.Errorf("%s: an id of %s, which has number %d, is %q", when, id, number, got)
 					}
 					if other := seen[got]; other != "" {

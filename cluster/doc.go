@@ -31,7 +31,6 @@
 //	fsm.go            an entry of the log arrives
 //	suspend.go        clients that wait at nodes which are not heard from
 //	block.go          blocking commands of this node's clients
-//	clients.go        ids of clients, and what members ask each other about theirs
 //	disk.go           room on disks, and what the log says of it
 //	do.go             a request, until it is done or its time is over
 //	indoubt.go        what became of a write whose answer is lost

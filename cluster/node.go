@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clients"
 	"lockd/cluster/clock"
 	"lockd/cluster/face"
 	"lockd/cluster/figures"
@@ -39,7 +40,7 @@ type Node struct {
 	router    *router
 	blocker   *blocker
 	suspender *suspender
-	asker     *asker
+	asker     *clients.Asker
 	reader    *reader
 	proposer  *proposer
 	fsm       *fsm
@@ -165,7 +166,14 @@ func assemble(c *core, d data) *Node {
 	}
 	n.blocker = newBlocker(c, n.router, n.state, n.members)
 	n.suspender = newSuspender(c, n.state, n.members, n.contacts, n.router, &n.reader.claims, lost)
-	n.asker = newAsker(c, n.peers, n.members)
+	asking := clients.Config{
+		Raft: c.raft, Peers: n.peers, Clock: c.clock, Stop: c.stop, LeaderWait: c.cfg.LeaderWait,
+		Heartbeat: c.cfg.Heartbeat, Starts: n.members.starts, Number: n.members.number.Load, Roster: n.members.roster.Load,
+	}
+	if c.cfg.Clients != nil {
+		asking.Answer = c.cfg.Clients.Answer
+	}
+	n.asker = clients.New(asking)
 	n.elections = &elections{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,
 		clocks: n.members.clocks, deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender,
@@ -252,7 +260,7 @@ func (n *Node) openPeers() error {
 	}, peer.Handler{
 		Admit: n.members.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.members.refused,
 		Doubt: n.deaths.doubted, Heard: n.deaths.heard, Ended: n.deaths.ended,
-		Query: n.asker.serve,
+		Query: n.asker.Serve,
 	})
 	if err != nil {
 		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
@@ -382,7 +390,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.reader.run)
 	n.goroutines.Go(n.blocker.keep)
 	n.goroutines.Go(n.suspender.run)
-	n.goroutines.Go(n.asker.run)
+	n.goroutines.Go(n.asker.Run)
 	n.goroutines.Go(n.announcer.Run)
 	n.goroutines.Go(n.elections.run)
 	n.goroutines.Go(n.deaths.run)
@@ -465,6 +473,18 @@ func (n *Node) release() error {
 
 // Sentinel returns the node's sentinel; nil if it was opened without one.
 func (n *Node) Sentinel() *face.Sentinel { return n.sentinel }
+
+// ClientID returns the id of the nth client since this process began. No other client of the cluster has it, before or
+// after.
+func (n *Node) ClientID(nth uint64) int64 { return n.asker.ClientID(nth) }
+
+// Members returns the number of other members, as far as this node knows.
+func (n *Node) Members() int { return n.asker.Members() }
+
+// Ask puts a question about clients to the other members, as clients.Asker does.
+func (n *Node) Ask(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error) {
+	return n.asker.Ask(ctx, q)
+}
 
 // Leases says what this node knows of locks: by the entries that it has applied, and by the log clock
 // as far as it can have run. While no leader is heard from that clock stands still, and so does what

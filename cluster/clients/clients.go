@@ -1,4 +1,6 @@
-package cluster
+// Package clients gives the clients of a node ids that are unique in the cluster, and asks the other members about
+// their clients.
+package clients
 
 import (
 	"context"
@@ -11,6 +13,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
+	"lockd/cluster/group"
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/wake"
 	"lockd/resp"
@@ -24,85 +29,99 @@ import (
 // A client that came before its node knew its number has, instead of these 43 bits, a number drawn at random, plus the
 // clients of this start.
 const (
-	clientRunBits   = 26 // of the ids of one start; a start with more goes on in those of the next one
-	clientCountBits = 43 // of the ids of a node
-	clientCountMask = 1<<clientCountBits - 1
+	runBits = 26 // of the ids of one start; a start with more goes on in those of the next one
+	// CountBits is the number of bits below the number of the node.
+	CountBits = 43
+	countMask = 1<<CountBits - 1
 )
 
 // Times of questions to other members. A member that does not answer at all is waited for as long as it may keep
 // subscribers without a leader: Heartbeat until it notices that it does not lead, LeaderWait, and Heartbeat until it has
 // looked at that. One that has been silent for so long is waited for Heartbeat.
 const (
-	askBriefMax   = 200 * time.Millisecond // how long a brief question waits for a member
+	// BriefMax bounds the wait of a brief question for a member.
+	BriefMax      = 200 * time.Millisecond
 	askPause      = 10 * time.Millisecond  // before a question that has failed is asked again
 	askSilentEach = 100 * time.Millisecond // how often a silent member is asked whether it answers again
 )
 
-// asker asks the other members about their clients, and answers their questions. Its methods may be called
+// Asker asks the other members about their clients, and answers their questions. Its methods may be called
 // concurrently.
-type asker struct {
-	*core
-	members *members
-	peers   *peer.Port
-	drawn   uint64 // ids of clients that come before this node knows its number begin here
-	due     chan struct{}
+type Asker struct {
+	Config
+	drawn uint64 // ids of clients that come before this node knows its number begin here
+	due   chan struct{}
 
 	mu     sync.Mutex
 	silent map[raft.ServerID]time.Duration // members that did not answer, and since when: monotonic
 }
 
-func newAsker(c *core, peers *peer.Port, m *members) *asker {
+// Config holds what an Asker uses of its node.
+type Config struct {
+	Raft       *group.Group
+	Peers      *peer.Port
+	Clock      clock.Clock
+	Stop       <-chan struct{}
+	LeaderWait time.Duration
+	Heartbeat  time.Duration
+	Starts     uint64                    // of this node's data folder
+	Number     func() int64              // of this node in the ids of its clients; 0: not known yet
+	Roster     func() *membership.Roster // as of the last entry applied
+	// Answer answers a question of another member's server. It waits no longer than ctx. nil: this node has no clients.
+	Answer func(ctx context.Context, question resp.Args) resp.Reply
+}
+
+// New returns an asker that has asked nobody yet.
+func New(c Config) *Asker {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return &asker{
-		core: c, peers: peers, members: m, drawn: binary.LittleEndian.Uint64(b[:]), due: make(chan struct{}, 1),
+	return &Asker{
+		Config: c, drawn: binary.LittleEndian.Uint64(b[:]), due: make(chan struct{}, 1),
 		silent: map[raft.ServerID]time.Duration{},
 	}
 }
 
 // ClientID returns the id of the nth client since this process began. No other client of the cluster has it, before or
 // after.
-func (n *Node) ClientID(nth uint64) int64 { return n.asker.clientID(nth) }
-
-func (a *asker) clientID(nth uint64) int64 {
-	number, first := a.members.number.Load(), a.members.starts<<clientRunBits
+func (a *Asker) ClientID(nth uint64) int64 {
+	number, first := a.Number(), a.Starts<<runBits
 	if number == 0 {
 		first = a.drawn
 	}
-	return number<<clientCountBits | int64((first+nth)&clientCountMask)
+	return number<<CountBits | int64((first+nth)&countMask)
 }
 
-// Members is how many other members the cluster has, as far as this node knows.
-func (n *Node) Members() int { return len(n.asker.others(n.raft.StartedServers())) }
+// Members returns the number of other members, as far as this node knows.
+func (a *Asker) Members() int { return len(a.others(a.Raft.StartedServers())) }
 
-func (a *asker) others(servers []raft.Server) []raft.Server {
+func (a *Asker) others(servers []raft.Server) []raft.Server {
 	var others []raft.Server
 	for _, s := range servers {
-		if s.ID != a.raft.Self {
+		if s.ID != a.Raft.Self {
 			others = append(others, s)
 		}
 	}
 	return others
 }
 
-// errFewAnswer is the error of a question that less than a majority has answered.
-const errFewAnswer = "LOADING fewer than a majority of the nodes can be asked about their clients: try again, or ask " +
+// ErrFewAnswer is the error of a question that fewer than a majority have answered.
+const ErrFewAnswer = "LOADING fewer than a majority of the nodes can be asked about their clients: try again, or ask " +
 	"another node"
 
 // Ask asks the other members' servers, at the same time, and returns the answers of those that do answer. The questions
 // leave after the call began. A member whose process is gone has no clients and is not waited for. The error says that
 // fewer than a majority, this node included, has answered; or, of a question about one client, that its node does not
 // answer, or may have done what it was asked for. Answers are good also beside an error.
-func (n *Node) Ask(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error) {
-	if number := q.Client >> clientCountBits; number > 0 {
-		return n.asker.askOne(ctx, int(number), q)
+func (a *Asker) Ask(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error) {
+	if number := q.Client >> CountBits; number > 0 {
+		return a.askOne(ctx, int(number), q)
 	}
-	return n.asker.askAll(ctx, q)
+	return a.askAll(ctx, q)
 }
 
 // askAll asks every other member.
-func (a *asker) askAll(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error) {
-	servers := a.raft.StartedServers()
+func (a *Asker) askAll(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error) {
+	servers := a.Raft.StartedServers()
 	others := a.others(servers)
 	replies := make([]*resp.Reply, len(others))
 	var asking sync.WaitGroup
@@ -121,7 +140,7 @@ func (a *asker) askAll(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error
 	}
 	asking.Wait()
 	var answers []resp.Reply
-	voters, heard := len(a.raft.Voters()), 1
+	voters, heard := len(a.Raft.Voters()), 1
 	for i, r := range replies {
 		if r == nil {
 			continue
@@ -132,15 +151,15 @@ func (a *asker) askAll(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error
 		}
 	}
 	if heard <= voters/2 {
-		return answers, resp.Error(errFewAnswer)
+		return answers, resp.Error(ErrFewAnswer)
 	}
 	return answers, nil
 }
 
 // askOne asks the member that has a number.
-func (a *asker) askOne(ctx context.Context, number int, q resp.Inquiry) ([]resp.Reply, error) {
-	id := a.members.roster.Load().Numbered(number)
-	for _, s := range a.others(a.raft.StartedServers()) {
+func (a *Asker) askOne(ctx context.Context, number int, q resp.Inquiry) ([]resp.Reply, error) {
+	id := a.Roster().Numbered(number)
+	for _, s := range a.others(a.Raft.StartedServers()) {
 		if string(s.ID) != id {
 			continue
 		}
@@ -165,9 +184,9 @@ var errInDoubt = errors.New("the question may have been heard")
 
 // ask asks a member until it answers, its process is known to be gone, or ctx ends. A question about one client may
 // have it do something: it is not asked again where it may have been heard.
-func (a *asker) ask(ctx context.Context, s raft.Server, q resp.Inquiry) (resp.Reply, error) {
-	for began := a.clock.Monotonic(); ; wake.Sleep(ctx, a.stop, askPause) {
-		r, outcome, err := a.peers.Query(ctx, string(s.Address), q.Args)
+func (a *Asker) ask(ctx context.Context, s raft.Server, q resp.Inquiry) (resp.Reply, error) {
+	for began := a.Clock.Monotonic(); ; wake.Sleep(ctx, a.Stop, askPause) {
+		r, outcome, err := a.Peers.Query(ctx, string(s.Address), q.Args)
 		gone := errors.Is(err, syscall.ECONNREFUSED)
 		switch {
 		case err == nil:
@@ -179,37 +198,37 @@ func (a *asker) ask(ctx context.Context, s raft.Server, q resp.Inquiry) (resp.Re
 		switch {
 		case outcome == peer.Unknown && q.Client != 0:
 			return r, errInDoubt
-		case gone || ctx.Err() != nil || a.raft.Stopping():
+		case gone || ctx.Err() != nil || a.Raft.Stopping():
 			return r, err
 		}
 	}
 }
 
 // patience is how long a member is waited for; 0: not at all.
-func (a *asker) patience(id raft.ServerID, brief bool) time.Duration {
+func (a *Asker) patience(id raft.ServerID, brief bool) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	since, silent := a.silent[id]
-	switch most := a.cfg.LeaderWait + 2*a.cfg.Heartbeat; {
+	switch most := a.LeaderWait + 2*a.Heartbeat; {
 	case brief && silent:
 		return 0
 	case brief:
-		return askBriefMax
+		return BriefMax
 	case silent:
-		return max(a.cfg.Heartbeat, since+most-a.clock.Monotonic())
+		return max(a.Heartbeat, since+most-a.Clock.Monotonic())
 	default:
 		return most
 	}
 }
 
-func (a *asker) heard(id raft.ServerID) {
+func (a *Asker) heard(id raft.ServerID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.silent, id)
 }
 
 // unheard notes that a member has not answered a question of a monotonic time.
-func (a *asker) unheard(id raft.ServerID, asked time.Duration) {
+func (a *Asker) unheard(id raft.ServerID, asked time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, silent := a.silent[id]; !silent {
@@ -218,18 +237,18 @@ func (a *asker) unheard(id raft.ServerID, asked time.Duration) {
 	wake.Signal(a.due)
 }
 
-// run asks silent members whether they answer again, until the node stops.
-func (a *asker) run() {
+// Run asks silent members whether they answer again, until the node stops.
+func (a *Asker) Run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
-		<-a.stop
+		<-a.Stop
 		cancel()
 	}()
 	for {
 		select {
 		case <-a.due:
-		case <-a.stop:
+		case <-a.Stop:
 			return
 		}
 		for ctx.Err() == nil && a.probe(ctx) {
@@ -239,17 +258,17 @@ func (a *asker) run() {
 }
 
 // probe asks the silent members once, and reports whether some are left.
-func (a *asker) probe(ctx context.Context) (left bool) {
+func (a *Asker) probe(ctx context.Context) (left bool) {
 	var asking sync.WaitGroup
 	silent := map[raft.ServerID]time.Duration{}
 	a.mu.Lock()
-	for _, s := range a.others(a.raft.StartedServers()) {
+	for _, s := range a.others(a.Raft.StartedServers()) {
 		if since, is := a.silent[s.ID]; is {
 			silent[s.ID] = since
 			asking.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, a.cfg.Heartbeat)
+				ctx, cancel := context.WithTimeout(ctx, a.Heartbeat)
 				defer cancel()
-				if _, _, err := a.peers.Query(ctx, string(s.Address), resp.Args{"PING"}); err == nil {
+				if _, _, err := a.Peers.Query(ctx, string(s.Address), resp.Args{"PING"}); err == nil {
 					a.heard(s.ID)
 				}
 			})
@@ -266,14 +285,14 @@ func (a *asker) probe(ctx context.Context) (left bool) {
 // errNoClients answers a question to a node that serves nobody.
 var errNoClients = resp.Err("ERR this node has no clients")
 
-// serve implements peer.Handler.
-func (a *asker) serve(q peer.Question, respond func(resp.Reply)) {
+// Serve implements the Query of peer.Handler.
+func (a *Asker) Serve(q peer.Question, respond func(resp.Reply)) {
 	go func() {
 		ctx, cancel := context.WithDeadline(context.Background(), q.Until)
 		defer cancel()
 		r := errNoClients
-		if a.cfg.Clients != nil {
-			r = a.cfg.Clients.Answer(ctx, q.Args)
+		if a.Answer != nil {
+			r = a.Answer(ctx, q.Args)
 		}
 		respond(r)
 	}()
