@@ -102,7 +102,7 @@ func (h *hub) drop() { h.srv.log.Info("subscriber dropped") }
 var quietly = map[string]string{
 	"(*lockd/cmd/lockd.logFlags).dropNotice": "it writes into memory",
 	"(*lockd/cluster.core).fatal":            "the process ends, and the wait for its last words is bounded",
-	"(*lockd/resp/server.session).timed": "under the hub's lock EXEC runs only what asks nobody, and those commands leave " +
+	"(*lockd/resp/server.execution).timed": "under the hub's lock EXEC runs only what asks nobody, and those commands leave " +
 		"their lines to session.tell",
 	"(*lockd/resp/server.session).runHubLocked": "likewise a command of a row that is hubLocked",
 }

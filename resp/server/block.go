@@ -56,7 +56,7 @@ func (s *session) wait(c *command, args resp.Args) {
 	if s.srv.clients.draining.Load() {
 		s.unblock(resp.UnblockStop) // Shutdown looks for waiting sessions after it has set the flag
 	}
-	s.show(shown{c, int(s.db.Load()), args})
+	show(s, shown{c, int(s.db.Load()), args})
 	p.reply = s.srv.backend.Block(s.ctx, cmd, s.sender([]resp.Cmd{cmd}), p.unblock, p)
 	stop()
 	s.waiter.Store(nil)
@@ -71,7 +71,7 @@ func (s *session) wait(c *command, args resp.Args) {
 		p.sendPending()
 	}
 	s.waitForRoom()
-	s.account(s.srv.clock(), c, args, p.reply) // waiting counts as no work
+	s.srv.account(s.client, s.srv.clock(), c, args, p.reply) // waiting counts as no work
 }
 
 // delivers reports, after the command has ended, whether the client gets the reply. Where Served has not decided, a

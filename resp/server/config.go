@@ -68,6 +68,14 @@ type Backend interface {
 	Leases(locks []resp.HeldLock) []resp.Lease
 }
 
+// replyAt returns the reply to command i. A missing reply breaks the contract of Do; the outcome is then unknown.
+func replyAt(res resp.Result, i int) resp.Reply {
+	if i < len(res.Replies) {
+		return res.Replies[i]
+	}
+	return resp.Err(resp.ErrUnknown)
+}
+
 // Clock returns the wall time. It serves displays for operators (uptime, ages, SLOWLOG) and measures how long
 // commands took; no lease depends on it.
 type Clock func() time.Time

@@ -43,7 +43,7 @@ func aclChange(s *session, args resp.Args) resp.Reply {
 	for i := 3; i < len(sent); i++ {
 		sent[i] = acl.Hashed(args[i])
 	}
-	r := s.changeUsers(sent)
+	r := changeUsers(s, sent)
 	for i := range sent {
 		if r.IsErr() && sent[i] != args[i] {
 			r.Str = strings.Replace(r.Str, "'"+sent[i]+"'", "'"+args[i]+"'", 1)
@@ -52,7 +52,7 @@ func aclChange(s *session, args resp.Args) resp.Reply {
 	return r
 }
 
-func (s *session) changeUsers(args resp.Args) resp.Reply {
+func changeUsers(s *session, args resp.Args) resp.Reply {
 	s.changing.Store(true)
 	res := s.ask(args)
 	s.srv.backend.Await(s.ctx, res.Index)
@@ -90,7 +90,7 @@ func aclLoad(s *session, _ resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	r := s.changeUsers(loadUsers(users))
+	r := changeUsers(s, loadUsers(users))
 	if !r.IsErr() {
 		file.Note(text)
 	}

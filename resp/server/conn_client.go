@@ -1,8 +1,12 @@
 package server
 
 import (
+	"math"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"lockd/resp"
 )
@@ -137,14 +141,14 @@ func clientUnblock(s *session, args resp.Args) resp.Reply {
 		why = strings.ToUpper(args[3])
 	}
 	if s.srv.clients.get(id) == nil && id > 0 {
-		return s.askOthers(resp.Inquiry{Args: resp.Args{askUnblock, args[2], why}, Client: id}, 0)
+		return askOthers(s, resp.Inquiry{Args: resp.Args{askUnblock, args[2], why}, Client: id}, 0)
 	}
 	return s.srv.clients.unblock(s.ctx, id, why)
 }
 
 // askOthers returns n of this node plus the sum of the other nodes' answers to a question about their clients. What
 // they did counts, even if some did not answer.
-func (s *session) askOthers(q resp.Inquiry, n int64) resp.Reply {
+func askOthers(s *session, q resp.Inquiry, n int64) resp.Reply {
 	if s.srv.backend.Members() == 0 {
 		return resp.Int(n)
 	}
@@ -193,7 +197,7 @@ func clientList(s *session, args resp.Args) resp.Reply {
 		return resp.Err(resp.ErrSyntax)
 	}
 	now, clients := s.srv.clock(), s.srv.clients.list()
-	s.work += len(clients) * workPerClient
+	s.charge(len(clients) * workPerClient)
 	var text []byte
 	for _, c := range clients {
 		if keep(c) && !c.out.Ends() { // a killed client may take a moment to end
@@ -205,7 +209,7 @@ func clientList(s *session, args resp.Args) resp.Reply {
 
 func clientKill(s *session, args resp.Args) resp.Reply {
 	if len(args) == 3 {
-		r := s.killEverywhere(&killFilter{addr: args[2]})
+		r := killEverywhere(s, &killFilter{addr: args[2]})
 		switch {
 		case r.IsErr():
 			return r
@@ -223,18 +227,18 @@ func clientKill(s *session, args resp.Args) resp.Reply {
 			return resp.Fail(err)
 		}
 	}
-	return s.killEverywhere(&filter)
+	return killEverywhere(s, &filter)
 }
 
 // killEverywhere closes the clients that match: those of every node if the filter names clients, by id, address or
 // user, else those of this node, which CLIENT LIST shows.
-func (s *session) killEverywhere(f *killFilter) resp.Reply {
+func killEverywhere(s *session, f *killFilter) resp.Reply {
 	n, me := s.srv.clients.kill(f, s.client)
 	s.closing = s.closing || me // it gets its answer first
 	if f.id == 0 && f.addr == "" && f.user == "" || f.id != 0 && s.srv.clients.get(f.id) != nil {
 		return resp.Int(int64(n))
 	}
-	return s.askOthers(resp.Inquiry{Args: append(resp.Args{askKill}, f.words()...), Client: f.id}, int64(n))
+	return askOthers(s, resp.Inquiry{Args: append(resp.Args{askKill}, f.words()...), Client: f.id}, int64(n))
 }
 
 func (f *killFilter) option(s *session, word, value string) error {
@@ -268,4 +272,96 @@ func (f *killFilter) option(s *session, word, value string) error {
 		return resp.Error(resp.ErrSyntax)
 	}
 	return nil
+}
+
+func pauseRows() []row {
+	return []row{
+		{Spec: resp.Spec{Name: "client|pause", Arity: -3, Flags: administrative, Group: "connection", Since: "2.9.50",
+			Summary: "Stop processing commands from clients for some time", Syntax: "timeout [WRITE | ALL]"},
+			Run: action{run: clientPause}},
+		{Spec: resp.Spec{Name: "client|unpause", Arity: 2, Flags: administrative, Group: "connection", Since: "6.2.0",
+			Summary: "Resume processing of clients that were paused"}, Run: action{run: clientUnpause}},
+	}
+}
+
+func clientPause(s *session, args resp.Args) resp.Reply {
+	if len(args) > 4 {
+		return wrongSubcommand("client", args[1])
+	}
+	all := len(args) == 3 || resp.Is(args[3], "ALL")
+	if !all && !resp.Is(args[3], "WRITE") {
+		return resp.Err("ERR CLIENT PAUSE mode must be WRITE or ALL")
+	}
+	ms, ok := resp.ParseInt(args[2])
+	switch {
+	case !ok:
+		return resp.Err("ERR timeout is not an integer or out of range")
+	case ms < 0:
+		return resp.Err("ERR timeout is negative")
+	}
+	now := s.srv.clock()
+	s.srv.pause.hold(all, now.Add(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond), now)
+	return resp.OK()
+}
+
+func clientUnpause(s *session, _ resp.Args) resp.Reply {
+	s.srv.pause.lift()
+	return resp.OK()
+}
+
+// pause delays the commands of this node's clients, all or only writes (CLIENT PAUSE). Other nodes are not affected.
+type pause struct {
+	active atomic.Bool // read first, without the lock
+
+	mu      sync.Mutex
+	all     bool
+	until   time.Time
+	changed chan struct{} // closed when the pause changes
+}
+
+// hold begins a pause, or makes the present one stricter or longer, never milder.
+func (p *pause) hold(all bool, until, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.until.After(now) {
+		p.all, p.until = false, until
+	}
+	p.all = p.all || all
+	if until.After(p.until) {
+		p.until = until
+	}
+	p.notify()
+	p.active.Store(true)
+}
+
+// lift ends the pause.
+func (p *pause) lift() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Time{}
+	p.active.Store(false)
+	p.notify()
+}
+
+// notify makes waiting commands check the pause again. mu is held.
+func (p *pause) notify() {
+	if p.changed != nil {
+		close(p.changed)
+	}
+	p.changed = make(chan struct{})
+}
+
+// holds returns how long a command must wait, 0 for not at all, and a channel that is closed when the pause changes.
+func (p *pause) holds(writes bool, now time.Time) (left time.Duration, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left = p.until.Sub(now)
+	if left <= 0 {
+		p.active.Store(false)
+		return 0, nil
+	}
+	if !p.all && !writes {
+		return 0, nil
+	}
+	return left, p.changed
 }

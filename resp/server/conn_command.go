@@ -77,8 +77,8 @@ func commandDocs(s *session, args resp.Args) resp.Reply {
 }
 
 // keysOf finds the keys of the command in call.
-func (s *session) keysOf(call resp.Args) (*resp.Spec, []string, error) {
-	spec := s.srv.index.lookup(call[0])
+func keysOf(x *index, call resp.Args) (*resp.Spec, []string, error) {
+	spec := x.lookup(call[0])
 	if spec == nil {
 		return nil, nil, resp.Error("ERR Invalid command specified")
 	}
@@ -112,7 +112,7 @@ func namesKeys(spec *resp.Spec, call resp.Args) bool {
 }
 
 func commandGetKeys(s *session, args resp.Args) resp.Reply {
-	_, keys, err := s.keysOf(args[2:])
+	_, keys, err := keysOf(s.srv.index, args[2:])
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -120,7 +120,7 @@ func commandGetKeys(s *session, args resp.Args) resp.Reply {
 }
 
 func commandGetKeysAndFlags(s *session, args resp.Args) resp.Reply {
-	spec, keys, err := s.keysOf(args[2:])
+	spec, keys, err := keysOf(s.srv.index, args[2:])
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -149,7 +149,7 @@ func commandList(s *session, args resp.Args) resp.Reply {
 	}
 	var names []string
 	for _, spec := range s.srv.index.specs {
-		s.work += (1 + len(spec.Subs)) * workPerRow
+		s.charge((1 + len(spec.Subs)) * workPerRow)
 		for _, one := range append([]*resp.Spec{spec}, spec.Subs...) {
 			if keep(one) {
 				names = append(names, one.Name)

@@ -85,9 +85,9 @@ func configSet(s *session, args resp.Args) resp.Reply {
 			return resp.Err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
 		}
 	}
-	r := s.setShared(shared)
+	r := setShared(s, shared)
 	if !r.IsErr() && len(passwords) > 0 {
-		r = s.changeUsers(passwordOfDefault(passwords[0]))
+		r = changeUsers(s, passwordOfDefault(passwords[0]))
 	}
 	if !r.IsErr() {
 		for _, change := range own {
@@ -120,7 +120,7 @@ func secretOfConfigSet(args resp.Args, i int) bool {
 
 // setShared is the replicated part of CONFIG SET. It waits until the values apply on this node too: the leader may
 // answer earlier.
-func (s *session) setShared(shared resp.Args) resp.Reply {
+func setShared(s *session, shared resp.Args) resp.Reply {
 	if len(shared) == 2 {
 		return resp.OK()
 	}

@@ -61,7 +61,7 @@ func hello(s *session, args resp.Args) resp.Reply {
 	for len(rest) > 0 {
 		switch {
 		case resp.Is(rest[0], "AUTH") && len(rest) >= 3:
-			if err := s.login(args[0], rest[1], rest[2]); err != nil {
+			if err := login(s, args[0], rest[1], rest[2]); err != nil {
 				return resp.Fail(err)
 			}
 			rest = rest[3:]
@@ -111,21 +111,22 @@ func auth(s *session, args resp.Args) resp.Reply {
 		return resp.Err("ERR AUTH <password> called without any password configured for the default user. Are you " +
 			"sure your configuration is correct?")
 	}
-	if err := s.login(args[0], user, password); err != nil {
+	if err := login(s, args[0], user, password); err != nil {
 		return resp.Fail(err)
 	}
 	return resp.OK()
 }
 
 // login checks a user and a password, and gives the session the user's rights. command is HELLO or AUTH, for ACL LOG.
-func (s *session) login(command, user, password string) error {
+func login(s *session, command, user, password string) error {
 	from, now := s.conn.RemoteAddr(), s.srv.clock()
 	if wait := s.srv.guesses.Wait(from, now); wait > 0 {
 		return resp.Errorf("%s%d s", resp.ErrWrongPassMax, int64((wait+time.Second-1)/time.Second))
 	}
-	if s.authenticate(command, user, password) {
+	if s.rights.Login(user, password) {
 		return nil
 	}
+	s.srv.noteDenied(s.client, "auth", s.tx.context(), user, command)
 	s.srv.stats.WrongPasswords.Add(1)
 	s.srv.guesses.Wrong(from, now)
 	if n, ok := s.srv.guessing.Allow(""); ok {
@@ -135,16 +136,6 @@ func (s *session) login(command, user, password string) error {
 		})
 	}
 	return resp.Error(resp.ErrWrongPass)
-}
-
-// authenticate gives the session the rights of a user if the password is right. command is HELLO or AUTH, for ACL
-// LOG.
-func (s *session) authenticate(command, name, password string) bool {
-	ok := s.rights.Login(name, password)
-	if !ok {
-		s.noteDenied("auth", s.denialContext(), name, command)
-	}
-	return ok
 }
 
 // ping of a RESP2 subscriber answers in the form of a message, so that a client
@@ -182,11 +173,11 @@ func quit(s *session, _ resp.Args) resp.Reply {
 
 // reset returns the connection to its initial state, unauthenticated.
 func reset(s *session, _ resp.Args) resp.Reply {
-	s.discard()
+	s.tx.discard()
 	s.sub.UnsubscribeAll()
-	s.untrack()
+	s.srv.hub.untrack(s.client)
 	s.srv.hub.holders.Forget(&s.locks)
-	s.srv.hub.unmonitor(s.client)
+	s.srv.hub.monitors.remove(s.client)
 	s.proto.Store(2)
 	s.db.Store(0)
 	s.names.set(&s.names.name, "")

@@ -63,7 +63,7 @@ func TestMonitorBetweenReplies(t *testing.T) {
 		}
 	}
 	m.conn.Close()
-	eventually(t, "nobody is shown anything", func() bool { return !srv.hub.monitored.Load() })
+	eventually(t, "nobody is shown anything", func() bool { return !srv.hub.monitors.some.Load() })
 }
 
 // Too many cannot monitor, and one that does not read is dropped.

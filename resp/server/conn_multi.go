@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/acl"
+	"lockd/resp/server/access"
 	"lockd/resp/server/track"
 )
 
@@ -30,121 +32,34 @@ func multiRows() []row {
 	}
 }
 
-// multiState is the state of MULTI and WATCH.
-type multiState struct {
-	tx        *transaction // nil: no transaction is open
-	watch     []resp.Watch
-	watchLen  int            // bytes of the watched keys
-	followed  *track.Request // of EXEC, until its reply is appended
-	executing bool           // EXEC composes its array
-	work      int            // of the connection's commands in EXEC so far: see transactionWorkMax
-	underHub  bool           // EXEC composes its array under the hub's lock
-	executed  func()         // shows the commands of EXEC to monitors
-}
-
-// transaction holds the commands queued since MULTI.
-type transaction struct {
-	cmds    []queued
-	size    int  // bytes of the arguments
-	kept    int  // size plus the bytes of the structures that hold them
-	spoiled bool // a command could not be queued: EXEC refuses
-}
-
-type queued struct {
-	of   *command
-	args resp.Args
-
-	denied string // the error if the user may no longer make the call; "": none
-}
-
-// queue adds a command, whose name and arity are right, to the transaction, or returns why it cannot. A spoiled
-// transaction stores nothing more: EXEC will refuse it.
-func (s *session) queue(c *command, args resp.Args) (why string) {
-	if !s.tx.spoiled {
-		size, kept := argBytes(args)
-		switch {
-		case len(s.tx.cmds) >= transactionCmdsMax || s.tx.size+size > transactionBytesMax:
-			return "ERR the transaction is too large"
-		}
-		if err := s.Reserve(kept); err != nil {
-			return err.Error()
-		}
-		s.tx.cmds = append(s.tx.cmds, queued{of: c, args: cloneArgs(args)})
-		s.tx.size += size
-		s.tx.kept += kept
-		s.queued.Store(int32(len(s.tx.cmds)))
-	}
-	s.reply(resp.Status("QUEUED"))
-	return ""
-}
-
-// argBytes returns the size of arguments, without and with the structures that hold them.
-func argBytes(args resp.Args) (bytes, kept int) {
-	for _, a := range args {
-		bytes += len(a)
-	}
-	return bytes, bytes + heldPerCommand + len(args)*heldPerArg
-}
-
-// cloneArgs copies arguments to keep them: they alias the whole input buffer.
-func cloneArgs(args resp.Args) resp.Args {
-	all := strings.Join(args, "")
-	kept := make(resp.Args, len(args))
-	for i, a := range args {
-		kept[i], all = all[:len(a)], all[len(a):]
-	}
-	return kept
-}
-
 func multi(s *session, _ resp.Args) resp.Reply {
-	if s.tx != nil {
+	if s.tx.open {
 		return resp.Err("ERR MULTI calls can not be nested")
 	}
-	s.tx = &transaction{}
-	s.queued.Store(0)
+	s.tx.begin()
 	return resp.OK()
 }
 
 func discard(s *session, _ resp.Args) resp.Reply {
-	if s.tx == nil {
+	if !s.tx.open {
 		return resp.Err("ERR DISCARD without MULTI")
 	}
-	s.discard()
+	s.tx.discard()
 	return resp.OK()
-}
-
-// discard drops the transaction and the watched keys.
-func (s *session) discard() {
-	if s.tx != nil {
-		s.Release(s.tx.kept)
-	}
-	s.tx = nil
-	s.queued.Store(-1)
-	s.forgetWatch()
-}
-
-func (s *session) forgetWatch() {
-	s.Release(s.watchLen + len(s.watch)*heldPerWatch)
-	s.watch, s.watchLen = nil, 0
 }
 
 func unwatch(s *session, _ resp.Args) resp.Reply {
-	s.forgetWatch()
+	s.tx.unwatch()
 	return resp.OK()
 }
 
-// watch gets the current versions of keys from the backend. A key that is already watched keeps its older version.
+// watch gets the current versions of keys from the backend.
 func watch(s *session, args resp.Args) resp.Reply {
-	if s.tx != nil {
+	if s.tx.open {
 		return resp.Err("ERR WATCH inside MULTI is not allowed")
 	}
-	db := int(s.db.Load())
-	keys := args[1:]
-	size := 0
-	for _, key := range keys {
-		size += len(key)
-	}
-	if len(s.watch)+len(keys) > watchedKeysMax || s.watchLen+size > watchedBytesMax {
+	db, keys := int(s.db.Load()), args[1:]
+	if !s.tx.roomToWatch(keys) {
 		return resp.Err("ERR too many watched keys")
 	}
 	learn := make([]resp.Key, len(keys))
@@ -155,19 +70,8 @@ func watch(s *session, args resp.Args) resp.Reply {
 	if res.Watched == nil || len(res.Watched.Versions) != len(keys) {
 		return replyAt(res, 0)
 	}
-	have := map[string]bool{}
-	for _, w := range s.watch {
-		have[w.Key] = have[w.Key] || w.DB == db
-	}
-	for i, key := range keys {
-		if !have[key] {
-			have[key] = true
-			if err := s.Reserve(len(key) + heldPerWatch); err != nil {
-				return resp.Fail(err) // keys watched so far stay watched
-			}
-			s.watchLen += len(key)
-			s.watch = append(s.watch, resp.Watch{DB: db, Key: strings.Clone(key), Version: res.Watched.Versions[i]})
-		}
+	if err := s.tx.addWatched(db, keys, res.Watched.Versions); err != nil {
+		return resp.Fail(err)
 	}
 	return resp.OK()
 }
@@ -175,28 +79,60 @@ func watch(s *session, args resp.Args) resp.Reply {
 // exec runs the transaction. Its data commands are one request, which is one entry of the log; commands of the
 // connection are answered here, at their place.
 func exec(s *session, _ resp.Args) resp.Reply {
-	tx := s.tx
-	if tx == nil {
+	if !s.tx.open {
 		return resp.Err("ERR EXEC without MULTI")
 	}
-	db := int(s.db.Load())
-	s.denyQueued(tx)
-	req := s.request(tx.data(s.srv.profile, db))
-	req.Multi = true
-	if len(s.watch) > 0 {
-		req.Watch = &resp.Watching{Check: s.watch}
-	}
-	s.discard()
+	denyQueued(s)
+	tx := s.tx
+	s.tx.discard()
 	if tx.spoiled {
 		return resp.Err(resp.ErrExecAbort)
 	}
-	start := s.srv.clock()
+	s.exec = &execution{s: s, cmds: tx.cmds, db: int(s.db.Load()), start: s.srv.clock()}
+	return s.exec.run(tx.watch)
+}
+
+// denyQueued checks the queued commands again: the rules may have changed since.
+func denyQueued(s *session) {
+	if !s.rights.Limited() || s.tx.spoiled {
+		return
+	}
+	for i := range s.tx.cmds {
+		q := &s.tx.cmds[i]
+		reason, object := s.rights.Check(q.of.acl, q.args)
+		if reason != acl.Allowed {
+			q.denied = access.LateRefusal(reason)
+			s.srv.noteDenied(s.client, reason.String(), s.tx.context(), s.rights.Name(), object)
+		}
+	}
+}
+
+// execution is an EXEC, until it is answered: it has the data commands run, and composes the array.
+type execution struct {
+	s     *session
+	cmds  batch
+	db    int // at its beginning
+	start time.Time
+
+	followed *track.Request // by CLIENT TRACKING; nil: it is not
+	work     int            // of the connection's commands so far: see transactionWorkMax
+	underHub bool           // the array is composed under the hub's lock
+	composed bool
+}
+
+func (e *execution) run(watch []resp.Watch) resp.Reply {
+	s := e.s
+	req := s.request(e.cmds.data(s.srv.profile, e.db))
+	req.Multi = true
+	if len(watch) > 0 {
+		req.Watch = &resp.Watching{Check: watch}
+	}
 	n := len(req.Cmds)
-	s.followed = s.followTransaction(tx, &req)
+	e.followed = e.follow(&req)
 	counted := s.srv.counter.Begin(req.Cmds)
-	res := s.runData(req)
-	if s.followed != nil {
-		s.followed.Answered(res)
+	res := e.runData(req)
+	if e.followed != nil {
+		e.followed.Answered(res)
 	}
 	if res.Aborted() {
 		return resp.NilArray()
@@ -205,40 +141,23 @@ func exec(s *session, _ resp.Args) resp.Reply {
 		return fail
 	}
 	counted.End(res.Replies)
-	s.executing, s.work, s.executed = true, 0, func() { s.showTransaction(tx, db) }
-	defer func() { s.executing = false }()
-	return s.compose(tx, req, res, start)
+	e.composed = true
+	return e.compose(req, res)
 }
 
-// data lists the commands for the backend, each with its database: db at first, then as SELECT in the transaction
-// says.
-func (t *transaction) data(p *Profile, db int) []resp.Cmd {
-	var cmds []resp.Cmd
-	for _, q := range t.cmds {
-		if q.denied != "" {
-			continue
-		}
-		if q.of.act == nil {
-			cmds = append(cmds, resp.Cmd{DB: db, Args: q.args, Spec: q.of.spec})
-		} else if n, ok := q.selected(p); ok {
-			db = n
-		}
+// follow follows the data commands; nil if tracking is off and stays off. Which of their reads to remember is decided
+// while the array is composed.
+func (e *execution) follow(req *resp.Request) *track.Request {
+	tracks := func(q queued) bool { return q.of.act != nil && q.of.act.tracks }
+	if !e.s.track.On && !slices.ContainsFunc(e.cmds, tracks) {
+		return nil
 	}
-	return cmds
-}
-
-// selected returns the database that a SELECT in the transaction selects.
-func (q *queued) selected(p *Profile) (db int, ok bool) {
-	if q.of.act == nil || !q.of.act.selects || q.denied != "" {
-		return 0, false
-	}
-	db, err := p.parseDB(q.args[1])
-	return db, err == nil
+	return e.s.srv.hub.follow(e.s.client, req)
 }
 
 // runData has the backend run the data commands. A transaction without any still fails if a watched key has changed:
 // then the request asks for a version instead.
-func (s *session) runData(req resp.Request) resp.Result {
+func (e *execution) runData(req resp.Request) resp.Result {
 	if len(req.Cmds) == 0 {
 		if req.Watch == nil {
 			return resp.Result{}
@@ -246,12 +165,7 @@ func (s *session) runData(req resp.Request) resp.Result {
 		watched := req.Watch.Check[0]
 		req.Watch.Learn = []resp.Key{{DB: watched.DB, Name: watched.Key}}
 	}
-	s.asksForLock(req.Cmds)
-	res := s.srv.backend.Do(s.ctx, req)
-	s.sub.Settle()
-	s.locks.Saw(res.Index)
-	s.noteScripts(req.User, res)
-	return res
+	return e.s.do(req)
 }
 
 // commonFailure returns the error that every command of a request got, because the request as a whole was not done or
@@ -276,101 +190,102 @@ func commonFailure(res resp.Result, n int) (resp.Reply, bool) {
 	return first, true
 }
 
-// compose makes EXEC's array, or writes it if it contains subscriptions. Commands that ask the backend have to run
-// before the hub is locked.
-func (s *session) compose(tx *transaction, req resp.Request, res resp.Result, start time.Time) resp.Reply {
-	replies := make([]resp.Reply, len(tx.cmds))
-	data, locked := 0, slices.ContainsFunc(tx.cmds, func(q queued) bool { return q.of.act != nil && q.of.act.hubLocked })
+// compose makes the array, or writes it if it contains subscriptions. Commands that ask the backend have to run before
+// the hub is locked.
+func (e *execution) compose(req resp.Request, res resp.Result) resp.Reply {
+	s := e.s
+	replies := make([]resp.Reply, len(e.cmds))
+	locks := func(q queued) bool { return q.of.act != nil && q.of.act.hubLocked }
+	data, locked := 0, slices.ContainsFunc(e.cmds, locks)
 	var ran []*command
-	for i, q := range tx.cmds {
+	for i, q := range e.cmds {
 		switch {
 		case q.denied != "":
 			replies[i] = resp.Err(q.denied)
-			s.countIfError(replies[i])
+			s.srv.countIfError(replies[i])
 		case q.of.act == nil:
 			replies[i] = replyAt(res, data)
-			s.countIfError(replies[i])
+			s.srv.countIfError(replies[i])
 			ran = append(ran, q.of)
 			data++
 		case q.of.act.asksBackend && !(locked && q.of.act.countsSubscribers):
-			replies[i] = s.timed(q)
+			replies[i] = e.timed(q)
 		}
 	}
 	if len(ran) > 0 {
-		s.accountRun(start, ran, req.Cmds[0].Args, res)
+		s.srv.accountRun(s.client, e.start, ran, req.Cmds[0].Args, res)
 	}
 	if locked {
-		s.composeLocked(tx, replies)
+		e.composeLocked(replies)
 		return resp.Reply{}
 	}
-	for i, q := range tx.cmds {
-		replies[i] = s.inPlace(q, replies[i])
+	for i, q := range e.cmds {
+		replies[i] = e.inPlace(q, replies[i])
 	}
 	return resp.Array(replies...)
 }
 
-// inPlace runs a command that has to run at its place in the array. It may change tracking, so whether to remember
-// the reads of each data command is decided here, too.
-func (s *session) inPlace(q queued, r resp.Reply) resp.Reply {
-	switch {
-	case q.denied != "":
-	case q.here(s.underHub):
-		return s.timed(q)
-	case q.of.act == nil && s.followed != nil:
-		s.followed.Tracked = append(s.followed.Tracked, s.track.Wants(s.track.Caching))
-	}
-	return r
-}
-
-// here reports whether the command has to run at its place in the array.
-func (q *queued) here(underHub bool) bool {
-	return q.of.act != nil && (!q.of.act.asksBackend || underHub && q.of.act.countsSubscribers)
-}
-
-// timed runs a command of the connection inside EXEC, unless those before it have used up their common budget. SELECT
-// always runs: the data commands after it have run already.
-func (s *session) timed(q queued) resp.Reply {
-	if s.work > transactionWorkMax && !q.of.act.selects {
-		q.of.stats.Reject()
-		r := resp.Err(resp.ErrWork)
-		s.countIfError(r)
-		return r
-	}
-	start, had := s.srv.clock(), len(s.pending)
-	r := q.of.act.run(s, q.args)
-	s.work += max(0, len(s.pending)-had) + int(r.Size())
-	s.account(start, q.of, q.args, r)
-	return r
-}
-
 // composeLocked writes an array that contains subscriptions. As in Redis it contains one confirmation for each
 // channel, so that the array may have more elements than its head announces.
-func (s *session) composeLocked(tx *transaction, replies []resp.Reply) {
-	hub := s.srv.hub
+func (e *execution) composeLocked(replies []resp.Reply) {
+	s, hub := e.s, e.s.srv.hub
 	hub.broker.Lock()
-	s.underHub = true
-	s.replyHead(len(tx.cmds))
-	for i, q := range tx.cmds {
-		s.reply(s.inPlace(q, replies[i]))
+	e.underHub = true
+	s.replyHead(len(e.cmds))
+	for i, q := range e.cmds {
+		s.reply(e.inPlace(q, replies[i]))
 	}
 	s.handOver()
-	s.underHub = false
+	e.underHub = false
 	hub.broker.Unlock()
 	s.tell()
 	s.waitForRoom()
 }
 
-// showTransaction shows the commands of EXEC to monitors, each with its database.
-func (s *session) showTransaction(tx *transaction, db int) {
-	if !s.srv.hub.monitored.Load() {
+// inPlace runs a command that has to run at its place in the array. It may change tracking, so whether to remember
+// the reads of each data command is decided here, too.
+func (e *execution) inPlace(q queued, r resp.Reply) resp.Reply {
+	switch {
+	case q.denied != "":
+	case q.here(e.underHub):
+		return e.timed(q)
+	case q.of.act == nil && e.followed != nil:
+		e.followed.Tracked = append(e.followed.Tracked, e.s.track.Wants(e.s.track.Caching))
+	}
+	return r
+}
+
+// timed runs a command of the connection, unless those before it have used up their common budget. SELECT always runs:
+// the data commands after it have run already.
+func (e *execution) timed(q queued) resp.Reply {
+	s := e.s
+	if e.work > transactionWorkMax && !q.of.act.selects {
+		q.of.stats.Reject()
+		r := resp.Err(resp.ErrWork)
+		s.srv.countIfError(r)
+		return r
+	}
+	start, had := s.srv.clock(), len(s.pending)
+	r := q.of.act.run(s, q.args)
+	e.work += max(0, len(s.pending)-had) + int(r.Size())
+	s.srv.account(s.client, start, q.of, q.args, r)
+	return r
+}
+
+// finish tells the client of changes, and shows monitors the commands, each with its database. The array is appended.
+func (e *execution) finish() {
+	if e.followed != nil {
+		answerFollowed(e.s, e.followed, func(int) {})
+	}
+	if !e.composed || !e.s.srv.hub.monitors.some.Load() {
 		return
 	}
-	list := make([]shown, len(tx.cmds))
-	for i, q := range tx.cmds {
-		if n, ok := q.selected(s.srv.profile); ok {
+	db, list := e.db, make([]shown, len(e.cmds))
+	for i, q := range e.cmds {
+		if n, ok := q.selected(e.s.srv.profile); ok {
 			db = n
 		}
 		list[i] = shown{q.of, db, q.args}
 	}
-	s.show(list...)
+	show(e.s, list...)
 }

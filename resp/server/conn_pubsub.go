@@ -118,18 +118,18 @@ func (k *subscribing) confirm(s *session, word string, name resp.Reply) {
 
 // askSubscribers asks all nodes that count a question about subscribers. In a transaction that subscribes the broker
 // is locked, and only this node can be asked.
-func (s *session) askSubscribers(question ...string) ([]resp.Reply, error) {
-	if !s.underHub {
+func askSubscribers(s *session, question ...string) ([]resp.Reply, error) {
+	if s.exec == nil || !s.exec.underHub {
 		return s.srv.counter.Ask(s.ctx, question)
 	}
 	answers, steps, err := s.srv.counter.AskLocked(question)
-	s.work += steps
+	s.charge(steps)
 	return answers, err
 }
 
 // union returns the sorted union of the lists that nodes answer.
-func (s *session) union(question ...string) ([]string, error) {
-	answers, err := s.askSubscribers(question...)
+func union(s *session, question ...string) ([]string, error) {
+	answers, err := askSubscribers(s, question...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,15 +137,15 @@ func (s *session) union(question ...string) ([]string, error) {
 }
 
 func pubsubChannels(s *session, args resp.Args) resp.Reply {
-	return s.topicNames(pubsub.Channels, args)
+	return topicNames(s, pubsub.Channels, args)
 }
 
 func pubsubShardChannels(s *session, args resp.Args) resp.Reply {
-	return s.topicNames(pubsub.ShardChannels, args)
+	return topicNames(s, pubsub.ShardChannels, args)
 }
 
 // topicNames lists the channels with subscribers anywhere in the cluster, sorted.
-func (s *session) topicNames(question string, args resp.Args) resp.Reply {
+func topicNames(s *session, question string, args resp.Args) resp.Reply {
 	matching := "*"
 	switch len(args) {
 	case 2:
@@ -154,7 +154,7 @@ func (s *session) topicNames(question string, args resp.Args) resp.Reply {
 	default:
 		return wrongSubcommand("pubsub", args[1])
 	}
-	names, err := s.union(question, matching)
+	names, err := union(s, question, matching)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -162,15 +162,15 @@ func (s *session) topicNames(question string, args resp.Args) resp.Reply {
 }
 
 func pubsubNumSub(s *session, args resp.Args) resp.Reply {
-	return s.topicCounts(pubsub.NumSub, args[2:])
+	return topicCounts(s, pubsub.NumSub, args[2:])
 }
 
 func pubsubShardNumSub(s *session, args resp.Args) resp.Reply {
-	return s.topicCounts(pubsub.ShardNumSub, args[2:])
+	return topicCounts(s, pubsub.ShardNumSub, args[2:])
 }
 
 // topicCounts answers a flat array in both protocols, as in Redis.
-func (s *session) topicCounts(question string, names resp.Args) resp.Reply {
+func topicCounts(s *session, question string, names resp.Args) resp.Reply {
 	size := 0
 	for _, name := range names {
 		size += len(name)
@@ -178,7 +178,7 @@ func (s *session) topicCounts(question string, names resp.Args) resp.Reply {
 	if len(names) > countedNamesMax || size > countedBytesMax {
 		return resp.Err("ERR too many channels to count: one command names 65,536 of 16 MiB at most")
 	}
-	answers, err := s.askSubscribers(append([]string{question}, names...)...)
+	answers, err := askSubscribers(s, append([]string{question}, names...)...)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -191,7 +191,7 @@ func (s *session) topicCounts(question string, names resp.Args) resp.Reply {
 
 // pubsubNumPat counts distinct patterns of the cluster, not their subscribers, as in Redis.
 func pubsubNumPat(s *session, _ resp.Args) resp.Reply {
-	sums, err := s.union(pubsub.Patterns)
+	sums, err := union(s, pubsub.Patterns)
 	if err != nil {
 		return resp.Fail(err)
 	}

@@ -28,18 +28,18 @@ func trackingRows() []row {
 
 // clientTracking runs under the hub's lock.
 func clientTracking(s *session, args resp.Args) resp.Reply {
-	next, prefixes, err := s.trackingOptions(args[3:])
+	next, prefixes, err := trackingOptions(s.registry, args[3:])
 	switch {
 	case err != nil:
 		return resp.Fail(err)
 	case resp.Is(args[2], "OFF"):
-		s.untrack()
+		s.srv.hub.untrack(s.client)
 		return resp.OK()
 	case !resp.Is(args[2], "ON"):
 		return resp.Err(resp.ErrSyntax)
 	}
 	have, more := s.track.PrefixCount(), len(prefixes)
-	s.work += have*workPerPrefix + more*(have+more)
+	s.charge(have*workPerPrefix + more*(have+more))
 	if err := s.track.Check(&next, prefixes); err != nil {
 		return resp.Fail(err)
 	}
@@ -58,7 +58,7 @@ func clientTracking(s *session, args resp.Args) resp.Reply {
 }
 
 // trackingOptions reads the options of CLIENT TRACKING.
-func (s *session) trackingOptions(words []string) (next track.Mode, prefixes []string, err error) {
+func trackingOptions(clients *registry, words []string) (next track.Mode, prefixes []string, err error) {
 	for ; len(words) > 0; words = words[1:] {
 		hasValue := len(words) > 1
 		switch word := words[0]; {
@@ -81,7 +81,7 @@ func (s *session) trackingOptions(words []string) (next track.Mode, prefixes []s
 			if !ok {
 				return next, nil, resp.Error(resp.ErrNotInteger)
 			}
-			if s.srv.clients.get(id) == nil {
+			if clients.get(id) == nil {
 				return next, nil, resp.Error("ERR The client ID you want redirect to does not exist")
 			}
 			next.Redirect = id
@@ -94,13 +94,13 @@ func (s *session) trackingOptions(words []string) (next track.Mode, prefixes []s
 }
 
 // untrack ends tracking. The hub's lock is held.
-func (s *session) untrack() {
-	s.srv.hub.tracking.Stop(&s.track)
-	s.releasePrefixes()
-	s.showTracking()
+func (h *Hub) untrack(c *client) {
+	h.tracking.Stop(&c.track)
+	c.releasePrefixes()
+	c.showTracking()
 }
 
-func (s *session) releasePrefixes() {
+func (s *client) releasePrefixes() {
 	s.Release(s.prefixesHeld)
 	s.prefixesHeld = 0
 }
@@ -196,14 +196,14 @@ func (h *Hub) shrinkTracking() {
 	}
 }
 
-// forget removes a session that ends.
-func (h *Hub) forget(s *session) {
+// forget removes a client that leaves.
+func (h *Hub) forget(c *client) {
 	h.broker.Lock()
 	defer h.broker.Unlock()
-	h.tracking.Forget(&s.track)
-	s.releasePrefixes()
-	h.holders.Forget(&s.locks)
-	h.unmonitor(s.client)
+	h.tracking.Forget(&c.track)
+	c.releasePrefixes()
+	h.holders.Forget(&c.locks)
+	h.monitors.remove(c)
 }
 
 // showTracking copies the mode into the status, for CLIENT LIST. The hub's lock is held.
@@ -223,46 +223,32 @@ func (s *client) showTracking() {
 }
 
 // followRun follows the gathered run; nil if the session does not track.
-func (s *session) followRun(req *resp.Request) *track.Request {
+func followRun(s *session, req *resp.Request) *track.Request {
 	if !s.track.On {
 		return nil
 	}
-	f := s.follow(req)
+	f := s.srv.hub.follow(s.client, req)
 	if f != nil {
-		for i := range s.runOf {
-			f.Tracked = append(f.Tracked, s.track.Wants(s.runFirst && i == 0))
+		for i := range s.run.of {
+			f.Tracked = append(f.Tracked, s.track.Wants(s.run.cached && i == 0))
 		}
 	}
 	return f
 }
 
-// followTransaction follows the data commands of a transaction; nil if tracking is off and stays off. EXEC decides
-// which of their reads to remember while it composes its array.
-func (s *session) followTransaction(tx *transaction, req *resp.Request) *track.Request {
-	follow := s.track.On
-	for _, q := range tx.cmds {
-		follow = follow || q.of.act != nil && q.of.act.tracks
-	}
-	if !follow {
-		return nil
-	}
-	return s.follow(req)
-}
-
 // follow begins to follow a request; nil if none of its commands accesses data.
-func (s *session) follow(req *resp.Request) *track.Request {
+func (h *Hub) follow(c *client, req *resp.Request) *track.Request {
 	if !track.Accesses(req.Cmds) {
 		return nil
 	}
-	h := s.srv.hub
 	h.broker.Lock()
 	defer h.broker.Unlock()
-	return h.tracking.Follow(&s.track, req)
+	return h.tracking.Follow(&c.track, req)
 }
 
 // answerFollowed answers a followed request: reply appends the reply of a command. It holds the broker's lock
 // throughout, so that no change is published in between.
-func (s *session) answerFollowed(f *track.Request, reply func(i int)) {
+func answerFollowed(s *session, f *track.Request, reply func(i int)) {
 	h := s.srv.hub
 	h.broker.Lock()
 	h.broker.BeginAnswer(&s.sub, &s.pending)
@@ -275,8 +261,8 @@ func (s *session) answerFollowed(f *track.Request, reply func(i int)) {
 
 // endCaching ends the effect of CLIENT CACHING, which lasts for one command. As in Redis a transaction counts as one
 // command, and commands of CLIENT do not count.
-func (s *session) endCaching(c *command) {
-	if s.track.Caching && s.tx == nil && (c == nil || !strings.HasPrefix(c.spec.Name, "client|")) {
+func endCaching(s *session, c *command) {
+	if s.track.Caching && !s.tx.open && (c == nil || !strings.HasPrefix(c.spec.Name, "client|")) {
 		s.track.Caching = false
 	}
 }

@@ -18,25 +18,24 @@
 //	janitor.go        checks all clients a few times a second
 //	info.go           figures, for INFO and monitoring
 //	hub.go            what the log tells this node's clients; questions of other nodes' servers about them
-//	loop.go           a session from its beginning to its end: each command passes the gates, and runs
-//	profile.go        the kinds of server, their families of commands; READONLY, READWRITE, ASKING, -MOVED
+//	loop.go           a session: each command passes the gates, and is run or queued
+//	gates.go          the gates, in order; a pause
+//	profile.go        the kinds of server, their families of commands; READONLY, READWRITE, ASKING
 //	conn_hello.go     the families, their rows first: HELLO, AUTH, PING, SELECT, RESET and the like
-//	conn_client.go    CLIENT
+//	conn_client.go    CLIENT, but for tracking; the pause of CLIENT PAUSE
 //	conn_command.go   COMMAND
 //	conn_config.go    CONFIG
 //	conn_acl.go       ACL
-//	conn_pause.go     CLIENT PAUSE
-//	conn_multi.go     MULTI, EXEC, WATCH
+//	conn_multi.go     MULTI, EXEC, WATCH; an execution
+//	transaction.go    the queued commands and the watched keys of a session
 //	conn_pubsub.go    SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE; PUBSUB
 //	block.go          blocking commands
-//	run.go            a run: commands of a pipeline that the backend takes at once; what they show of the use of locks
+//	run.go            a run: commands of a pipeline that the backend takes at once; the requests of a client
 //	conn_tracking.go  CLIENT TRACKING, requests of sessions that track keys, invalidations
-//	conn_monitor.go   MONITOR
-//	conn_stats.go     SLOWLOG, LATENCY, and the statistics of commands
-//	rights.go         the gate of rights, denials, and the end of what a user may no longer do
+//	conn_observe.go   MONITOR, SLOWLOG, LATENCY; the accounts of commands
 //	registry.go       all clients: counted, killed, unblocked
-//	reply.go          replies on their way to the outbox
-//	session.go        a session, and its client, which other goroutines know
+//	stream.go         the bytes of a connection: commands in, replies out
+//	session.go        a session, what it shares with others, and its client, which other goroutines know
 //	table.go          commands, and their look-up by name
 //	config.go         dependencies of a server: Config, Backend, Clock, Profile
 //	limits.go         the limits, and counts against them

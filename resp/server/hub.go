@@ -16,19 +16,18 @@ import (
 // losses of locks, users, and settings. The goroutine that applies the log calls Publish, so Publish does bounded work
 // and never blocks.
 type Hub struct {
-	settings  *settings.Cluster
-	broker    *pubsub.Broker
-	tracking  *track.Table // guarded by the broker's lock, except InUse
-	holders   *holders.Table
-	users     *access.Users
-	monitors  map[*client]struct{}
-	monitored atomic.Bool              // there are monitors
-	clients   atomic.Pointer[registry] // nil: there is no server yet
+	settings *settings.Cluster
+	broker   *pubsub.Broker
+	tracking *track.Table // guarded by the broker's lock, except InUse
+	holders  *holders.Table
+	users    *access.Users
+	monitors monitors
+	clients  atomic.Pointer[registry] // nil: there is no server yet
 }
 
 // NewHub returns a hub. It accepts settings and messages before it has a server.
 func NewHub() *Hub {
-	h := &Hub{settings: settings.NewCluster(), monitors: map[*client]struct{}{}}
+	h := &Hub{settings: settings.NewCluster(), monitors: monitors{all: map[*client]struct{}{}}}
 	h.broker = pubsub.NewBroker(h.settings.PushLimit)
 	h.users = access.NewUsers(h.broker)
 	h.holders = holders.NewTable(h.broker)

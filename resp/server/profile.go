@@ -2,7 +2,6 @@ package server
 
 import (
 	"slices"
-	"strconv"
 
 	"lockd/resp"
 )
@@ -70,20 +69,3 @@ func readWrite(s *session, _ resp.Args) resp.Reply {
 
 // asking does nothing: no slot ever migrates, so no client of lockd is answered -ASK.
 func asking(*session, resp.Args) resp.Reply { return resp.OK() }
-
-// redirects returns the error that sends a command with keys to another node, if this node is configured not to serve
-// such commands; "" if this node serves it. Reads after READONLY stay: they are linearizable through every node.
-func (s *session) redirects(c *command, args resp.Args) (moved string) {
-	if s.srv.redirect == nil || s.readOnly.Load() && c.spec.Flags&resp.ReadOnly != 0 {
-		return ""
-	}
-	keys, ok := c.spec.Keys.Of(args)
-	if !ok || len(keys) == 0 {
-		return ""
-	}
-	addr := s.srv.redirect(s.tls)
-	if addr == "" {
-		return ""
-	}
-	return "MOVED " + strconv.Itoa(resp.Slot(keys[0])) + " " + addr
-}

@@ -9,12 +9,19 @@ import (
 	"lockd/resp/server/witness"
 )
 
-// gathered holds the commands of the next run.
-type gathered struct {
-	run      []resp.Cmd
-	runOf    []*command // the commands of run, looked up
-	runSize  int        // bytes of their arguments
-	runFirst bool       // CLIENT CACHING came before the first of them
+// run holds commands of a pipeline that the backend takes at once.
+type run struct {
+	cmds   []resp.Cmd
+	of     []*command // the commands of cmds, looked up
+	size   int        // bytes of their arguments
+	cached bool       // CLIENT CACHING came before the first of them
+}
+
+// expect makes room for the commands that have arrived together.
+func (s *session) expect(commands int) {
+	if s.run.cmds == nil {
+		s.run.cmds = make([]resp.Cmd, 0, commands)
+	}
 }
 
 // addToRun puts a command into the next run, which starts at once when it is full. A command that takes sightings
@@ -24,15 +31,16 @@ func (s *session) addToRun(c *command, args resp.Args) {
 	if alone {
 		s.endRun()
 	}
-	if len(s.run) == 0 {
-		s.runFirst = s.track.Caching
+	r := &s.run
+	if len(r.cmds) == 0 {
+		r.cached = s.track.Caching
 	}
-	s.run = append(s.run, resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec})
-	s.runOf = append(s.runOf, c)
+	r.cmds = append(r.cmds, resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec})
+	r.of = append(r.of, c)
 	for _, a := range args {
-		s.runSize += len(a)
+		r.size += len(a)
 	}
-	if alone || len(s.run) >= pipelineCmdsMax || s.runSize >= pipelineBytesMax {
+	if alone || len(r.cmds) >= pipelineCmdsMax || r.size >= pipelineBytesMax {
 		s.endRun()
 	}
 }
@@ -40,38 +48,27 @@ func (s *session) addToRun(c *command, args resp.Args) {
 // endRun has the backend run the gathered commands, and answers them. A run with large replies goes in pieces: the
 // next one when the client has room for it.
 func (s *session) endRun() {
-	of := s.runOf
-	for len(s.run) > 0 {
+	of := s.run.of
+	for len(s.run.cmds) > 0 {
 		if s.runPiece(); s.closing {
 			break
 		}
 	}
 	// A backend that stopped waiting may still hold the request: it is not reused.
-	s.run, s.runSize = nil, 0
+	s.run.cmds, s.run.size = nil, 0
 	clear(of)
-	s.runOf = of[:0]
-}
-
-// request returns the request for commands.
-func (s *session) request(cmds []resp.Cmd) resp.Request {
-	return resp.Request{
-		Cmds: cmds, Sender: s.sender(cmds), User: s.rights.ScriptUser(cmds), Sightings: s.srv.sightings(cmds),
-	}
+	s.run.of = of[:0]
 }
 
 // runPiece runs as many gathered commands as the backend takes at once.
 func (s *session) runPiece() {
-	start := s.srv.clock()
-	req := s.request(s.run)
+	r, start := &s.run, s.srv.clock()
+	req := s.request(r.cmds)
 	req.Partly = true
-	f := s.followRun(&req)
-	s.asksForLock(req.Cmds)
+	f := followRun(s, &req)
 	counted := s.srv.counter.Begin(req.Cmds)
-	res := s.srv.backend.Do(s.ctx, req)
-	s.sub.Settle()
-	s.locks.Saw(res.Index)
-	s.noteScripts(req.User, res)
-	n := len(s.run)
+	res := s.do(req)
+	n := len(r.cmds)
 	if got := len(res.Replies); got > 0 {
 		n = min(n, got)
 	}
@@ -82,55 +79,42 @@ func (s *session) runPiece() {
 	reply := func(i int) {
 		r := replyAt(res, i)
 		s.reply(r)
-		s.countIfError(r)
+		s.srv.countIfError(r)
 	}
 	if f != nil {
-		s.answerFollowed(f, reply)
+		answerFollowed(s, f, reply)
 	} else {
 		for i := 0; i < n && !s.closing; i++ {
 			reply(i)
 			s.flushFull()
 		}
 	}
-	s.observe(start, res, n)
-	s.showRun(n)
-	s.accountRun(start, s.runOf[:n], s.run[0].Args, res)
-	s.run, s.runOf, s.runFirst = s.run[n:], s.runOf[n:], false
+	observe(&s.witness, start, r, res, n)
+	showRun(s, n)
+	s.srv.accountRun(s.client, start, r.of[:n], r.cmds[0].Args, res)
+	r.cmds, r.of, r.cached = r.cmds[n:], r.of[n:], false
 	s.flushFull()
 }
 
+// observe hands the first n commands of a run, which have been answered, to the witness.
+func observe(w *witness.Session, start time.Time, r *run, res resp.Result, n int) {
+	for i, c := range r.of[:n] {
+		if c.watched != witness.None {
+			w.Saw(c.watched, &r.cmds[i], replyAt(res, i), start.UnixMilli())
+		}
+	}
+}
+
 // showRun shows the first n commands of the run, which have been answered, to monitors.
-func (s *session) showRun(n int) {
-	if !s.srv.hub.monitored.Load() {
+func showRun(s *session, n int) {
+	if !s.srv.hub.monitors.some.Load() {
 		return
 	}
 	list := make([]shown, n)
-	for i, c := range s.run[:n] {
-		list[i] = shown{s.runOf[i], c.DB, c.Args}
+	for i, c := range s.run.cmds[:n] {
+		list[i] = shown{s.run.of[i], c.DB, c.Args}
 	}
-	s.show(list...)
-}
-
-// ask has the backend run one command, whole and by itself.
-func (s *session) ask(args resp.Args) resp.Result {
-	return s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: int(s.db.Load()), Args: args}}})
-}
-
-// takesLock reports whether commands may take a lock for which the client gets pushes.
-func (s *session) takesLock(cmds ...resp.Cmd) bool {
-	if s.proto.Load() < 3 {
-		return false
-	}
-	_, lib, version := s.names.get()
-	return holders.Takes(cmds, lib, version)
-}
-
-// asksForLock is called before commands run. If they may take a lock for which the client gets pushes, pushes wait
-// for the replies, so that the grant arrives before the loss.
-func (s *session) asksForLock(cmds []resp.Cmd) {
-	if s.takesLock(cmds...) {
-		s.srv.hub.holders.Ask(&s.locks, true)
-	}
+	show(s, list...)
 }
 
 // flushAll writes the pending replies, then the pushes that waited for them.
@@ -142,19 +126,69 @@ func (s *session) flushAll() error {
 	return err
 }
 
+// caller sends the requests of a client to the backend.
+type caller struct {
+	of  *client
+	srv *shared
+
+	asSent resp.Sender // the last result of sender; "": none yet
+	asName string      // the client's name in asSent
+}
+
+// request returns the request for commands.
+func (c *caller) request(cmds []resp.Cmd) resp.Request {
+	return resp.Request{
+		Cmds: cmds, Sender: c.sender(cmds), User: c.of.rights.ScriptUser(cmds), Sightings: c.sightings(cmds),
+	}
+}
+
+// sender returns the client if one of the commands names it in the log; "": none does.
+func (c *caller) sender(cmds []resp.Cmd) resp.Sender {
+	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Spec != nil && c.Spec.NamesClient() }) {
+		return ""
+	}
+	name, _, _ := c.of.names.get()
+	name = name[:min(len(name), loggedNameBytesMax)]
+	if c.asSent == "" || c.asName != name {
+		c.asSent = resp.Client{ID: uint64(c.of.id), Name: name, Addr: c.of.addr, Node: c.of.registry.node}.Sender()
+		c.asName = name
+	}
+	return c.asSent
+}
+
 // sightings returns this node's observations of locks, if one of the commands takes them.
-func (s *shared) sightings(cmds []resp.Cmd) string {
+func (c *caller) sightings(cmds []resp.Cmd) string {
 	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Is(resp.TakesSightings) }) {
 		return ""
 	}
-	return s.witness.Report(s.clients.node, s.clients.sightings())
+	return c.srv.witness.Report(c.of.registry.node, c.of.registry.sightings())
 }
 
-// observe hands the answered commands of a run to the witness.
-func (s *session) observe(start time.Time, res resp.Result, n int) {
-	for i, c := range s.runOf[:n] {
-		if c.watched != witness.None {
-			s.witness.Saw(c.watched, &s.run[i], replyAt(res, i), start.UnixMilli())
-		}
+// do has the backend run a request. If it may take a lock for which the client gets pushes, these wait for the replies,
+// so that the grant arrives before the loss. What was published before the answer is in the outbox when do returns.
+func (c *caller) do(req resp.Request) resp.Result {
+	if c.takesLock(req.Cmds...) {
+		c.srv.hub.holders.Ask(&c.of.locks, true)
 	}
+	res := c.srv.backend.Do(c.of.ctx, req)
+	c.of.sub.Settle()
+	c.of.locks.Saw(res.Index)
+	for _, d := range res.Denied {
+		c.srv.noteDenied(c.of, d.Reason, "lua", req.User, d.Object)
+	}
+	return res
+}
+
+// ask has the backend run one command, whole and by itself.
+func (c *caller) ask(args resp.Args) resp.Result {
+	return c.srv.backend.Do(c.of.ctx, resp.Request{Cmds: []resp.Cmd{{DB: int(c.of.db.Load()), Args: args}}})
+}
+
+// takesLock reports whether commands may take a lock for which the client gets pushes.
+func (c *caller) takesLock(cmds ...resp.Cmd) bool {
+	if c.of.proto.Load() < 3 {
+		return false
+	}
+	_, lib, version := c.of.names.get()
+	return holders.Takes(cmds, lib, version)
 }

@@ -43,7 +43,7 @@ func New(cfg Config) *Server {
 			Fixed: fixed, Protect: cfg.Protect, PubSubCount: cfg.PubSubCount, ClientsMax: cfg.ClientsMax,
 			LogLevel: cfg.LogLevel, SeatsMax: cfg.Seats.Max,
 		}),
-		clock: cfg.Clock, log: cfg.Log,
+		accounts: accounts{clock: cfg.Clock, limits: cfg.Hub.settings}, log: cfg.Log,
 		guesses: access.NewGuesses(), guessing: loglimit.Limiter{Clock: cfg.Clock},
 	}}
 	started := s.clock()
@@ -191,7 +191,7 @@ func (s *Server) newSession(conn net.Conn) *session {
 		return nil
 	}
 	s.stats.Connections.Add(1)
-	return &session{client: c, srv: s.shared, replies: replies{to: c.out, of: &c.status, totals: &s.stats}}
+	return newSession(c, s.shared)
 }
 
 func (s *Server) newClient(conn net.Conn, nth uint64) *client {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"lockd/internal/loglimit"
 	"lockd/resp"
+	"lockd/resp/acl"
 	"lockd/resp/server/access"
 	"lockd/resp/server/holders"
 	"lockd/resp/server/pubsub"
@@ -34,13 +34,10 @@ type shared struct {
 	clients  *registry
 	settings *settings.Node
 	aclFile  *access.File
-	clock    Clock
 	log      *slog.Logger
 
-	stats    stats.Totals
-	slowlog  stats.Slowlog
+	accounts
 	aclLog   access.Denials
-	latency  stats.Latency
 	pause    pause
 	counter  *pubsub.Counter
 	witness  *witness.Node
@@ -48,17 +45,33 @@ type shared struct {
 	guessing loglimit.Limiter // of the warnings of wrong passwords
 }
 
-// session serves one connection. Only its own goroutine uses it; other goroutines know its client.
+// session runs the commands of one connection. Only its own goroutine uses it; other goroutines know its client.
 type session struct {
-	*client
-	srv *shared
-	in  wire.Input
-	gathered
-	multiState
-	replies
+	stream
+	caller
+	run  run
+	tx   transaction
+	exec *execution // nil: no EXEC runs
 
-	prefixesHeld int      // bytes of memory that the prefixes of track take
-	untold       []func() // lines to log, which must not happen under the broker's lock
+	untold []func() // lines to log, which must not happen under the broker's lock
+}
+
+func newSession(c *client, srv *shared) *session {
+	return &session{
+		stream: stream{
+			client: c, settings: srv.hub.settings, log: srv.log,
+			replies: replies{to: c.out, of: &c.status, totals: &srv.stats},
+		},
+		caller: caller{of: c, srv: srv},
+		tx:     transaction{of: c},
+	}
+}
+
+// charge adds work of a command beside its answer, which is bounded in a transaction.
+func (s *session) charge(work int) {
+	if s.exec != nil {
+		s.exec.work += work
+	}
 }
 
 // client is what other goroutines know of a session: the janitor, INFO, CLIENT LIST and KILL, the hub. They use what
@@ -79,6 +92,8 @@ type client struct {
 	track track.Client
 	locks holders.Client
 
+	prefixesHeld int // bytes of memory that the prefixes of track take; only the session's goroutine uses it
+
 	seen phase // in the janitor's last round; only the janitor uses it
 
 	status
@@ -95,23 +110,6 @@ type endpoint struct {
 	tls   bool
 	fd    int64
 	since time.Time
-
-	asSent resp.Sender // the last result of sender; "": none yet
-	asName string      // the client's name in asSent
-}
-
-// sender returns this client if one of the commands names it in the log; "": none does.
-func (s *session) sender(cmds []resp.Cmd) resp.Sender {
-	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Spec != nil && c.Spec.NamesClient() }) {
-		return ""
-	}
-	name, _, _ := s.names.get()
-	name = name[:min(len(name), loggedNameBytesMax)]
-	if s.asSent == "" || s.asName != name {
-		s.asSent = resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr, Node: s.registry.node}.Sender()
-		s.asName = name
-	}
-	return s.asSent
 }
 
 // newEndpoint writes both addresses as Redis does: a unix socket is its path with port 0.
@@ -163,6 +161,31 @@ func (s *session) tell() {
 		line()
 	}
 	s.untold = nil
+}
+
+// keepsTo reports whether a user may go on with what the client is doing; monitor is the command MONITOR. The broker's
+// lock is held.
+func (s *client) keepsTo(user *acl.User, monitor *acl.Command) bool {
+	if user.Unlimited() {
+		return true
+	}
+	for _, k := range []pubsub.Kind{pubsub.Channel, pubsub.Pattern, pubsub.Shard} {
+		for name := range s.sub.Names(k) {
+			if !user.HasChannel(name, k == pubsub.Pattern) {
+				return false
+			}
+		}
+	}
+	if p := s.waiter.Load(); p != nil {
+		if why, _, _ := user.Check(p.cmd.acl, p.args); why != acl.Allowed {
+			return false
+		}
+	}
+	if s.monitors.Load() {
+		why, _, _ := user.Check(monitor, resp.Args{"monitor"})
+		return why == acl.Allowed
+	}
+	return true
 }
 
 // wake ends the wait of a session for its next command. A session that is not waiting looks at the server's draining
@@ -307,6 +330,13 @@ func (s *client) describe(b []byte, now time.Time) []byte {
 	field("lib-ver", libVer)
 	b[len(b)-1] = '\n'
 	return b
+}
+
+// noteDenied writes a denied call, or a failed login, of a client into ACL LOG.
+func (s *shared) noteDenied(of *client, reason, context, user, object string) {
+	now := s.clock()
+	s.aclLog.Add(access.Denied{Reason: reason, Context: context, Object: object, User: user, At: now,
+		Client: strings.TrimSuffix(string(of.describe(nil, now)), "\n")}, int(s.hub.settings.ACLLogMax.Load()))
 }
 
 // clientNames are the names that a client gives itself.
