@@ -1,0 +1,200 @@
+package holders
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockd/resp"
+)
+
+// holder is a client whose pushes are kept.
+type holder struct {
+	Client
+	name  resp.Sender
+	words []string // kind, key and last element of each push
+}
+
+func (h *holder) Send(form []byte) {
+	for push := range strings.SplitSeq(string(form), ">5\r\n") {
+		if parts := strings.Split(push, "\r\n"); len(parts) > 8 {
+			last := strings.TrimPrefix(parts[len(parts)-2], ":")
+			h.words = append(h.words, parts[1]+" "+parts[3]+" "+last)
+		}
+	}
+}
+
+func (h *holder) Is(by resp.Sender) bool { return by == h.name }
+
+func (h *holder) want(t *testing.T, words ...string) {
+	t.Helper()
+	if !slices.Equal(h.words, words) {
+		t.Errorf("pushed were %q, want %q", h.words, words)
+	}
+	h.words = nil
+}
+
+// world is a table whose clock stands where the test puts it, with the leases of a node.
+type world struct {
+	*Table
+	now   time.Time
+	lease resp.Lease
+	asked int
+}
+
+func newWorld() *world { return &world{Table: NewTable(&sync.Mutex{}), now: time.Unix(1000, 0)} }
+
+func (w *world) Leases(locks []resp.HeldLock) []resp.Lease {
+	w.asked += len(locks)
+	return slices.Repeat([]resp.Lease{w.lease}, len(locks))
+}
+
+func (w *world) check() { w.CheckLeases(w, w.now) }
+
+func (w *world) client(id uint64) *holder {
+	h := &holder{name: resp.Client{ID: id, Addr: "10.0.0.1:7"}.Sender()}
+	h.Init(int64(id), h, func() time.Time { return w.now })
+	w.Ask(&h.Client, false)
+	return h
+}
+
+type form resp.LockNews
+
+func (*form) Channel([]byte) string       { return "" }
+func (*form) Payload([]byte) string       { return "" }
+func (f *form) News([]byte) resp.LockNews { return resp.LockNews(*f) }
+
+// tell publishes an event of lock key with token t, as the entry index of the log.
+func (w *world) tell(index uint64, key, how string, by resp.Sender) {
+	f := form{HeldLock: resp.HeldLock{Key: key, Token: "t", Fence: 3}, How: how, LeaseMs: 3000, Client: by}
+	w.Publish([]resp.Message{{Kind: resp.MessageLock, Index: index, Form: &f}})
+}
+
+func (w *world) wantSizes(t *testing.T, locks, clients int) {
+	t.Helper()
+	if l, c := w.Sizes(); l != locks || c != clients {
+		t.Errorf("%d locks of %d clients are kept, want %d of %d", l, c, locks, clients)
+	}
+}
+
+// A client is told once of a loss that it did not ask for, and of none that its token asked for.
+func TestLoss(t *testing.T) {
+	w := newWorld()
+	a, b := w.client(1), w.client(2)
+	for _, c := range []struct {
+		how  string
+		by   resp.Sender
+		told []string
+	}{
+		{"expired", "", []string{"lock-lost k expired"}},
+		{resp.LockReleased, b.name, nil},
+		{resp.LockDeleted, a.name, nil},
+		{resp.LockDeleted, b.name, []string{"lock-lost k deleted"}},
+	} {
+		w.tell(1, "k", resp.LockGranted, a.name)
+		w.tell(2, "k", c.how, c.by)
+		w.tell(3, "k", c.how, c.by) // it is gone already
+		a.want(t, c.told...)
+		b.want(t)
+	}
+	w.wantSizes(t, 0, 2)
+}
+
+// Pushes wait while the answer of a request that may take a lock is on its way.
+func TestPushesWaitForTheAnswer(t *testing.T) {
+	w := newWorld()
+	a := w.client(1)
+	w.Ask(&a.Client, true)
+	w.tell(1, "k", resp.LockGranted, a.name)
+	w.tell(2, "k", "expired", "")
+	a.want(t)
+	w.SendWaiting(&a.Client)
+	a.want(t, "lock-lost k expired")
+}
+
+// Forget also forgets locks whose grant arrives later than the answer that the client has seen.
+func TestForgottenGrant(t *testing.T) {
+	w := newWorld()
+	a := w.client(1)
+	w.tell(1, "early", resp.LockGranted, a.name)
+	w.Ask(&a.Client, true)
+	a.Saw(5)
+	w.Forget(&a.Client)
+	w.wantSizes(t, 0, 0)
+	w.Ask(&a.Client, false)
+	w.tell(5, "late", resp.LockGranted, a.name)
+	w.wantSizes(t, 0, 1)
+	w.tell(6, "new", resp.LockGranted, a.name)
+	w.wantSizes(t, 1, 1)
+}
+
+// A client is warned once of a lease of which a third is left, and again after it was renewed.
+func TestExpiring(t *testing.T) {
+	w := newWorld()
+	a := w.client(1)
+	w.tell(1, "k", resp.LockGranted, a.name)
+	w.lease = resp.Lease{Held: true, Until: 3000, LeaseMs: 3000, LeftMs: 1000}
+	w.now = w.now.Add(1999 * time.Millisecond)
+	w.check()
+	if a.want(t); w.asked != 0 {
+		t.Errorf("%d leases were asked for too early", w.asked)
+	}
+	w.now = w.now.Add(time.Millisecond)
+	w.check()
+	a.want(t, "lock-expiring k 1000")
+	w.now = w.now.Add(time.Second)
+	w.check()
+	a.want(t)
+	w.lease.Until, w.lease.LeftMs = 6000, 999
+	w.now = w.now.Add(time.Second)
+	w.check()
+	a.want(t, "lock-expiring k 999")
+	w.lease = resp.Lease{How: "expired"}
+	w.now = w.now.Add(checkEveryMax)
+	w.check()
+	a.want(t, "lock-lost k expired")
+	w.wantSizes(t, 0, 1)
+}
+
+// CheckAll finds at once what was lost in entries that this node never published.
+func TestCheckAll(t *testing.T) {
+	w := newWorld()
+	a := w.client(1)
+	w.tell(1, "k", resp.LockGranted, a.name)
+	w.tell(1, "l", resp.LockGranted, a.name)
+	w.lease = resp.Lease{How: resp.LockUnknown}
+	w.CheckAll()
+	w.check()
+	slices.Sort(a.words)
+	a.want(t, "lock-lost k unknown", "lock-lost l unknown")
+}
+
+// Beyond its number of locks a client is told of none.
+func TestLocksMax(t *testing.T) {
+	w := newWorld()
+	a := w.client(1)
+	for i := range locksMax + 1 {
+		w.tell(1, strings.Repeat("k", i+1), resp.LockGranted, a.name)
+	}
+	w.wantSizes(t, locksMax, 1)
+}
+
+// Libraries that take a push for a reply get none.
+func TestTakes(t *testing.T) {
+	lock := []resp.Cmd{{Spec: &resp.Spec{Name: "get"}}, {Spec: &resp.Spec{Name: resp.LockCommand}}}
+	for _, c := range []struct {
+		cmds         []resp.Cmd
+		lib, version string
+		want         bool
+	}{
+		{lock, "", "", true}, {lock[:1], "", "", false},
+		{lock, "jedis", "7.1.0", false}, {lock, "jedis", "", false}, {lock, "jedis", "8.0", true},
+		{lock, "jedis", "10.0", true}, {lock, "redis-py", "5.0", true},
+	} {
+		if got := Takes(c.cmds, c.lib, c.version); got != c.want {
+			t.Errorf("%d commands of %s %s: %v", len(c.cmds), c.lib, c.version, got)
+		}
+	}
+}
