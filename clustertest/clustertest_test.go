@@ -54,6 +54,7 @@ func TestPackageComment(t *testing.T) {
 
 // Each fault of a transcript is reported with its line.
 func TestWrongLines(t *testing.T) {
+	const heard = "nodes 1\nclient a n1\n> a SUBSCRIBE k\nsubscribe k 1\n> n1 PUBLISH k v\n(integer) 1"
 	for text, want := range map[string]string{
 		"kill n1":                           "begins with the line \"nodes N\"",
 		"> n1 GET a":                        "begins with the line \"nodes N\"",
@@ -76,14 +77,14 @@ func TestWrongLines(t *testing.T) {
 		"nodes 1\nclient a n1\nclient a n1": "write a new name and a node",
 		"nodes 1\nhears bob":                "name a client",
 		"nodes 1\ndied":                     "name one node",
-		"nodes 1\nclient a n1\n> a BLPOP k 0 &\n> a PING":                                     "a waits for an answer",
-		"nodes 1\nclient a n1\n> n1 a: BLPOP k 0 &":                                           "needs a name of its own",
-		"nodes 1\nclient a n1\n> a SUBSCRIBE k\nsubscribe k 1\n> n1 PUBLISH k v\n(integer) 1": "what a has heard is not asserted",
-		"nodes 1\ncheck $a < 1":                                                               "$a stands for nothing yet",
-		"nodes 1\ncheck 1 ! 2":                                                                "does not compare",
-		"nodes 1\ncheck 1 < 3 < 2":                                                            "3 is 3, and 2 is 2",
-		"nodes 1\n> n1 p: BLPOP a 0 &":                                                        "the answer of p is not asserted",
-		"nodes 1\n> n1 p: BLPOP a 0 &\np: \"1\"":                                              "want  \"1\"\ngot   (no answer)",
+		"nodes 1\nclient a n1\n> a BLPOP k 0 &\n> a PING": "a waits for an answer",
+		"nodes 1\nclient a n1\n> n1 a: BLPOP k 0 &":       "needs a name of its own",
+		heard:                                    "what a has heard is not asserted",
+		"nodes 1\ncheck $a < 1":                  "$a stands for nothing yet",
+		"nodes 1\ncheck 1 ! 2":                   "does not compare",
+		"nodes 1\ncheck 1 < 3 < 2":               "3 is 3, and 2 is 2",
+		"nodes 1\n> n1 p: BLPOP a 0 &":           "the answer of p is not asserted",
+		"nodes 1\n> n1 p: BLPOP a 0 &\np: \"1\"": "want  \"1\"\ngot   (no answer)",
 	} {
 		if got := failureOf(t, text); !strings.Contains(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)

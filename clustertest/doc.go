@@ -45,15 +45,15 @@
 //	message news hello
 //
 // A push is one line of words. "hears alice" compares all that alice was sent since the last such line, (nothing), or
-// at the end (disconnected). What a client has heard must be asserted, unless it hangs up. A command of a named client in
-// the background, "> alice BLPOP jobs 0 &", has the client's name: "alice: REPLY".
+// at the end (disconnected). What a client has heard must be asserted, unless it hangs up. A command of a named client
+// in the background, "> alice BLPOP jobs 0 &", has the client's name: "alice: REPLY".
 //
 // Instead of a reply a client may see (disconnected): the connection broke; (no connection): the node does not run; or
 // (no answer): no answer came within a minute.
 //
 // Fences, times, and other values that depend on the leader or on the number of log entries differ from run to run. In
-// a reply $name matches any word the first time, and the same word later. * matches any text. "check $a < $b" compares
-// numbers, with < > <= >= or =. So one transcript holds in every run.
+// a reply $name matches any word the first time, and the same word later; in a later command it stands for that word.
+// * matches any text. "check $a < $b" compares numbers, with < > <= >= or =. So one transcript holds in every run.
 //
 // # Words
 //

@@ -56,11 +56,12 @@ func (n *Node) start() error {
 	}
 	log := logger(n.id)
 	back := cluster.Config{
-		ID: n.id, Members: members, Join: n.joins, PeerListen: n.peerAddr(), ClientAddrs: []string{n.clientAddr()}, KeepRoom: true,
-		Disk:    mount{n.disk, &p.ended},
-		Clock:   processClock{clock.NewSystem(), n.clock},
-		Network: processNetwork{c.peers.From(n.peerAddr()), &p.ended},
-		Log:     log, Version: "test",
+		ID: n.id, Members: members, Join: n.joins, PeerListen: n.peerAddr(), ClientAddrs: []string{n.clientAddr()},
+		KeepRoom: true,
+		Disk:     mount{n.disk, &p.ended},
+		Clock:    processClock{clock.NewSystem(), n.clock},
+		Network:  processNetwork{c.peers.From(n.peerAddr()), &p.ended},
+		Log:      log, Version: "test",
 		Fatal: func(err error) {
 			if !p.ended.Swap(true) {
 				n.died.Store(&err)

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -132,7 +133,7 @@ func (p *player) command(text string) error {
 	if p.cluster == nil {
 		return errors.New("a transcript begins with the line \"nodes N\"")
 	}
-	whom, words := words[0], words[1:]
+	whom, words := words[0], p.filled(words[1:])
 	c := p.clients[whom]
 	name := ""
 	if given, isName := strings.CutSuffix(words[0], ":"); isName && c == nil {
@@ -165,6 +166,18 @@ func (p *player) command(text string) error {
 	p.calls[name] = c.Go(words...)
 	p.cluster.settle()
 	return nil
+}
+
+var variable = regexp.MustCompile(`\$[a-z][a-z0-9]*`)
+
+// filled replaces each $name that is bound by its word.
+func (p *player) filled(words []string) []string {
+	for i := range words {
+		words[i] = variable.ReplaceAllStringFunc(words[i], func(name string) string {
+			return cmp.Or(p.bound[name[1:]], name)
+		})
+	}
+	return words
 }
 
 // reply sends a command, and compares its reply.

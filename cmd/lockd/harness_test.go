@@ -299,3 +299,16 @@ func tail(text string, lines int) string {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
+
+// blockedClients waits until a node has want clients in blocking commands.
+func (p *proc) blockedClients(want int) {
+	p.t.Helper()
+	c := p.client()
+	eventually(p.t, startTimeout, fmt.Sprintf("%s has %d blocked clients", p.name, want), func() error {
+		info, err := c.Info(context.Background(), "clients").Result()
+		if err == nil && !strings.Contains(info, fmt.Sprintf("blocked_clients:%d\r\n", want)) {
+			err = fmt.Errorf("%q", info)
+		}
+		return err
+	})
+}
