@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// bug is a file of bugDir: first what the bug does, then the changes of the sources that make it.
+// bug is a file of bugDir: a description of the bug, and the changes of the sources that make it.
 //
 //	A node that is silent counts as present.
 //
@@ -22,14 +22,14 @@ import (
 //	+
 //	+ func never(*suspender) bool { return false }
 //
-// A change names a declaration: the folder of its package, and the func, or one name of a type, const or var. The
-// lines below are those of a diff: - and space begin the lines of the old text, + and space those of the new text. An
-// empty line ends a change; what follows without a name is another change of the same declaration.
+// A change names a declaration: the folder of its package, and the func, or one name of a type, const or var. The lines
+// below it are those of a diff: - and space begin the lines of the old text, + and space those of the new text. An
+// empty line ends a change; lines after it without a name are another change of the same declaration.
 type bug struct {
 	file    string
 	does    string
 	changes []*change
-	ended   bool // the last change, by an empty line
+	ended   bool // an empty line has ended the last change
 }
 
 // change replaces a text in a declaration, or adds a file to a package.
@@ -63,7 +63,7 @@ func readBug(file string) (*bug, error) {
 	return b, nil
 }
 
-// add takes the next line of the file.
+// add parses the next line of the file.
 func (b *bug) add(line string) error {
 	if m := changeLine.FindStringSubmatch(line); m != nil {
 		b.begin(change{folder: m[1], decl: m[2]})
@@ -79,12 +79,12 @@ func (b *bug) add(line string) error {
 	return nil
 }
 
-// begin begins the next change.
+// begin appends a change.
 func (b *bug) begin(c change) {
 	b.changes, b.ended = append(b.changes, &c), false
 }
 
-// last is the change that the next line belongs to.
+// last returns the change to which the next line belongs.
 func (b *bug) last() *change {
 	last := b.changes[len(b.changes)-1]
 	if b.ended && last.old+last.new != "" {
@@ -94,7 +94,7 @@ func (b *bug) last() *change {
 	return b.changes[len(b.changes)-1]
 }
 
-// add takes the next line of the change.
+// add parses the next line of the change.
 func (c *change) add(line string) error {
 	switch text := line[1:] + "\n"; line[0] {
 	case '+':
@@ -109,7 +109,7 @@ func (c *change) add(line string) error {
 	return nil
 }
 
-// check says what is missing.
+// check returns an error if a part of the file is missing.
 func (b *bug) check() error {
 	if strings.TrimSpace(b.does) == "" {
 		return errors.New("it does not begin with what the bug does")

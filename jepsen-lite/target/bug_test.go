@@ -18,7 +18,7 @@ func writeBug(t *testing.T, text string) (file string) {
 	return file
 }
 
-// A file begins with what the bug does, and goes on with its changes.
+// A file begins with a description of the bug, and continues with its changes.
 func TestReadBug(t *testing.T) {
 	b, err := readBug(writeBug(t, `It breaks
 all.
@@ -59,7 +59,7 @@ in a, type state:
 	}
 }
 
-// A file that is none of a bug is refused with the place where it is wrong.
+// A malformed file is refused, with the line of the mistake.
 func TestReadBugFails(t *testing.T) {
 	const begins = " begins neither with -, + or a space, nor as a change does"
 	for text, want := range map[string]string{

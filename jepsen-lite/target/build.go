@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// bugDir, in the repository, has a file NAME.bug for each bug, and for each other build.
+// bugDir is the folder of the repository with a file NAME.bug for each bug and for each other build.
 const bugDir = "jepsen-lite/planted"
 
 // Builds that have no bug.
 const (
-	// OwnBuild is the one that a target starts with.
+	// OwnBuild is the build that a target starts with.
 	OwnBuild = ""
-	// OtherBuild has the command OtherCommand at the same level: it must be refused.
+	// OtherBuild has the additional command OtherCommand at the same level, so other nodes must refuse it.
 	OtherBuild   = "other-build"
 	OtherCommand = "jepsenlite.other"
-	// NextBuild stands for the next release: it can do one level more, at which it has the command NextCommand and
-	// the setting NextSetting, and gives other fences.
+	// NextBuild stands in for the next release: it has one level more, which adds the command NextCommand and the
+	// setting NextSetting, and changes the fences.
 	NextBuild   = "next-build"
 	NextCommand = "jepsenlite.next"
 	NextSetting = "jepsenlite-next"
 )
 
-// Build builds the server of a target, with bugs planted in it, one after the other, and with more flags of go build.
+// Build builds the server of a target. It plants the bugs one after the other. flags are more flags of go build.
 func (k Kind) Build(path string, bugs []string, flags ...string) error {
 	if len(bugs) > 0 {
 		repo, err := repository()
@@ -54,7 +54,7 @@ func (k Kind) Build(path string, bugs []string, flags ...string) error {
 	return nil
 }
 
-// build has the go command build the server of the sources in dir ("": of the working directory's module).
+// build runs go build on the sources in dir; "": of the working directory's module.
 func (k Kind) build(dir, path string, flags []string) error {
 	cmd := exec.Command("go", slices.Concat([]string{"build", "-tags", k.Tags, "-o", path}, flags, []string{k.Package})...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stderr, os.Stderr
@@ -64,7 +64,7 @@ func (k Kind) build(dir, path string, flags []string) error {
 	return nil
 }
 
-// repository is the folder of lockd's sources.
+// repository returns the folder of lockd's sources.
 func repository() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "lockd").Output()
 	if err != nil {

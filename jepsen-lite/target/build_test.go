@@ -20,8 +20,8 @@ import (
 	"testing"
 )
 
-// Every bug applies to the sources as they are, and leaves packages whose types are right. That the whole server builds
-// is up to the run that catches the bug.
+// Every bug applies to the present sources, and the types of the changed packages are right. Whether the whole server
+// builds is tested by the run that catches the bug.
 func TestBugsApply(t *testing.T) {
 	repo, err := repository()
 	if err != nil {
@@ -52,7 +52,7 @@ func TestBugsApply(t *testing.T) {
 	}
 }
 
-// folders are those of the packages that have something planted.
+// folders returns the folders of the changed packages.
 func (s *sources) folders() (folders []string) {
 	for file := range s.planted {
 		folder, err := filepath.Rel(s.repo, filepath.Dir(file))
@@ -71,7 +71,7 @@ type checker struct {
 	exports types.Importer
 }
 
-// readExports has the go command build what the changed packages import.
+// readExports has the go command build the imports of the changed packages.
 func (c *checker) readExports(t *testing.T, planted map[string]*sources) {
 	t.Helper()
 	var need []string
@@ -114,7 +114,7 @@ func (c *checker) readExports(t *testing.T, planted map[string]*sources) {
 	})
 }
 
-// check checks the types of a package with what is planted in it.
+// check checks the types of a package with its changes.
 func (c *checker) check(s *sources, folder string) error {
 	names, err := s.files(folder)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *checker) check(s *sources, folder string) error {
 	return err
 }
 
-// parse reads a file of the sources; what is not planted is read once.
+// parse reads a source file. Unchanged files are read once.
 func (c *checker) parse(s *sources, file string) (*ast.File, error) {
 	if text, changed := s.planted[file]; changed {
 		return parser.ParseFile(c.fset, file, text, parser.SkipObjectResolution)
@@ -148,7 +148,7 @@ func (c *checker) parse(s *sources, file string) (*ast.File, error) {
 	return c.parsed[file], nil
 }
 
-// plantBuild plants one of the builds that have no bug, builds package keyspace with it, and returns what is changed.
+// plantBuild plants one of the builds without a bug, builds package keyspace with it, and returns the changed texts.
 func plantBuild(t *testing.T, name string) (texts map[string]string) {
 	t.Helper()
 	repo, err := repository()
@@ -165,7 +165,7 @@ func plantBuild(t *testing.T, name string) (texts map[string]string) {
 	return replaced(t, repo, overlay)
 }
 
-// The next build has its command and its setting, in a file that comes before that of the table, and more.
+// The next build has its command and its setting, in a file that sorts before that of the table.
 func TestNextBuild(t *testing.T) {
 	texts := plantBuild(t, NextBuild)
 	added := texts["keyspace/cmd_jepsenlite.go"]
@@ -175,8 +175,7 @@ func TestNextBuild(t *testing.T) {
 	}
 }
 
-// The other build has the command that makes it another one, in a file that comes before
-// that of the table.
+// The other build has its additional command, in a file that sorts before that of the table.
 func TestOtherBuild(t *testing.T) {
 	for path, text := range plantBuild(t, OtherBuild) {
 		if !strings.Contains(text, strconv.Quote(OtherCommand)) || path > "keyspace/table.go" {

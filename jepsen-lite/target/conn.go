@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// Reply is an answer of a server, of RESP2.
+// Reply is a reply of a server in RESP2.
 type Reply struct {
 	Kind  byte // '+' status, '-' error, ':' integer, '$' string, '*' array
 	Str   string
 	Int   int64
 	Elems []Reply
-	Nil   bool // of a string or an array
+	Nil   bool // whether a string or an array is nil
 }
 
 // IsErr reports whether the reply is an error; Str is its text.
 func (r Reply) IsErr() bool { return r.Kind == '-' }
 
-// Text is the reply as one word: nil is "nil", an integer its digits.
+// Text returns the reply as one word: "nil", the digits of an integer, or the text.
 func (r Reply) Text() string {
 	switch {
 	case r.Nil:
@@ -37,7 +37,7 @@ func (r Reply) Text() string {
 	return r.Str
 }
 
-// Texts are the words of an array's elements.
+// Texts returns the elements of an array, each as one word.
 func (r Reply) Texts() []string {
 	out := make([]string, len(r.Elems))
 	for i, e := range r.Elems {
@@ -46,18 +46,17 @@ func (r Reply) Texts() []string {
 	return out
 }
 
-// Conn is a connection to a server. It tries nothing twice. One goroutine at a
-// time may use it.
+// Conn is a connection to a server. It never repeats a command. One goroutine at a time may use it.
 type Conn struct {
 	conn net.Conn
 	r    *bufio.Reader
 }
 
-// Dial connects to a server and has it answer a PING, both within timeout: behind
-// a proxy, a connection that opens says nothing about the server.
+// Dial connects to a server and has it answer a PING, both within timeout: behind a proxy, an open connection says
+// nothing about the server.
 func Dial(addr string, timeout time.Duration) (*Conn, error) { return dial(addr, timeout, nil) }
 
-// dial is Dial with TLS, if secure is not nil.
+// dial is Dial, with TLS if secure is not nil.
 func dial(addr string, timeout time.Duration, secure *tls.Config) (*Conn, error) {
 	deadline := time.Now().Add(timeout)
 	conn, err := net.DialTimeout("tcp", addr, timeout)
@@ -70,13 +69,13 @@ func dial(addr string, timeout time.Duration, secure *tls.Config) (*Conn, error)
 	return Over(conn, time.Until(deadline))
 }
 
-// tlsConn says no farewell when it is closed, which it might have to wait for.
+// tlsConn closes its connection without TLS's closing message, which could block.
 type tlsConn struct{ *tls.Conn }
 
 func (c tlsConn) Close() error { return c.NetConn().Close() }
 
-// Over has the server at the other end of a connection answer a PING within timeout. The
-// connection is closed if it does not.
+// Over makes a Conn of a connection and has the server answer a PING within timeout. If the server does not, Over
+// closes the connection.
 func Over(conn net.Conn, timeout time.Duration) (*Conn, error) {
 	c := &Conn{conn: conn, r: bufio.NewReader(conn)}
 	reply, err := c.Do(timeout, "PING")
@@ -93,7 +92,8 @@ func Over(conn net.Conn, timeout time.Duration) (*Conn, error) {
 // Close closes the connection.
 func (c *Conn) Close() { _ = c.conn.Close() }
 
-// CloseWrite ends what the client says. It still hears what the server has said, and that it hangs up.
+// CloseWrite closes the client's half of the connection. The client still receives what the server sends until that
+// closes the other half.
 func (c *Conn) CloseWrite() error {
 	conn := c.conn
 	if secure, ok := conn.(tlsConn); ok {
@@ -106,8 +106,8 @@ func (c *Conn) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// Do sends a command and waits for its answer. After an error the connection is of
-// no more use, and nobody can tell whether the command was done.
+// Do sends a command and waits for the reply. After an error the connection must not be used again, and it is unknown
+// whether the command was done.
 func (c *Conn) Do(timeout time.Duration, args ...string) (Reply, error) {
 	replies, err := c.Pipe(timeout, args)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *Conn) Do(timeout time.Duration, args ...string) (Reply, error) {
 	return replies[0], nil
 }
 
-// Pipe sends commands at once and waits for their answers.
+// Pipe sends commands at once and waits for all replies.
 func (c *Conn) Pipe(timeout time.Duration, cmds ...[]string) ([]Reply, error) {
 	if err := c.Send(timeout, cmds...); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (c *Conn) Pipe(timeout time.Duration, cmds ...[]string) ([]Reply, error) {
 	return replies, nil
 }
 
-// Send sends commands and does not wait.
+// Send sends commands and does not wait for replies.
 func (c *Conn) Send(timeout time.Duration, cmds ...[]string) error {
 	var out []byte
 	for _, args := range cmds {
@@ -154,14 +154,14 @@ func (c *Conn) Send(timeout time.Duration, cmds ...[]string) error {
 	return err
 }
 
-// ErrQuiet is the error of Wait when nothing has come.
+// ErrQuiet is the error of Wait when nothing has arrived.
 var ErrQuiet = errors.New("nothing has come")
 
-// ErrEnded is the error of Wait when the server has ended the connection, in order and between two replies.
+// ErrEnded is the error of Wait when the server has closed the connection between two replies.
 var ErrEnded = errors.New("the server has ended the connection")
 
-// Wait waits for one reply that nobody asked for, such as a message. After ErrQuiet
-// the connection is as good as before.
+// Wait waits for one reply without sending a command, such as a message. After ErrQuiet the connection can still be
+// used.
 func (c *Conn) Wait(timeout time.Duration) (Reply, error) {
 	if err := c.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return Reply{}, err
@@ -178,13 +178,14 @@ func (c *Conn) Wait(timeout time.Duration) (Reply, error) {
 	return c.read()
 }
 
-// restMax bounds the wait for the rest of a reply that has begun.
+// restMax bounds the wait for the rest of a reply after its first byte.
 const restMax = 5 * time.Second
 
 var errProtocol = errors.New("not RESP")
 
 const replyBytesMax = 64 << 20 // of a string, or elements of an array
 
+// read reads one reply.
 func (c *Conn) read() (Reply, error) {
 	line, err := c.r.ReadString('\n')
 	if err != nil {

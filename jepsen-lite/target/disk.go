@@ -11,7 +11,7 @@ import (
 // disk is the state of a node's data folder. A folder that was damaged is in doubt until a process has served from it.
 // At most one folder of a cluster is lost or in doubt: a cluster of three does not promise to survive two.
 type disk struct {
-	lost     bool     // the folder is gone, and the other nodes have not removed the member yet
+	lost     bool     // the folder is dropped, and the other nodes have not removed the member yet
 	hurt     int      // a start of this number or a later one must serve before the folder is sound; 0 if it is
 	restored bool     // the folder is a copy from before
 	damaged  []string // damaged files that may be found at any start while they exist
@@ -44,8 +44,8 @@ func (t lockdDisks) Dir(node string) string {
 	return n.dir
 }
 
-// canLose reports whether the cluster can do without the disk of a node: every node is a member with a vote and answers,
-// and no other disk is in doubt.
+// canLose reports whether the cluster can lose the disk of a node: every node is a voting member and answers, and no
+// other disk is in doubt.
 func (t lockdDisks) canLose(node string) bool {
 	if t.othersInDoubt(node) {
 		return false

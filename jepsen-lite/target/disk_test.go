@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A damaged folder is in doubt until its node has served from it; with a file that
-// may be found damaged later, until that file is gone.
+// A damaged folder is in doubt until the node has served from it. A file that may be found damaged later keeps it in
+// doubt until the file is removed.
 func TestDoubt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.bin")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

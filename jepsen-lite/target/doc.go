@@ -3,7 +3,7 @@
 //	Target ── Cluster Connections Processes Disks FaultPorts Builds Health Dialect   small interfaces, by use
 //	   │
 //	   ├─ lockd    one part for each interface, over one fleet of lockdNodes
-//	   └─ redis    likewise, over one redisFleet: the control
+//	   └─ redis    the control: one part for each interface, over one redisFleet
 //
 //	lockdNode ── proc         its process: start, signals, ends, the ends that are expected
 //	          ├─ disk         whether its data folder is lost or in doubt
@@ -15,7 +15,7 @@
 //
 // Every byte between two nodes, and between a client and a node, passes a Proxy and obeys the Link of its direction. A
 // partition is a Link that holds bytes back: they arrive late, and none is lost in the middle of a stream, as with TCP. A
-// reset loses what is on its way with the connection. A Proxy refuses connections while nobody listens behind it.
+// reset breaks the connection and loses the bytes on their way. A Proxy refuses connections while nobody listens behind it.
 //
 // Kind.Build builds the server, with bugs planted in it (bug.go, plant.go), or as it was at a commit (ref.go).
 package target

@@ -10,7 +10,8 @@ import (
 	"lockd/internal/fakenode"
 )
 
-// Who knocks comes from a host of its own; inside he has passed TLS's handshake, before the door he has said nothing.
+// Knock connects from a host of its own. Behind the door Inside the TLS handshake is done; before ForClients nothing
+// has been sent.
 func TestKnock(t *testing.T) {
 	s, err := newTLSSetup(t.TempDir(), onlyHost)
 	if err != nil {
@@ -40,7 +41,7 @@ func TestKnock(t *testing.T) {
 	}
 }
 
-// The memory of a process is seen while there is one.
+// The memory of a process can be read while it runs.
 func TestMemory(t *testing.T) {
 	p := shell(t, "exec sleep 60")
 	if _, _, err := p.memory(); err == nil {

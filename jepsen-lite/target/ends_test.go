@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A node that says that a process has ended is right if it has, just before or long ago, or if the next one has only just
-// begun; and it has noticed at once if it says so within a second.
+// A claim that a process has ended is right if the process ended just before it or long ago, or if its successor has
+// only just begun. An end is noticed if it is claimed within a second.
 func TestEnds(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
@@ -50,7 +50,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// What nodes say is read from their logs, each line once, and each end of a process is counted once.
+// Each line of a log is read once for claims, and each end of a process is counted once.
 func TestEndsOfProcesses(t *testing.T) {
 	p := shell(t, "exec sleep 60")
 	n := &lockdNode{}

@@ -18,8 +18,9 @@ type End struct {
 
 // Ends of a lockd node.
 var (
-	diskFailed    = End{"exit status 1", "the disk cannot be trusted, this node stops: "}
-	diskFilled    = End{"exit status 1", "the disk is full, this node stops: "}
+	diskFailed = End{"exit status 1", "the disk cannot be trusted, this node stops: "}
+	diskFilled = End{"exit status 1", "the disk is full, this node stops: "}
+	// the log could not be repaired at the start
 	diskFull      = End{"exit status 2", "no space left on device: the folder is in order"}
 	folderDamaged = End{"exit status 2", "is damaged: "}
 	folderCopied  = End{"exit status 1", "runs on a copy of its data folder"}
@@ -90,6 +91,7 @@ func (x expectation) ended(within time.Duration) bool {
 	}
 }
 
+// hasEnded reports whether the process has ended.
 func (x expectation) hasEnded() bool {
 	select {
 	case <-x.gone:

@@ -32,7 +32,7 @@ func waitEnd(t *testing.T, p *proc) {
 	}
 }
 
-// Each report of the race detector is told once, with its log and its place.
+// Each report of the race detector is returned once, with the path of the log and the place in the code.
 func TestRacesAreTold(t *testing.T) {
 	p := shell(t, "")
 	report := func(n int) string {
@@ -57,7 +57,7 @@ func TestRacesAreTold(t *testing.T) {
 	}
 }
 
-// An end is expected only if both its status and the end of its log say so.
+// An end is expected only if both its status and the end of its log match.
 func TestExpectedEnd(t *testing.T) {
 	struck := Strike{Point: LogSync, Act: ActKill}
 	full := Strike{Point: LogSync, Act: ActFull}
@@ -97,8 +97,7 @@ func TestExpectedEnd(t *testing.T) {
 	}
 }
 
-// What was expected of one process is not expected of the next, nor after it was
-// taken back.
+// An expectation holds for one process: not for the next one, and not after it was taken back.
 func TestExpectedOnce(t *testing.T) {
 	const script = "while [ ! -e $LOG.go ]; do sleep 0.01; done; echo fault: kill at log.sync; kill -9 $$"
 	for _, forget := range []bool{false, true} {
@@ -131,8 +130,8 @@ func TestExpectedOnce(t *testing.T) {
 	}
 }
 
-// A node that refuses a folder that was damaged on purpose is no death, and is known
-// to have refused; one that panics over it is.
+// A node that refuses a folder that was damaged on purpose is no death, and refused reports it. A node that panics over
+// the folder is a death.
 func TestRefusal(t *testing.T) {
 	for script, refused := range map[string]bool{
 		"echo 'lockd: data folder /x is damaged: entry 7 of the log: checksum'; exit 2":           true,
@@ -150,8 +149,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// Who ends by itself at each start is dead, until it obeys an order to end or ends as expected; of
-// these ends two are told.
+// A node that ends by itself at each start is dead, until it obeys an order to end or ends as expected. Of these ends
+// the first and the last one are reported.
 func TestDeadProcess(t *testing.T) {
 	p := shell(t, "if [ -e $LOG.go ]; then echo up; exec sleep 60; fi; echo no; exit 3")
 	p.env = []string{"LOG=" + p.logPath}
@@ -192,7 +191,7 @@ func TestDeadProcess(t *testing.T) {
 	}
 }
 
-// A process that fails while it obeys an order to end is reported, too.
+// A process that fails while it obeys an order to end is reported.
 func TestFailureWhileEnding(t *testing.T) {
 	p := shell(t, "trap 'echo panic: late; exit 2' TERM; echo up; while :; do sleep 0.01; done")
 	if err := p.start(); err != nil {
@@ -211,7 +210,7 @@ func TestFailureWhileEnding(t *testing.T) {
 	}
 }
 
-// The names of points are those of the server, which is not imported.
+// The names of fault points are those of the server, which is not imported.
 func TestNamesAreTheServers(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "resp", "fault", "doc.go"))
 	if err != nil {

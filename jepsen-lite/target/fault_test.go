@@ -13,8 +13,8 @@ import (
 	"lockd/internal/fakenode"
 )
 
-// faulty makes a node whose process is a script, and whose fault port is here: it
-// writes the commands it was given to commands, and answers each with answer.
+// faulty makes a node whose process is a script and whose fault port is served by the test: each command that arrives
+// there is sent to commands and answered with answer.
 func faulty(t *testing.T, script, answer string) (l *lockd, n *lockdNode, commands chan string) {
 	t.Helper()
 	commands = make(chan string, 100)
@@ -30,7 +30,7 @@ func faulty(t *testing.T, script, answer string) (l *lockd, n *lockdNode, comman
 	return newLockdOver(&fleet{names: []string{"n1"}, nodes: map[string]*lockdNode{"n1": n}}, nil), n, commands
 }
 
-// pong is the address of a server that answers two PINGs on each connection.
+// pong returns the address of a server that answers two PINGs on each connection.
 func pong(t *testing.T) string {
 	t.Helper()
 	return fakenode.Accept(t, func(conn net.Conn) {
@@ -52,7 +52,7 @@ func (n *lockdNode) say(t *testing.T, line string) {
 	_, _ = fmt.Fprintln(f, line)
 }
 
-// A point is armed, never struck, and disarmed: nothing to report, and the node runs.
+// A point that is armed, never strikes, and is disarmed is nothing to report, and the node runs on.
 func TestArmAndDisarm(t *testing.T) {
 	l, n, commands := faulty(t, "sleep 60", "ok")
 	if err := n.start(); err != nil {
@@ -71,7 +71,7 @@ func TestArmAndDisarm(t *testing.T) {
 	}
 }
 
-// A node that goes on after its disk failed is reported.
+// A node that goes on after its disk has failed is reported.
 func TestGoingOnIsReported(t *testing.T) {
 	l, n, _ := faulty(t, "sleep 60", "ok")
 	if err := n.start(); err != nil {
@@ -88,7 +88,7 @@ func TestGoingOnIsReported(t *testing.T) {
 	}
 }
 
-// A point that is refused is not expected to strike.
+// A strike that the node refuses is not expected.
 func TestArmRefused(t *testing.T) {
 	l, n, _ := faulty(t, "sleep 60", "error no such point or action")
 	if err := n.start(); err != nil {
@@ -102,8 +102,7 @@ func TestArmRefused(t *testing.T) {
 	}
 }
 
-// Die is an order: the end is not reported. A node that does not obey is, and is
-// killed.
+// The end of a node that obeys Die is not reported. A node that does not obey is reported and killed.
 func TestDie(t *testing.T) {
 	for obeys, want := range map[bool]int{true: 0, false: 1} {
 		patience := 500 * time.Millisecond

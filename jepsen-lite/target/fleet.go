@@ -49,6 +49,7 @@ func (f *fleet) Serving(node string) bool {
 	})
 }
 
+// hasOtherBuild reports whether the next process of a node is of OtherBuild.
 func (f *fleet) hasOtherBuild(node string) bool {
 	n := f.nodes[node]
 	n.mu.Lock()

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// What nodes of lockd say to each other, after the hellos of a connection, is messages.
-// The proxy knows where one ends and the next begins, and which kind it is, so that a
-// single one can be caught. On a calls connection they carry the number of the call; on
-// the others each request is answered before the next one is sent.
+// After the hellos of a connection, nodes of lockd exchange messages. A stream cuts the bytes of one direction into
+// messages and tells their kinds, so that Net.Catch can lose, hold or repeat a single one. On a calls connection each
+// message carries the number of its call. On the others the answers come in the order of the requests.
 //
 //	calls       length(4, of what follows) kind(1) id(8) body
 //	log         length(4) body, both ways; a request begins with five uvarints (version
@@ -35,45 +34,45 @@ const (
 	MsgFinding    = "finding"
 	MsgQuery      = "query"
 	MsgAppend     = "append"    // with entries
-	MsgHeartbeat  = "heartbeat" // without
+	MsgHeartbeat  = "heartbeat" // without entries
 	MsgVote       = "vote"
 	MsgPreVote    = "prevote"
 	MsgInstall    = "snapshot"
 	MsgTimeoutNow = "timeoutnow"
 )
 
-// CatchAct is what becomes of a message that is caught.
+// CatchAct is what happens to a caught message.
 type CatchAct string
 
 // Acts.
 const (
-	Swallow CatchAct = "swallow" // it never arrives
-	Hold    CatchAct = "hold"    // it, and what comes after it on its connection, arrives later
-	// Double: it arrives twice, as if it had been sent again, and is answered once. Not for calls,
-	// which are sent once.
+	Swallow CatchAct = "swallow" // it is lost
+	Hold    CatchAct = "hold"    // it and all later messages of its connection arrive later
+	// Double delivers the message twice, as if it were sent again, and one answer. It is not for calls, which are never
+	// sent again.
 	Double CatchAct = "double"
 )
 
-// Catch says which message is caught, once or each time, and what becomes of it.
+// Catch selects a message and says what happens to it. It strikes once, or each time.
 type Catch struct {
-	Node   string // it comes from or goes to this node
+	Node   string // the message comes from this node or goes to it
 	Kind   string
-	Answer bool // not it, but what is answered to it, is swallowed or held
-	Skip   int  // after so many
-	Each   bool // and all that follow, until it is taken back
+	Answer bool // catch the answer to the message instead
+	Skip   int  // after so many messages of the kind
+	Each   bool // catch all later ones, too, until Cancel
 	Act    CatchAct
 	Hold   time.Duration
-	Break  bool // then its connection breaks
+	Break  bool // break the connection after it
 }
 
-// Caught is a Catch that waits, or has struck.
+// Caught is a Catch that is installed or has struck.
 type Caught struct {
 	net *Net
 	Catch
 	struck bool // under net.catching
 }
 
-// Catch has one message be caught.
+// Catch makes the net catch a message, from now on.
 func (n *Net) Catch(c Catch) *Caught {
 	n.catching.Lock()
 	defer n.catching.Unlock()
@@ -83,7 +82,7 @@ func (n *Net) Catch(c Catch) *Caught {
 	return caught
 }
 
-// Cancel takes it back, unless it has struck, once, and is over. It reports whether it has struck.
+// Cancel removes the catch and reports whether it has struck.
 func (c *Caught) Cancel() (struck bool) {
 	c.net.catching.Lock()
 	defer c.net.catching.Unlock()
@@ -97,7 +96,7 @@ func (n *Net) forget(c *Caught) {
 	n.waiting.Store(int64(len(n.catches)))
 }
 
-// catch finds what is to become of a message.
+// catch returns the Catch that selects a message, or nil.
 func (n *Net) catch(from, to string, m message) *Catch {
 	if n.waiting.Load() == 0 {
 		return nil
@@ -119,39 +118,40 @@ func (n *Net) catch(from, to string, m message) *Catch {
 	return nil
 }
 
-// message is one that was read.
+// message is one message of a stream.
 type message struct {
 	kind    string // "" for an answer of log and raft
 	id      uint64 // of calls
 	size    int
-	follows int // bytes after it that belong to it
+	follows int // bytes after the message that belong to it
 }
 
-// unique reports whether the message cannot be sent again as it is.
+// unique reports whether the message cannot be delivered twice.
 func (m message) unique() bool { return m.follows > 0 || callKinds[m.kind] > 0 }
 
-// callKinds are all kinds of messages of calls connections. One that is missing here ends what can be caught on its
-// connection.
+// callKinds are all kinds of messages of calls connections, with their bytes. A message of another kind makes the
+// stream blind.
 var callKinds = map[string]byte{
 	MsgForward: 1, MsgAnswer: 2, MsgAsk: 3, MsgStatus: 4, MsgPing: 5, MsgPong: 6, MsgBye: 7, MsgDoubt: 8, MsgFinding: 9,
 	MsgQuery: 10,
 }
 
-// raftKinds are those of Raft's own messages.
+// raftKinds are the kinds of Raft's own messages, by their bytes.
 var raftKinds = map[byte]string{1: MsgVote, 2: MsgInstall, 3: MsgTimeoutNow, 4: MsgPreVote}
 
-// talk is what both directions of one connection share.
+// talk is the state that both directions of one connection share: requests decide what happens to their answers.
 type talk struct {
 	net              *Net
-	kind             byte // of its hello: 'c', 'l' or 'r'
+	kind             byte // of the hello: 'c' calls, 'l' log, 'r' raft
 	dialler, serving string
 
 	mu    sync.Mutex
-	fates []*Catch // of the answers that are due, in their order; nil: it passes
+	fates []*Catch // for the answers that are due, in order; nil: pass
+	// of answers, by the number of their call
 	calls map[uint64]*Catch
 }
 
-// newTalk is nil for a connection that does not begin with a hello.
+// newTalk returns nil for a connection that does not begin with a hello.
 func newTalk(n *Net, from, to string, head []byte) *talk {
 	if len(head) < helloHeadLen || string(head[:len(helloMagic)]) != helloMagic {
 		return nil
@@ -159,7 +159,7 @@ func newTalk(n *Net, from, to string, head []byte) *talk {
 	return &talk{net: n, kind: head[len(helloMagic)+1], dialler: from, serving: to, calls: map[uint64]*Catch{}}
 }
 
-// stream reads one direction.
+// stream makes the stream of one direction. asks tells that it is the direction of the node that dialled.
 func (t *talk) stream(asks bool) *stream {
 	if t == nil {
 		return nil
@@ -167,10 +167,10 @@ func (t *talk) stream(asks bool) *stream {
 	return &stream{talk: t, asks: asks, hello: true}
 }
 
-// surplus is the fate of the answer to a message that came twice.
+// surplus swallows the second answer to a message that was doubled.
 var surplus = &Catch{Act: Swallow}
 
-// request finds the fate of a request, and notes that of its answer.
+// request returns what happens to a request, and records what happens to its answer.
 func (t *talk) request(m message) *Catch {
 	c := t.net.catch(t.dialler, t.serving, m)
 	t.mu.Lock()
@@ -184,7 +184,7 @@ func (t *talk) request(m message) *Catch {
 		if answer != nil {
 			t.calls[m.id] = answer
 		}
-	case c != nil && c.Act == Swallow: // nobody will answer
+	case c != nil && c.Act == Swallow: // there will be no answer
 	case c != nil && c.Act == Double:
 		t.fates = append(t.fates, nil, surplus)
 	default:
@@ -193,7 +193,7 @@ func (t *talk) request(m message) *Catch {
 	return c
 }
 
-// answer finds the fate of an answer.
+// answer returns what happens to an answer.
 func (t *talk) answer(m message) *Catch {
 	if t.kind == 'c' {
 		t.mu.Lock()
@@ -218,26 +218,25 @@ func (t *talk) answer(m message) *Catch {
 // stream cuts the bytes of one direction into messages. One goroutine uses it.
 type stream struct {
 	*talk
-	asks  bool // it is the dialler's
-	hello bool // its hello, or what the dialler says to that of the other side, is still to come
-	blind bool // a message could not be read: all that follows passes unread
-	rest  int  // bytes that belong to the last message
-	drop  bool // and go its way
+	asks  bool // the direction of the node that dialled
+	hello bool // the first message, a hello or the dialler's answer to one, has not passed yet
+	blind bool // a message could not be read, so the rest passes unread
+	rest  int  // bytes still to come of the last message
+	drop  bool // lose these bytes, too
 	buf   []byte
 }
 
-// parcel is bytes that go on together.
+// parcel is bytes that are forwarded together.
 type parcel struct {
 	data []byte
 	hold time.Duration
 	last bool // the connection breaks after it
 }
 
-// messageKeepMax is the largest message that is kept until it is whole; of a larger one
-// nothing can be caught.
+// messageKeepMax bounds the size of messages that can be caught, since those are kept until they are whole.
 const messageKeepMax = 4 << 20
 
-// feed takes what has come and returns what goes on.
+// feed takes bytes that have arrived and returns those to forward.
 func (s *stream) feed(data []byte) []parcel {
 	if s.blind {
 		return []parcel{{data: data}}
@@ -267,14 +266,14 @@ func (s *stream) feed(data []byte) []parcel {
 	return out
 }
 
-// take removes the first bytes of the buffer.
+// take removes the first bytes of the buffer and returns them.
 func (s *stream) take(n int) []byte {
 	part := bytes.Clone(s.buf[:n])
 	s.buf = append(s.buf[:0], s.buf[n:]...)
 	return part
 }
 
-// pass lets bytes go on as they are.
+// pass forwards bytes unchanged, with those before them if the connection does not break between.
 func pass(out []parcel, data []byte) []parcel {
 	if last := len(out) - 1; last >= 0 && !out[last].last {
 		out[last].data = append(out[last].data, data...)
@@ -283,7 +282,7 @@ func pass(out []parcel, data []byte) []parcel {
 	return append(out, parcel{data: data})
 }
 
-// send lets a message go its way.
+// send forwards one message, as its Catch says.
 func (s *stream) send(out []parcel, m message) []parcel {
 	data := s.take(min(m.size, len(s.buf)))
 	s.rest, s.drop = m.size-len(data)+m.follows, false
@@ -315,8 +314,8 @@ func (s *stream) send(out []parcel, m message) []parcel {
 
 var errMessage = errors.New("not a message of lockd")
 
-// next finds the message with which the buffer begins. Its size is 0 if that is not known
-// yet, or if the message is not whole and may still be kept until it is.
+// next reads the message at the beginning of the buffer. Its size is 0 while more bytes must arrive: for its header, or
+// for the whole message, if that may be caught.
 func (s *stream) next() (m message, err error) {
 	switch {
 	case s.hello:
@@ -377,7 +376,7 @@ func (s *stream) nextLog() message {
 	return m
 }
 
-// entriesOf is the count of entries in a request.
+// entriesOf returns the count of entries in a log request.
 func entriesOf(body []byte) uint64 {
 	number := func() uint64 {
 		v, n := binary.Uvarint(body)
@@ -420,8 +419,8 @@ func (s *stream) nextRaft() (m message, err error) {
 	return m, nil
 }
 
-// valueSize is how many bytes the value of msgpack takes with which b begins; 0 if b ends
-// in it, -1 if it is none.
+// valueSize returns the size of the msgpack value at the beginning of b; 0 if b ends within the value, -1 if it is no
+// value.
 func valueSize(b []byte) int {
 	open, at := 1, 0
 	for ; open > 0; open-- {
@@ -440,8 +439,8 @@ func valueSize(b []byte) int {
 	return at
 }
 
-// valueHead reads the head of a value: how long it is, how many bytes of its own follow,
-// and how many values. It is 0 long if b ends in it, -1 if it is none.
+// valueHead reads the header of a msgpack value: the size of the header, the bytes of content after it, and the number
+// of values inside. The size is 0 if b ends within the header, and -1 if it is no value.
 func valueHead(b []byte) (head, body, inside int) {
 	c := b[0]
 	sized := func(width, fixed, each int) (int, int, int) { // a length of so many bytes
@@ -491,7 +490,7 @@ func valueHead(b []byte) (head, body, inside int) {
 	return -1, 0, 0
 }
 
-// sizeField is the number under the name Size in a map.
+// sizeField returns the number under the key Size of a msgpack map.
 func sizeField(b []byte) int {
 	head, _, inside := valueHead(b)
 	b = b[head:]
@@ -507,7 +506,7 @@ func sizeField(b []byte) int {
 	return 0
 }
 
-// integer is a number of msgpack that is not negative.
+// integer returns a msgpack number that is not negative.
 func integer(b []byte) int {
 	if len(b) == 1 {
 		return int(b[0])

@@ -13,22 +13,21 @@ import (
 	"time"
 )
 
-// helloOf is a hello of a kind.
+// helloOf returns a hello of a kind.
 func helloOf(kind byte) []byte {
 	body := `{"ID":"a"}`
 	b := append([]byte(helloMagic), 7, kind)
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(body))), body...)
 }
 
-// call is a message of a calls connection.
+// call returns a message of a calls connection.
 func call(kind string, id uint64, body string) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(9+len(body)))
 	b = append(b, callKinds[kind])
 	return append(binary.BigEndian.AppendUint64(b, id), body...)
 }
 
-// appends is a request of a log connection with so many entries; its commit index says
-// which one it is.
+// appends returns a request of a log connection with some entries. Its commit index identifies it.
 func appends(commit uint64, entries uint64, more string) []byte {
 	var b []byte
 	for _, n := range []uint64{3, 300, 5, 300, commit} {
@@ -52,7 +51,7 @@ var (
 	raftSaid   = "\xa0\x82\xa4Term\x05\xa7Granted\xc3"
 )
 
-// both makes the two directions of one connection, after their hellos.
+// both makes the streams of both directions of one connection, after their hellos.
 func both(t *testing.T, n *Net, kind byte) (asks, answers *stream) {
 	t.Helper()
 	tk := newTalk(n, "a", "b", helloOf(kind))
@@ -65,8 +64,8 @@ func both(t *testing.T, n *Net, kind byte) (asks, answers *stream) {
 	return asks, answers
 }
 
-// fed feeds bytes in steps, and returns what goes on, with (hold) before what is held and
-// ! where the connection breaks.
+// fed feeds bytes in steps and returns what is forwarded, with (hold) before what is held, and ! where the connection
+// breaks.
 func fed(s *stream, data []byte, step int) (all string) {
 	for part := range slices.Chunk(data, step) {
 		for _, p := range s.feed(part) {
@@ -81,8 +80,7 @@ func fed(s *stream, data []byte, step int) (all string) {
 	return all
 }
 
-// Whatever nodes say goes on as it is, in whatever pieces it comes, and so does what
-// cannot be read.
+// A stream forwards all bytes unchanged, in whatever pieces they arrive, and also bytes that it cannot read.
 func TestStreamPasses(t *testing.T) {
 	for _, step := range []int{1, 3, 7, 100, 1 << 20} {
 		for kind, said := range map[byte][2]string{
@@ -107,8 +105,7 @@ func TestStreamPasses(t *testing.T) {
 	}
 }
 
-// One message of a kind is caught, after those that are skipped, and then no other; the
-// rest of its connection goes on.
+// One message of a kind is caught, after the skipped ones, and no other; the rest of the connection passes.
 func TestCatch(t *testing.T) {
 	one, two, three := string(appends(1, 1, "e")), string(appends(2, 1, "e")), string(appends(3, 1, "e"))
 	beat := string(appends(0, 0, ""))
@@ -152,8 +149,8 @@ func TestCatch(t *testing.T) {
 	}
 }
 
-// The proxies know every kind of message that nodes send on calls connections: after one that they do not know nothing is
-// caught any more, and a run says ok in vain.
+// The proxies know every kind of message that nodes send on calls connections. A kind that they did not know would make
+// the stream blind, and runs would pass without testing anything.
 func TestKindsOfCalls(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../../cluster/peer/frame.go", nil, 0)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A node that is down is started although another one, which is asked first, takes no write. If it
-// ends again, it is dead.
+// A node that is down is started although another one, which is asked first, takes no write. If it ends again, it is
+// dead.
 func TestHealthyStartsAll(t *testing.T) {
 	l := newLockdOver(&fleet{net: NewNet(), names: []string{"n1", "n2"}, nodes: map[string]*lockdNode{}}, nil)
 	for name, script := range map[string]string{"n1": "exec sleep 60", "n2": "echo no; exit 3"} {

@@ -9,81 +9,80 @@ import (
 	"time"
 )
 
-// Clients is the name of everybody outside the cluster, as an end of a link.
+// Clients is the name of all clients together, as an end of a link.
 const Clients = "clients"
 
-// Net is the links between the nodes, and between them and the clients. All
-// methods may be called concurrently.
+// Net is the links between the nodes, and between nodes and clients. Net.Layer gives each cause a layer of its own, in
+// which it gives links shapes; a link does what the shapes of all layers do together. All methods may be called
+// concurrently.
 type Net struct {
 	mu    sync.Mutex
 	links map[[2]string]*Link
-	conns map[*pair]bool // what is open now
-	base  *Layer
-	told  func(from, to string, s Shape) // may be nil
+	conns map[*pair]bool // the open connections
+	// for Net.Set
+	base *Layer
+	told func(from, to string, s Shape) // see Processes.Observe; may be nil
 
 	catching sync.Mutex
-	catches  []*Caught    // that wait
-	waiting  atomic.Int64 // how many
+	catches  []*Caught    // not struck yet, or to strike each time
+	waiting  atomic.Int64 // number of catches
 
 	apartMu sync.Mutex
-	apart   map[string][]time.Time // by node: when it refused, and no majority was connected with it
+	apart   map[string][]time.Time // node -> times at which it refused, and no majority was connected with it
 
-	unread atomic.Int64 // directions of connections on which a message could not be read
+	unread atomic.Int64 // directions of connections with a message that could not be read
 }
 
-// Unread counts the directions of connections between nodes on which a message could not be read. From there on
-// nothing can be caught.
+// Unread counts the directions of connections between nodes on which a message could not be read. Nothing after such a
+// message can be caught.
 func (n *Net) Unread() int { return int(n.unread.Load()) }
 
-// NewNet makes a net whose links are whole.
+// NewNet makes a net whose links change nothing.
 func NewNet() *Net {
 	n := &Net{links: map[[2]string]*Link{}, conns: map[*pair]bool{}}
 	n.base = n.Layer()
 	return n
 }
 
-// Layer is the shapes that one cause gives to links. What several layers give to a link
-// adds up, so that the end of one leaves the others as they are. Its methods may be called
-// concurrently.
+// Layer is the shapes that one cause gives to links. The shapes of several layers add up, so ending one leaves the
+// others as they are. Its methods may be called concurrently.
 type Layer struct{ net *Net }
 
-// Layer makes a layer that gives no link a shape yet.
+// Layer makes a layer that changes nothing yet.
 func (n *Net) Layer() *Layer { return &Layer{n} }
 
-// Set gives the link in one direction a shape, instead of the one that this layer gave it
-// before.
+// Set gives the link in one direction a shape, in place of the layer's former one.
 func (y *Layer) Set(from, to string, s Shape) { y.net.Link(from, to).set(y, s) }
 
-// Clear takes back all shapes of the layer.
+// Clear removes all shapes of the layer.
 func (y *Layer) Clear() {
 	for _, l := range y.net.all() {
 		l.set(y, Shape{})
 	}
 }
 
-// Link is the way of bytes from one end to another. It is healthy while no layer gives it
-// a shape.
+// Link carries the bytes from one end to another. It passes them unchanged while no layer gives it a shape.
 type Link struct {
 	net      *Net
 	from, to string
 
 	mu      sync.Mutex
 	layers  map[*Layer]Shape
-	shape   Shape         // all of them together
-	changed chan struct{} // closed at the next change
+	shape   Shape         // the sum of all layers
+	changed chan struct{} // closed at the next change of shape
 }
 
 // Shape is what a link does with the bytes that pass it.
 type Shape struct {
-	Cut            bool          // holds them back until it heals
-	Delay, Jitter  time.Duration // each piece takes Delay and up to Jitter more
-	BytesPerSecond int           // 0: as fast as they come
-	BreakOneIn     int           // of so many pieces one is cut short, and its connection reset; 0: none
-	Refuse         bool          // no connection is opened this way; those that are open stay
-	Harmed         bool          // nothing by itself: messages are caught (Net.Catch) or connections reset (Net.Reset)
+	Cut            bool          // hold all bytes back until the link heals
+	Delay, Jitter  time.Duration // each piece takes Delay, and up to Jitter, longer
+	BytesPerSecond int           // 0: no limit
+	BreakOneIn     int           // cut short one piece of so many and reset its connection; 0: never
+	Refuse         bool          // open no connection this way; open ones stay
+	Harmed         bool          // no effect of its own: messages are caught (Net.Catch) or connections reset (Net.Reset)
 }
 
-// plus is what two shapes do together.
+// plus returns the effect of two shapes together.
 func (s Shape) plus(o Shape) Shape {
 	return Shape{
 		Cut: s.Cut || o.Cut, Delay: s.Delay + o.Delay, Jitter: s.Jitter + o.Jitter,
@@ -92,7 +91,7 @@ func (s Shape) plus(o Shape) Shape {
 	}
 }
 
-// lower is the lower of two limits, of which 0 is none.
+// lower returns the lower of two limits; 0 means no limit.
 func lower(a, b int) int {
 	if a == 0 || b == 0 {
 		return a + b
@@ -100,7 +99,7 @@ func lower(a, b int) int {
 	return min(a, b)
 }
 
-// State says in a word what a link of this shape is.
+// State summarizes the shape for the history.
 func (s Shape) State() LinkState {
 	switch {
 	case s.Cut:
@@ -111,13 +110,13 @@ func (s Shape) State() LinkState {
 	return Whole
 }
 
-// LinkState is what a link is.
+// LinkState summarizes what a link does.
 type LinkState int
 
 // States of links, the best first.
 const (
 	Whole LinkState = iota
-	Slow            // what passes may be late, or in pieces
+	Slow            // bytes may arrive late, or be lost with their connection
 	Cut
 )
 
@@ -133,14 +132,14 @@ func (n *Net) Link(from, to string) *Link {
 	return l
 }
 
-// observe has told called, under the lock of the link, with each shape that one gets.
+// observe registers told for changes of shapes. It is called under the lock of the link.
 func (n *Net) observe(told func(from, to string, s Shape)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.told = told
 }
 
-// tell tells the shape of a link, if somebody wants to know.
+// tell reports the shape of the link to the observer, if there is one.
 func (l *Link) tell(s Shape) {
 	l.net.mu.Lock()
 	told := l.net.told
@@ -156,16 +155,16 @@ func (n *Net) all() []*Link {
 	return slices.Collect(maps.Values(n.links))
 }
 
-// Set gives the link in one direction a shape besides those of all layers.
+// Set gives the link in one direction a shape, besides those of all layers.
 func (n *Net) Set(from, to string, s Shape) { n.base.Set(from, to, s) }
 
-// State is what the link in one direction is now.
+// State returns the state of the link in one direction.
 func (n *Net) State(from, to string) LinkState {
 	s, _ := n.Link(from, to).state()
 	return s.State()
 }
 
-// Heal makes every link healthy: all layers, and what waits for messages, are taken back.
+// Heal removes the shapes of all layers, and all catches.
 func (n *Net) Heal() {
 	n.catching.Lock()
 	n.catches = nil
@@ -176,7 +175,7 @@ func (n *Net) Heal() {
 	}
 }
 
-// Reset breaks every connection that from or to opened to the other, in mid-stream.
+// Reset breaks every connection that one of two ends opened to the other, in mid-stream.
 func (n *Net) Reset(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -187,8 +186,7 @@ func (n *Net) Reset(from, to string) {
 	}
 }
 
-// Connected reports whether a connection between two ends is open, whichever opened it, and nothing holds back what
-// passes.
+// Connected reports whether the two ends have an open connection, whichever opened it, and no cut holds back its bytes.
 func (n *Net) Connected(a, b string) bool {
 	if n.State(a, b) == Cut || n.State(b, a) == Cut {
 		return false
@@ -203,7 +201,7 @@ func (n *Net) Connected(a, b string) bool {
 	return false
 }
 
-// MarkApart records that a node looks dead now, though it lives: its port refuses, and no majority is connected with it.
+// MarkApart records that a living node looks dead now: its port refuses, and no majority is connected with it.
 func (n *Net) MarkApart(node string) {
 	n.apartMu.Lock()
 	defer n.apartMu.Unlock()
@@ -222,6 +220,7 @@ func (n *Net) lookedDead(node string, at time.Time) bool {
 	})
 }
 
+// track records that a connection was opened or closed.
 func (n *Net) track(p *pair, open bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -232,7 +231,7 @@ func (n *Net) track(p *pair, open bool) {
 	}
 }
 
-// set gives the link the shape that a layer wants.
+// set gives the link the shape of a layer.
 func (l *Link) set(y *Layer, s Shape) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,6 +242,7 @@ func (l *Link) set(y *Layer, s Shape) {
 	l.sum()
 }
 
+// heal removes the shapes of all layers.
 func (l *Link) heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,7 +250,7 @@ func (l *Link) heal() {
 	l.sum()
 }
 
-// sum has the shape be that of all layers. l.mu is held.
+// sum makes the shape the sum of all layers, and reports a change. l.mu is held.
 func (l *Link) sum() {
 	sum := Shape{}
 	for _, s := range l.layers {
@@ -277,7 +277,7 @@ func (l *Link) state() (Shape, <-chan struct{}) {
 	return l.shape, l.changed
 }
 
-// delay is how long a piece that enters now is on its way.
+// delay returns how long a piece that enters the link now is on its way.
 func (l *Link) delay() time.Duration {
 	s, _ := l.state()
 	if s.Jitter > 0 {
@@ -292,14 +292,13 @@ func (l *Link) refuses() bool {
 	return s.Refuse
 }
 
-// breaks reports whether the connection breaks in the middle of this piece.
+// breaks decides by chance whether the connection breaks in the middle of a piece.
 func (l *Link) breaks() bool {
 	s, _ := l.state()
 	return s.BreakOneIn > 0 && rand.IntN(s.BreakOneIn) == 0
 }
 
-// pass waits until size bytes may leave the link. It reports false if done closes
-// before.
+// pass waits until size bytes may leave the link. It returns false if done closes before.
 func (l *Link) pass(size int, done <-chan struct{}) bool {
 	for {
 		s, changed := l.state()
@@ -317,7 +316,7 @@ func (l *Link) pass(size int, done <-chan struct{}) bool {
 	}
 }
 
-// wait waits for d, or reports false if done closes before.
+// wait waits for d. It returns false if done closes before.
 func wait(d time.Duration, done <-chan struct{}) bool {
 	if d <= 0 {
 		return true

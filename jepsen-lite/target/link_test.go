@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Shapes of several layers add up, and the end of one leaves the others.
+// Shapes of several layers add up, and clearing one layer leaves the others.
 func TestLayersAddUp(t *testing.T) {
 	n := NewNet()
 	partition, slow := n.Layer(), n.Layer()
@@ -34,7 +34,7 @@ func TestLayersAddUp(t *testing.T) {
 	check("all heals", Shape{})
 }
 
-// What waits at a cut passes when the last layer that cuts has gone, and no earlier.
+// Bytes that wait at a cut pass as soon as the last layer that cuts is cleared, and no earlier.
 func TestCutOfTwoLayers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNet()

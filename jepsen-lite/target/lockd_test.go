@@ -2,7 +2,7 @@ package target
 
 import "testing"
 
-// A number of INFO is that of the whole name, and 0 if there is none.
+// infoNumber matches whole names, and returns 0 if there is no number of that name.
 func TestInfoNumber(t *testing.T) {
 	const info = "# Raft\r\nnode_id:n1\r\nlast_log_index:120\r\nlast_snapshot_index:7\r\nstate:leader\r\n"
 	for name, want := range map[string]int64{

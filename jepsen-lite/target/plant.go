@@ -17,15 +17,15 @@ import (
 	"strings"
 )
 
-// sources are the files of the repository as a build with tags has them, with what is planted in them.
+// sources are the files of the repository in a build with tags, with the changes of bugs.
 type sources struct {
 	repo    string
 	tags    string
-	planted map[string]string // a file of the repository -> its new text
+	planted map[string]string // file of the repository -> its changed text
 }
 
-// plant plants bugs, each in what the one before has left, and writes the files that they change or add into dir. It
-// returns the file that tells the go command to take these instead.
+// plant plants bugs, each into the result of the one before, and writes the changed and added files into dir. It
+// returns the overlay file for go build.
 func plant(repo, tags, dir string, bugs ...string) (overlay string, err error) {
 	s := &sources{repo: repo, tags: tags, planted: map[string]string{}}
 	for _, file := range bugs {
@@ -79,7 +79,7 @@ func (s *sources) add(c *change) error {
 	return s.set(file, c.new)
 }
 
-// text is the text of a file with what is planted in it.
+// text returns the text of a file, with its changes.
 func (s *sources) text(file string) (string, error) {
 	if text, ok := s.planted[file]; ok {
 		return text, nil
@@ -88,7 +88,7 @@ func (s *sources) text(file string) (string, error) {
 	return string(text), err
 }
 
-// set has a file be of a text, as gofmt has it.
+// set changes the text of a file, formatted by gofmt.
 func (s *sources) set(file, text string) error {
 	neat, err := format.Source([]byte(text))
 	if err != nil {
@@ -98,13 +98,13 @@ func (s *sources) set(file, text string) error {
 	return nil
 }
 
-// place is where a declaration is: bytes of a file, without the comment above it.
+// place is the position of a declaration: a range of bytes of a file, without the comment above it.
 type place struct {
 	file     string
 	from, to int
 }
 
-// find finds the declaration that a change is in, in whichever file of the package it is.
+// find finds the declaration of a change in any file of the package.
 func (s *sources) find(c *change) (place, error) {
 	files, err := s.files(c.folder)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *sources) find(c *change) (place, error) {
 	}
 }
 
-// files are those of a package that are built, without tests.
+// files returns the files of a package that are built, without tests.
 func (s *sources) files(folder string) (files []string, err error) {
 	dir := filepath.Join(s.repo, filepath.FromSlash(folder))
 	entries, err := os.ReadDir(dir)
@@ -155,7 +155,7 @@ func (s *sources) files(folder string) (files []string, err error) {
 	return files, nil
 }
 
-// declared are the declarations of a name in a file.
+// declared returns the declarations of a name in a file.
 func (s *sources) declared(file, decl string) (found []place, err error) {
 	text, err := s.text(file)
 	want := declName(decl)
@@ -177,13 +177,13 @@ func (s *sources) declared(file, decl string) (found []place, err error) {
 	return found, nil
 }
 
-// receiver is that of a func, of which the name of the type counts, and not that of the variable.
+// receiver matches the receiver of a func. The name of its type counts, and that of its variable does not.
 var receiver = regexp.MustCompile(`^func \((?:\w+ )?\*?(\w+)(?:\[.*\])?\) `)
 
-// declName is what declarations calls a declaration that a change names.
+// declName returns the name that declarations gives to the declaration of a change.
 func declName(decl string) string { return receiver.ReplaceAllString(decl, "func ($1) ") }
 
-// declarations are the names that a declaration gives, each with what it stands for: func (suspender) isLost, func
+// declarations returns the names that a declaration introduces, with their nodes: func (suspender) isLost, func
 // startNode, type state, const Level, var languages.
 func declarations(d ast.Decl) map[string]ast.Node {
 	names := map[string]ast.Node{}
@@ -226,13 +226,13 @@ func funcName(d *ast.FuncDecl) string {
 	}
 }
 
-// word is a token of Go in a text.
+// word is a token of Go with its position.
 type word struct {
 	is       string
 	from, to int
 }
 
-// tokens are the words of a text of Go. Comments and spaces are none, and neither is the end of a line.
+// tokens returns the tokens of a text of Go, without comments, spaces and ends of lines.
 func tokens(text string) (words []word) {
 	var s scanner.Scanner
 	file := token.NewFileSet().AddFile("", -1, len(text))
@@ -253,7 +253,7 @@ func tokens(text string) (words []word) {
 	}
 }
 
-// replaceTokens puts another text in the one place of a text that has the tokens of old.
+// replaceTokens replaces the one place of a text whose tokens are those of old.
 func replaceTokens(text, old, other string) (string, error) {
 	have, want := tokens(text), tokens(old)
 	same := func(a, b word) bool { return a.is == b.is }

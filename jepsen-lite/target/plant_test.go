@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// tree is a folder with some files.
+// tree makes a folder with some files.
 func tree(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -24,7 +24,7 @@ func tree(t *testing.T, files map[string]string) (dir string) {
 	return dir
 }
 
-// replaced are the new texts of an overlay, by the paths of the files in the repository.
+// replaced returns the new texts of an overlay, by the paths of the files in the repository.
 func replaced(t *testing.T, repo, overlay string) map[string]string {
 	t.Helper()
 	var o struct{ Replace map[string]string }
@@ -84,7 +84,7 @@ func size() int { return 0 }
 func init() { sort.Ints(table) }
 `
 
-// A change finds its declaration by its name and its text by the words: what stands beside it may change.
+// A change finds its declaration by its name, and its text by the tokens: the code beside the text may change.
 func TestAnchors(t *testing.T) {
 	const size = "func (s *set) size"
 	for name, c := range map[string]struct {
@@ -169,7 +169,7 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// A change goes with its declaration to another file of the package; what is not built and what is a test has no say.
+// A change follows its declaration to another file of the package. Files that are not built and tests do not count.
 func TestAnchorMoves(t *testing.T) {
 	const text = "\n\nfunc f() int { return 1 }\n"
 	repo := tree(t, map[string]string{
@@ -192,7 +192,7 @@ func TestAnchorMoves(t *testing.T) {
 	}
 }
 
-// Bugs are planted one after the other, each in what the one before has left, and nothing is changed but copies.
+// Bugs are planted one after the other, each into the result of the one before, and only copies are changed.
 func TestPlantTwo(t *testing.T) {
 	repo := tree(t, map[string]string{"p/p.go": anchors})
 	overlay, err := plant(repo, "", t.TempDir(),
@@ -216,7 +216,7 @@ func TestPlantTwo(t *testing.T) {
 	}
 }
 
-// What cannot be planted is said in one line: of which bug, where, and what is missing.
+// An error tells in one line which bug cannot be planted, where, and what is missing.
 func TestPlantFails(t *testing.T) {
 	repo := tree(t, map[string]string{
 		"p/p.go":      anchors,

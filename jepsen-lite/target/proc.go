@@ -12,11 +12,8 @@ import (
 	"lockd/internal/process"
 )
 
-// proc is the process of one node, which can be started again and again. A process is in one of these states:
-//
-//	runs            it runs, or has ended and watch has not recorded that yet
-//	runs, paused    it was stopped by SIGSTOP
-//	neither         it has not been started, or has ended
+// proc is the process of one node, which can be started again and again. Its fields runs and paused tell the state of
+// the process.
 //
 // watch waits for the end of each process and decides what it was: ordered (told), expected of this process (expected),
 // or a death to report. Methods may be called concurrently.
@@ -27,20 +24,22 @@ type proc struct {
 	env  []string // besides that of this program
 	processLog
 
-	mu       sync.Mutex
-	now      *process.Process // the present process, or the last one; nil before the first start
+	mu  sync.Mutex
+	now *process.Process // the present process, or the last one; nil before the first start
+	// the process runs, or watch has not recorded its end yet
 	runs     bool
 	exited   chan struct{} // closed when watch has recorded the end
 	told     bool          // it was ordered to end
 	expected []*End        // the ways in which this process may end by itself
 	met      *End          // the one in which it did
 	deaths   deaths
-	paused   bool
-	started  int      // number of starts
-	onEnd    func()   // called when the process has ended, with mu held
-	doors    []*Proxy // before its ports; set before the first start
-	id       string   // of the member that the process is
-	lives    []life   // all processes so far, in order
+	// it was stopped by SIGSTOP
+	paused  bool
+	started int      // number of starts
+	onEnd   func()   // called when the process has ended, with mu held
+	doors   []*Proxy // before its ports; set before the first start
+	id      string   // of the member that the process is
+	lives   []life   // all processes so far, in order
 }
 
 // setArgs sets the arguments of the next start, and the member id that it starts as.
@@ -64,8 +63,8 @@ func (p *proc) observe(do func()) {
 	p.onEnd = do
 }
 
-// start starts the process if it does not run. The new process may end by itself in the expected ways, and no longer
-// in those of the process before.
+// start starts the process if it does not run. expected are the ways in which the new process may end by itself; those
+// of the process before no longer count.
 func (p *proc) start(expected ...*End) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

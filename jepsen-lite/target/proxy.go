@@ -13,30 +13,30 @@ import (
 	"lockd/internal/freeport"
 )
 
-// caller finds out who has connected to a proxy, and returns what it had to read
-// for that.
+// caller finds out which node or client has connected to a proxy. It returns the bytes that it had to read for that.
 type caller func(conn net.Conn) (from string, head []byte, err error)
 
-// Proxy stands before one port of one node. It refuses connections where the node itself would: while no process of it
-// listens. All methods may be called concurrently.
+// Proxy forwards the connections to one port of one node, through the links of its Net. It accepts connections exactly
+// while the node listens, unless told to Refuse: settle opens or closes its own listener after each change of these.
+// While the node does not listen, another process may Take the address. All methods may be called concurrently.
 type Proxy struct {
 	net      *Net
 	node     string
 	upstream string
 	addr     string
 	who      caller
-	lost     func(err error) // called, with mu held, if it cannot listen again; may be nil
+	lost     func(err error) // called, with mu held, if the proxy cannot listen again; may be nil
 
 	mu       sync.Mutex
-	ln       net.Listener // nil: it refuses
+	ln       net.Listener // nil while the proxy refuses
 	up       bool         // the node listens
-	turn     int          // number of the process that it waits for
-	refusals int          // so many want it to refuse
-	taken    net.Listener // of another process, while the node does not listen
+	turn     int          // number of the process that the proxy waits for
+	refusals int          // callers of Refuse(true) without their Refuse(false) yet
+	taken    net.Listener // listener of another process, while the node does not listen
 }
 
-// newProxy opens a proxy before upstream on a free port of loopback. That is of this process alone, so nobody else has
-// taken it when the proxy listens there again.
+// newProxy opens a proxy before upstream on a free port of loopback. The port is reserved for this process, so no other
+// process has it when the proxy listens there again.
 func newProxy(n *Net, node, upstream string, who caller) (*Proxy, error) {
 	addrs, err := freeport.Addrs(onlyHost, 1)
 	if err != nil {
@@ -50,17 +50,17 @@ func newProxy(n *Net, node, upstream string, who caller) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where the proxy listens.
+// Addr returns the address at which the proxy listens.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Close stops listening for good; open connections stay.
+// Close stops listening for good. Open connections stay.
 func (p *Proxy) Close() {
 	p.shut()
 	p.Free()
 }
 
-// Refuse has the proxy refuse connections although the node listens, or no longer; those that are open stay. It refuses
-// until as many have called Refuse(false) as Refuse(true).
+// Refuse makes the proxy refuse connections although the node listens (true), or ends that (false); open connections
+// stay. The proxy refuses until there were as many calls with false as with true.
 func (p *Proxy) Refuse(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,8 +72,8 @@ func (p *Proxy) Refuse(on bool) {
 	p.settle()
 }
 
-// Take has another process listen at the address while the node does not: it says something on each connection, and
-// hears all. It leaves when the node listens, and when Free is called.
+// Take simulates another process at the address while the node does not listen: it writes a text on each connection,
+// and reads all. It ends when the node listens, or by Free.
 func (p *Proxy) Take(says string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,13 +92,14 @@ func (p *Proxy) Take(says string) {
 	})
 }
 
-// Free has the other process leave; the connections that it took stay until their other ends close them.
+// Free ends what Take began. Its connections stay until their other ends close them.
 func (p *Proxy) Free() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free()
 }
 
+// free is Free with mu held.
 func (p *Proxy) free() {
 	if p.taken != nil {
 		_ = p.taken.Close()
@@ -106,7 +107,7 @@ func (p *Proxy) free() {
 	}
 }
 
-// shut has the proxy refuse: the process has ended.
+// shut makes the proxy refuse, since the process has ended.
 func (p *Proxy) shut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,10 +116,10 @@ func (p *Proxy) shut() {
 	p.settle()
 }
 
-// upLook is the time between two looks whether a node listens that has been started, or told to end.
+// upLook is the time between two checks whether a node listens that was started or told to end.
 const upLook = 5 * time.Millisecond
 
-// follow has the proxy refuse as soon as the node does, whose process was told to end and may close its ports before.
+// follow makes the proxy refuse as soon as the node closes its port, after its process was told to end.
 func (p *Proxy) follow(ended <-chan struct{}) {
 	go func() {
 		for listens(p.upstream) {
@@ -136,7 +137,7 @@ func (p *Proxy) follow(ended <-chan struct{}) {
 	}()
 }
 
-// await has the proxy listen when the node does whose process was started, unless that has ended before.
+// await makes the proxy accept connections as soon as a started node listens, unless the process ends before.
 func (p *Proxy) await(ended <-chan struct{}) {
 	p.mu.Lock()
 	turn := p.turn
@@ -158,7 +159,7 @@ func (p *Proxy) await(ended <-chan struct{}) {
 	}()
 }
 
-// listens reports whether somebody listens at an address.
+// listens reports whether some process listens at an address.
 func listens(addr string) bool {
 	conn, err := net.DialTimeout("tcp", addr, dialMax)
 	if err == nil {
@@ -167,7 +168,7 @@ func listens(addr string) bool {
 	return err == nil
 }
 
-// settle has the proxy listen or refuse. mu is held.
+// settle starts or stops listening, as the state requires. mu is held.
 func (p *Proxy) settle() {
 	if p.up {
 		p.free()
@@ -187,12 +188,13 @@ func (p *Proxy) settle() {
 	}
 }
 
-// relistenMax bounds how long a proxy tries to listen again, and relistenLook is between two tries.
+// Times of listening again at an address.
 const (
-	relistenMax  = 2 * time.Second
-	relistenLook = 20 * time.Millisecond
+	relistenMax  = 2 * time.Second       // of all tries
+	relistenLook = 20 * time.Millisecond // between two tries
 )
 
+// listen opens the listener. The kernel may not have freed the port yet.
 func (p *Proxy) listen() (ln net.Listener, err error) {
 	for until := time.Now().Add(relistenMax); ; time.Sleep(relistenLook) {
 		if ln, err = net.Listen("tcp", p.addr); err == nil || time.Now().After(until) {
@@ -203,7 +205,7 @@ func (p *Proxy) listen() (ln net.Listener, err error) {
 
 func (p *Proxy) accept(ln net.Listener) { each(ln, p.serve) }
 
-// each has do serve each connection to a listener until that is closed.
+// each calls do for each connection to a listener, until the listener is closed.
 func each(ln net.Listener, do func(net.Conn)) {
 	for {
 		conn, err := ln.Accept()
@@ -218,9 +220,10 @@ func each(ln net.Listener, do func(net.Conn)) {
 	}
 }
 
-// dialMax bounds a dial to a node on loopback: it is there or it is not.
+// dialMax bounds a dial to a node on loopback, which answers at once or not at all.
 const dialMax = time.Second
 
+// serve carries one connection to the node, or resets it.
 func (p *Proxy) serve(conn net.Conn) {
 	from, head, err := p.who(conn)
 	if err != nil || p.net.Link(from, p.node).refuses() {
@@ -251,7 +254,7 @@ func abort(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// pair is one proxied connection.
+// pair is one connection through a proxy: the caller's, and the one to the node.
 type pair struct {
 	from, to       string
 	caller, callee net.Conn
@@ -271,16 +274,16 @@ func (p *pair) reset() {
 type piece struct {
 	due  time.Time
 	data []byte
-	last bool // the connection breaks after it
+	last bool // whether the connection breaks after the piece
 }
 
-// piecesMax bounds what one connection has on its way in one direction; beyond it
-// the sender feels it, as with a full window.
+// piecesMax bounds the pieces of one connection on their way in one direction. Beyond it the sender blocks, as with a
+// full window.
 const piecesMax = 256
 
-// pump carries bytes from src to dst through a link. The end of the stream
-// travels the same way: behind a cut, nobody learns that the other side is gone.
-// s cuts them into messages; nil: they are bytes.
+// pump carries bytes from src to dst through a link. s cuts them into messages that may be caught; if s is nil, they
+// are only bytes. The end of the stream travels the same way, so behind a cut nobody learns that the other side has
+// closed.
 func (p *pair) pump(src, dst net.Conn, head []byte, link *Link, s *stream) {
 	pieces := make(chan piece, piecesMax)
 	go func() {
@@ -313,7 +316,7 @@ func (p *pair) pump(src, dst net.Conn, head []byte, link *Link, s *stream) {
 	broken := false
 	for pc := range pieces {
 		if broken {
-			continue // dst is gone, and src must not learn it this way
+			continue // dst is closed, and src must not learn that this way
 		}
 		if !wait(time.Until(pc.due), p.done) || !link.pass(len(pc.data), p.done) {
 			return
@@ -337,7 +340,7 @@ func (p *pair) pump(src, dst net.Conn, head []byte, link *Link, s *stream) {
 	}
 }
 
-// anyClient is the caller of a client port: all clients are one end.
+// anyClient is the caller of a client port: all clients are one end of the links.
 func anyClient(net.Conn) (string, []byte, error) { return Clients, nil, nil }
 
 const (
@@ -349,9 +352,9 @@ const (
 
 var errNoHello = errors.New("the first bytes are no hello of a lockd node")
 
-// lockdPeer is the caller of a lockd node's peer port. A node begins each
-// connection with magic(8) version(1) kind(1) length(4) and a JSON document that
-// holds its ID, so one address per node is enough for a link per pair of nodes.
+// lockdPeer is the caller of a lockd node's peer port. A node begins each connection with magic(8) version(1) kind(1)
+// length(4) and a JSON document with its ID. So one address for each node is enough to tell the links of all pairs
+// apart.
 func lockdPeer(conn net.Conn) (string, []byte, error) {
 	_ = conn.SetReadDeadline(time.Now().Add(helloWaitMax))
 	head := make([]byte, helloHeadLen)

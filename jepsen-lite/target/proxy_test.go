@@ -17,8 +17,7 @@ import (
 	"lockd/internal/freeport"
 )
 
-// echo answers each line with the same line, and the hello in front of it with
-// nothing.
+// echo starts a server that answers each line with the same line, and skips the hello before them.
 func echo(t *testing.T, hello bool) string {
 	t.Helper()
 	return fakenode.Accept(t, func(conn net.Conn) {
@@ -57,7 +56,7 @@ func dialAs(t *testing.T, addr, id string) (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// say sends a line and waits for its echo; the error is a timeout if none comes.
+// say sends a line and waits for its echo. The error is a timeout if none arrives.
 func say(conn net.Conn, r *bufio.Reader, text string, within time.Duration) error {
 	_ = conn.SetDeadline(time.Now().Add(within))
 	if text != "" {
@@ -69,8 +68,7 @@ func say(conn net.Conn, r *bufio.Reader, text string, within time.Duration) erro
 	return err
 }
 
-// A cut holds back one direction of one pair of nodes, and nobody else's; what was
-// held back arrives when it heals.
+// A cut holds back one direction of one pair of nodes only. The bytes arrive when the link heals.
 func TestCutIsDirected(t *testing.T) {
 	n := NewNet()
 	p, err := newProxy(n, "b", echo(t, true), lockdPeer)
@@ -123,7 +121,7 @@ func TestCutHidesTheEnd(t *testing.T) {
 	}
 }
 
-// A delay is a delay, and a reset breaks the pair's connections only.
+// A delayed link delays, and a reset breaks the connections of the pair only.
 func TestDelayAndReset(t *testing.T) {
 	n := NewNet()
 	p, err := newProxy(n, "b", echo(t, false), anyClient)
@@ -152,8 +150,7 @@ func TestDelayAndReset(t *testing.T) {
 	}
 }
 
-// A link that breaks does so in the middle of a piece: its beginning arrives, its end
-// never does.
+// A link that breaks connections cuts a piece in the middle: the first half arrives, the rest never does.
 func TestBreak(t *testing.T) {
 	n := NewNet()
 	p, err := newProxy(n, "b", echo(t, false), anyClient)
@@ -180,7 +177,7 @@ func TestBreak(t *testing.T) {
 	}
 }
 
-// A link that refuses opens no connection; what is open stays, and other links open theirs.
+// A link that refuses opens no connection. Open ones stay, and other links still open theirs.
 func TestRefuse(t *testing.T) {
 	n := NewNet()
 	p, err := newProxy(n, "b", echo(t, true), lockdPeer)
@@ -211,7 +208,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// Whoever does not begin like a node of lockd is hung up on.
+// A connection that does not begin like one of a lockd node is closed.
 func TestStrangerAtPeerPort(t *testing.T) {
 	p, err := newProxy(NewNet(), "b", echo(t, true), lockdPeer)
 	if err != nil {
@@ -228,7 +225,7 @@ func TestStrangerAtPeerPort(t *testing.T) {
 	}
 }
 
-// reaches reports what comes of a new connection to a proxy: an echo, a refusal, or something else.
+// reaches returns the result of a new connection to a proxy: the echo, a refusal, or something else.
 func reaches(t *testing.T, p *Proxy) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr())
@@ -248,7 +245,7 @@ func reaches(t *testing.T, p *Proxy) string {
 	return strings.TrimSpace(line)
 }
 
-// soon waits until a new connection to a proxy comes to something.
+// soon waits until a new connection to a proxy has a result.
 func soon(t *testing.T, p *Proxy, want string) {
 	t.Helper()
 	got := ""
@@ -260,8 +257,8 @@ func soon(t *testing.T, p *Proxy, want string) {
 	t.Errorf("%s, want %s", got, want)
 }
 
-// The ports of a node refuse from when its process has ended until the next one listens, at the same address; while it is
-// paused they do not.
+// The ports of a node refuse from the end of its process until the next process listens, at the same address. They
+// accept while the process is paused.
 func TestPortsFollowTheProcess(t *testing.T) {
 	p, err := newProxy(NewNet(), "n1", echo(t, false), anyClient)
 	if err != nil {
@@ -292,7 +289,7 @@ func TestPortsFollowTheProcess(t *testing.T) {
 	}
 }
 
-// A port does not open before the node behind it listens, nor for a process that has ended before it did.
+// A port does not open before the node behind it listens, nor for a process that ended before it listened.
 func TestPortWaitsForTheNode(t *testing.T) {
 	addrs, err := freeport.Addrs("127.0.0.1", 1)
 	if err != nil {
@@ -327,7 +324,7 @@ func TestPortWaitsForTheNode(t *testing.T) {
 	soon(t, p, "hello")
 }
 
-// A port that refuses lets open connections be.
+// A port that refuses leaves open connections alone.
 func TestRefuseLeavesConnections(t *testing.T) {
 	p, err := newProxy(NewNet(), "b", echo(t, true), lockdPeer)
 	if err != nil {
@@ -354,7 +351,7 @@ func TestRefuseLeavesConnections(t *testing.T) {
 	}
 }
 
-// Another process takes the port of a node that is dead, and has left it when the node is there again.
+// Another process can take the port of a dead node, and has left it when the node listens again.
 func TestTakenPort(t *testing.T) {
 	p, err := newProxy(NewNet(), "n1", echo(t, false), anyClient)
 	if err != nil {
@@ -380,7 +377,7 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// Where nobody can listen again, somebody is told.
+// A proxy that cannot listen again reports it.
 func TestPortThatIsLost(t *testing.T) {
 	p, err := newProxy(NewNet(), "n1", echo(t, false), anyClient)
 	if err != nil {
@@ -401,7 +398,8 @@ func TestPortThatIsLost(t *testing.T) {
 	}
 }
 
-// A process that was told to end may close its port before it has ended; then the port refuses, until the next one listens.
+// A process that was told to end may close its port before its end. The port refuses then, until the next process
+// listens.
 func TestPortOfANodeThatStops(t *testing.T) {
 	addrs, err := freeport.Addrs("127.0.0.1", 1)
 	if err != nil {

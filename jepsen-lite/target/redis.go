@@ -108,6 +108,7 @@ func (t *redisFleet) add(c Config, i int) (err error) {
 	return os.MkdirAll(n.dir, 0o755)
 }
 
+// port returns the port of an address.
 func port(addr string) string {
 	_, p, _ := net.SplitHostPort(addr)
 	return p

@@ -32,7 +32,8 @@ func (k Kind) BuildRef(path, ref string, flags ...string) error {
 	return k.build(dir, path, flags)
 }
 
-// extract writes the files of a commit into dir. It neither needs nor leaves anything in the repository.
+// extract writes the files of a commit into dir. It uses nothing of the work tree, and changes nothing in the
+// repository.
 func extract(repo, ref, dir string) error {
 	var said, files bytes.Buffer
 	git := exec.Command("git", "-C", repo, "archive", "--format=tar", "--end-of-options", ref)
@@ -69,14 +70,14 @@ func extract(repo, ref, dir string) error {
 	}
 }
 
-// ownGit is the environment for git without what it is told there: of a hook, for example, and it speaks of another
+// ownGit returns the environment for git, without the variables that git sets for a hook: they would name another
 // folder.
 func ownGit() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }
 
-// CanTalk reports why nodes of two builds cannot speak with each other at all, which is no fault of an upgrade, or else
-// the highest level that the newer one can do.
+// CanTalk returns the highest level of the newer of two builds. It fails if their nodes speak different peer protocols:
+// such an upgrade cannot be tested.
 func CanTalk(older, newer string) (highest int, err error) {
 	was, _, err := builtAs(older)
 	if err != nil {
@@ -90,7 +91,8 @@ func CanTalk(older, newer string) (highest int, err error) {
 	return highest, err
 }
 
-// builtAs is the version of the peer protocol of a build of lockd, and its highest level; 0: it does not know of levels.
+// builtAs returns the version of the peer protocol of a build of lockd, and its highest level, which is 0 for a build
+// without levels.
 func builtAs(path string) (protocol string, highest int, err error) {
 	out, err := exec.Command(path, "version", "--verbose").Output()
 	if err != nil {
@@ -111,7 +113,7 @@ func builtAs(path string) (protocol string, highest int, err error) {
 	return protocol, highest, err
 }
 
-// oneLine is what a command has said.
+// oneLine joins the lines of an output.
 func oneLine(said []byte) string {
 	return strings.ReplaceAll(string(bytes.TrimSpace(said)), "\n", "; ")
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The sources of a commit are those that it has, whatever the tree and a hook of git say; one that there is not is an
-// error of one line.
+// extract writes the files of a commit, whatever the work tree contains and whatever git has set for a hook. An unknown
+// commit is an error of one line.
 func TestExtract(t *testing.T) {
 	repo := tree(t, map[string]string{"a/b.txt": "one\ntwo\n"})
 	git := func(args ...string) {
@@ -44,7 +44,8 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// Two builds make no cluster if they speak different protocols; what says neither is no lockd, or an old one.
+// Builds with different peer protocols cannot form a cluster. A binary that tells no protocol is not lockd, or an old
+// build.
 func TestCanTalk(t *testing.T) {
 	build := func(says string) (path string) {
 		path = filepath.Join(t.TempDir(), "lockd")

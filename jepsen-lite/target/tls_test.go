@@ -12,8 +12,8 @@ import (
 	"lockd/internal/fakenode"
 )
 
-// Between nodes that speak TLS a proxy knows by its port who connects: what becomes of a link becomes of one pair's
-// bytes, one way. At the address that the members know nobody is let in.
+// Between nodes with TLS a proxy knows by its port which node connects, so a link affects the bytes of one pair in one
+// direction. The address that the members know admits nobody.
 func TestWays(t *testing.T) {
 	l := newLockdOver(&fleet{net: NewNet(), names: []string{"n1", "n2"}, nodes: map[string]*lockdNode{}}, nil)
 	for _, name := range l.names {
@@ -87,7 +87,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// With TLS clients prove themselves to a node and believe no other certificate; without they speak as ever.
+// With TLS, clients show a certificate and accept only certificates of the run's authority. Without TLS they connect as
+// before.
 func TestConnectByTLS(t *testing.T) {
 	makes := func() *tlsSetup {
 		s, err := newTLSSetup(t.TempDir(), onlyHost)
