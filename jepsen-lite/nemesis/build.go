@@ -9,21 +9,20 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// OtherBuild is the kind of fault that needs another build of the server.
+// OtherBuild is the kind of fault that needs target.OtherBuild.
 const OtherBuild = "build"
 
-// Times of nodes of two builds, and the words in which they refuse each other.
+// Times of nodes of two builds, and the words in which these refuse each other.
 const (
-	buildRefused = 10 * time.Second // until one of each build has said so
-	buildServes  = 10 * time.Second // until a majority of one build takes writes
+	buildRefused = 10 * time.Second // for a node of each build to log the refusal
+	buildServes  = 10 * time.Second // for a majority of one build to take writes
 	buildAsk     = 2 * time.Second  // for a write that may not be done
 	buildLook    = 50 * time.Millisecond
 	otherVersion = "is another version of lockd than node "
 )
 
-// build starts nodes from a build that knows one command more. It would apply the same log
-// to another end, so nodes of two builds must refuse each other: those of a majority serve,
-// and the others may do nothing.
+// build starts nodes from a build that has one command more. Such a node would apply the same log differently, so nodes
+// of two builds must refuse each other: a majority of one build serves, and the rest do nothing.
 func build(f *field, fault Fault) (string, func()) {
 	r := rollout{f}
 	what := "build " + fault.Variant
@@ -57,9 +56,8 @@ func (r rollout) setBuild(build string, nodes ...string) {
 	restartAll(r.field, nodes)
 }
 
-// rollBuild changes one node after the other to the other build, and then back, as a wise
-// operator does: never the next one before a majority serves. It returns those that are still
-// changed, as the time of the run is over.
+// rolling changes one node after the other to the other build, and then back. Like a careful operator it changes the
+// next node only when a majority serves. When the time of the run ends, it returns the nodes that are still changed.
 func (r rollout) rolling(nodes []string) (changed []string) {
 	for _, build := range []string{target.OtherBuild, target.OwnBuild} {
 		for i, n := range nodes {
@@ -76,7 +74,8 @@ func (r rollout) rolling(nodes []string) (changed []string) {
 	return nil
 }
 
-// changeAll changes all at once, and back. It returns those that are still changed, likewise.
+// together changes all nodes at once, and back. When the time of the run ends, it returns the nodes that are still
+// changed.
 func (r rollout) together(nodes []string) (changed []string) {
 	r.setBuild(target.OtherBuild, nodes...)
 	if r.judgeSides(nodes, nil); r.isOver() {
@@ -87,8 +86,7 @@ func (r rollout) together(nodes []string) (changed []string) {
 	return nil
 }
 
-// sides finds fault with nodes of two builds if those of a majority do not take writes, or
-// the others are not refused.
+// judgeSides reports nodes of two builds if a majority of one build does not take writes, or does not refuse the rest.
 func (r rollout) judgeSides(changed, rest []string) {
 	most, few := changed, rest
 	if len(rest) > len(changed) {
@@ -102,7 +100,7 @@ func (r rollout) judgeSides(changed, rest []string) {
 	}
 }
 
-// serves finds fault with nodes that can serve together, and of which one takes no write.
+// judgeServing reports one of several nodes that can serve together, if it takes no write.
 func (r rollout) judgeServing(fault string, nodes []string) {
 	until := time.Now().Add(buildServes)
 	for _, n := range nodes {
@@ -119,13 +117,13 @@ func (r rollout) judgeServing(fault string, nodes []string) {
 	}
 }
 
+// takesWrite reports whether a node takes a write.
 func (r rollout) takesWrite(node string) bool {
 	reply, err := r.Target.Do(node, buildAsk, "SET", provokeKey, time.Now().String())
 	return err == nil && !reply.IsErr()
 }
 
-// refusal finds fault with a node that is not refused by others, which are of another
-// build, does not refuse, or does a write.
+// judgeRefusal reports a node that is of another build than others, unless they refuse each other and it does no write.
 func (r rollout) judgeRefusal(node string, others []string) {
 	says := func(n string) bool {
 		return r.Target.Logged(n, otherVersion) && r.Target.Logged(n, target.OtherCommand)

@@ -11,7 +11,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// twoBuilds is a target whose nodes are of two builds. Those of a majority of one build serve.
+// twoBuilds is a target whose nodes are of two builds. The nodes of a majority of one build serve.
 type twoBuilds struct {
 	target.Target
 	other  map[string]bool // nodes of the other build
@@ -19,7 +19,7 @@ type twoBuilds struct {
 
 	mute  string // takes no write, whatever its build
 	loose string // takes writes, whatever its build
-	quiet bool   // nobody says why it refuses another one
+	quiet bool   // no node logs why it refuses another one
 }
 
 func (b *twoBuilds) Net() *target.Net                  { return target.NewNet() }
@@ -50,8 +50,8 @@ func (b *twoBuilds) Do(node string, timeout time.Duration, _ ...string) (target.
 	return target.Reply{Kind: '+', Str: "OK"}, nil
 }
 
-// Each change is judged: a majority that does not serve is found, and so is who serves beside
-// one, or does not say why it does not. In the end all nodes have their own build.
+// Each change is judged: a majority that does not serve is reported, and a node beside a majority that serves or does
+// not log its refusal. In the end all nodes are of their own build.
 func TestBuildFinds(t *testing.T) {
 	for _, c := range []struct {
 		fault  string
@@ -91,8 +91,8 @@ func TestBuildFinds(t *testing.T) {
 	}
 }
 
-// When the time of the run is over no further node is changed, nothing is judged that would
-// have had to be waited for, and those that are changed have their own build again.
+// When the time of the run ends, no further node is changed, nothing is judged that needs a wait, and changed nodes get
+// their own build again.
 func TestBuildEndsWithTheRun(t *testing.T) {
 	for _, c := range []struct {
 		fault  string

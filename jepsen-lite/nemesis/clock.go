@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// How far the wall clock is off.
+// Errors of the wall clock.
 const (
 	stepMinMs   = 1000
 	stepMaxMs   = 24 * 60 * 60 * 1000
 	strobeMs    = 500
 	strobeEvery = 100 * time.Millisecond
-	driftPart   = 5 // percent
+	driftPart   = 5 // %
 )
 
-// clock has the wall clocks of nodes be wrong: they step, each by another second to
-// another day, swing, or run at another speed. At the end they are right.
+// clock makes the wall clocks of nodes wrong: they step, each by a different time between a second and a day, swing, or
+// run at another speed. The clocks are corrected when the fault stops.
 func clock(f *field, fault Fault) (string, func()) {
 	how, who, _ := strings.Cut(fault.Variant, " ")
 	nodes := f.pick(strings.Replace(who, "one", "follower", 1), fault.Dice)
 	d := dice(fault.Dice)
 	set := func(stepMs int64, percent int) {
 		for _, n := range nodes {
-			// one that is down comes back with the right time
+			// a node that is down starts with the right time
 			_, _ = f.Target.Fault(n, fmt.Sprintf("clock %d %d", stepMs, percent))
 		}
 	}
@@ -60,7 +60,7 @@ func clock(f *field, fault Fault) (string, func()) {
 	return what, undo
 }
 
-// stepMs draws a step: as often between a second and ten as between an hour and ten.
+// stepMs draws a step. Between a second and ten it lies as often as between an hour and ten.
 func stepMs(d *rand.Rand) int64 {
 	ms := int64(stepMinMs * math.Pow(stepMaxMs/stepMinMs, d.Float64()))
 	if d.IntN(2) == 0 {

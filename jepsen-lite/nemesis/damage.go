@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// disk kills a node and removes its newest snapshot before it is started again. A
-// node that has only one keeps it: nothing older could replace it. One whose log was
-// begun by a snapshot from its leader cannot go back to an older one: it refuses its
-// folder, and is replaced.
+// disk kills a node and removes its newest snapshot before it starts again. A node with one snapshot keeps it, since it
+// has nothing older to go back to. A node whose log begins after an installed snapshot cannot go back behind that: it
+// refuses its folder and is replaced.
 func disk(f *field, fault Fault) (string, func()) {
 	node := f.victims(fault.Variant, fault.Dice)[0]
 	saveSnapshots(f, node, node)
@@ -30,7 +29,7 @@ func disk(f *field, fault Fault) (string, func()) {
 	return what, func() { revive(f, node) }
 }
 
-// snapshots are the whole snapshots in a data folder, the oldest first.
+// snapshots returns the complete snapshots in a data folder, the oldest first.
 func snapshots(dir string) []string {
 	found, _ := filepath.Glob(filepath.Join(dir, "snapshots", "*-*-*"))
 	found = slices.DeleteFunc(found, unfinished)
@@ -38,29 +37,28 @@ func snapshots(dir string) []string {
 	return found
 }
 
-// age is the term, index and time in a snapshot's name.
+// age returns the term, index and time in a snapshot's name.
 func age(path string) []int {
 	n := make([]int, 3)
 	_, _ = fmt.Sscanf(filepath.Base(path), "%d-%d-%d", &n[0], &n[1], &n[2])
 	return n
 }
 
-// unfinished reports whether a snapshot was still being written or removed when its
-// node was killed: such a folder replaces nothing.
+// unfinished reports whether a snapshot was being written or removed when its node was killed. Such a folder replaces
+// no older one.
 func unfinished(path string) bool {
 	_, noState := os.Stat(filepath.Join(path, "state.bin"))
 	_, noMeta := os.Stat(filepath.Join(path, "meta.json"))
 	return filepath.Ext(path) == ".tmp" || noState != nil || noMeta != nil
 }
 
-// flip kills a follower and flips one bit in its log, its newest snapshot or its
-// record of votes. Whether the node starts all the same or refuses its folder, it may
-// not be wrong about what it knows.
+// flip kills a follower and flips one bit in its log, its newest snapshot or its record of votes. The node may start or
+// refuse its folder, but may not be wrong about its data.
 func flip(f *field, fault Fault) (string, func()) {
 	node := f.victims("follower", fault.Dice)[0]
 	d := dice(fault.Dice)
 	if fault.Variant == "snapshot" {
-		for range 1 + d.IntN(2) { // with one it has nothing to go back to
+		for range 1 + d.IntN(2) { // a node with one snapshot has nothing to go back to
 			saveSnapshots(f, node)
 		}
 	}
@@ -77,7 +75,7 @@ func flip(f *field, fault Fault) (string, func()) {
 			what = fmt.Sprintf("flip kill %s (%v)", node, err)
 		}
 		if fault.Variant == "snapshot" {
-			return file // read when the node must go back to it, which may be later
+			return file // it is read when the node goes back to it, which may be later
 		}
 		return ""
 	})
@@ -89,7 +87,7 @@ func flip(f *field, fault Fault) (string, func()) {
 	}
 }
 
-// flippable are the files of a data folder of which one may get a wrong bit.
+// flippable returns the files of a data folder in which a bit may be flipped.
 func flippable(dir, which string) []string {
 	var files []string
 	switch which {
@@ -107,8 +105,7 @@ func flippable(dir, which string) []string {
 	return files
 }
 
-// flipBit flips one bit of a file, in the part of it that is used: files of logs end
-// in zeros that nobody reads.
+// flipBit flips one bit in the used part of a file: files of logs end in zeros that are never read.
 func flipBit(file string, d *rand.Rand) (offset int, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -128,11 +125,10 @@ func flipBit(file string, d *rand.Rand) (offset int, err error) {
 	return offset, err
 }
 
-// reviveMax is for a node that reads a damaged folder, refuses it, is removed and
-// joins again.
+// reviveMax bounds the time for a node to read a damaged folder, refuse it, be removed and join again.
 const reviveMax = 15 * time.Second
 
-// revive starts a node again and waits until it serves.
+// revive starts a node until it serves.
 func revive(f *field, node string) {
 	for until := time.Now().Add(reviveMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 		if !f.Target.Running(node) {
@@ -144,7 +140,7 @@ func revive(f *field, node string) {
 	}
 }
 
-// mend has a node take new snapshots until it has let go of one with a wrong bit.
+// awaitRemoval makes a node take new snapshots until it has removed a damaged one.
 func awaitRemoval(f *field, node, file string) {
 	for until := time.Now().Add(mendMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 		if _, err := os.Stat(file); err != nil ||
@@ -155,11 +151,11 @@ func awaitRemoval(f *field, node, file string) {
 	}
 }
 
-// mendMax bounds mend: without a leader there is nothing new to snapshot.
+// mendMax bounds awaitRemoval: without a leader there is nothing new to save.
 const mendMax = 5 * time.Second
 
-// member kills a node and loses its disk; at the end the others remove it, and a new
-// one takes its place under a new id.
+// member kills a node and drops its disk. When the fault stops, the others remove the member, and a new one joins under
+// a new id.
 func member(f *field, fault Fault) (string, func()) {
 	node := f.victims(fault.Variant, fault.Dice)[0]
 	f.Target.Replace(node)

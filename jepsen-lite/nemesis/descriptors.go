@@ -11,20 +11,20 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// A node may have room file descriptors more than it has open, and more clients come than
-// that. It keeps 256 for itself and for who has just come to its peer port, and lets few of
-// the clients in; strangers never say a word.
+// A node gets scarceRoom file descriptors more than it has open, and more clients connect than that. The node reserves
+// 256 of them for itself and for new connections to its peer port, so few of the clients are accepted. Strangers to the
+// peer port send nothing.
 const (
 	scarceRoom      = 276
 	scarceClients   = 400
 	scarceStrangers = 300
 	scarceDiallers  = 8
 	scarceStay      = time.Second // of a stranger
-	scarceWrites    = time.Second // between two times that a file of the log is filled
+	scarceWrites    = time.Second // between two writes that fill a file of the log
 )
 
-// descriptors leaves a node few file descriptors, and has many connect. It must turn away
-// for whom it has none, and go on: its log needs new files meanwhile.
+// descriptors leaves a node few file descriptors, and connects many clients. The node must reject connections that it
+// has no descriptors for, and go on: its log needs new files meanwhile.
 func descriptors(f *field, fault Fault) (string, func()) {
 	who, strangers, _ := strings.Cut(fault.Variant, " ")
 	node := f.victims(who, fault.Dice)[0]
@@ -44,18 +44,17 @@ func descriptors(f *field, fault Fault) (string, func()) {
 	}
 	value := strings.Repeat("x", lackBytes)
 	stop := repeat(scarceWrites, func() {
-		_, _ = f.Target.Do(f.others(node)[0], scarceWrites, "SET", provokeKey, value) // some while nobody leads
+		_, _ = f.Target.Do(f.others(node)[0], scarceWrites, "SET", provokeKey, value) // it fails while no node leads
 	})
 	return what, func() {
 		stop()
-		_ = f.Target.LimitFiles(node, 0) // one that has ended has as many again when it starts
+		_ = f.Target.LimitFiles(node, 0) // a new process starts with the full limit
 		leave()
 		all.Wait()
 	}
 }
 
-// intrude keeps count connections to an address open on which nothing is said, each for a
-// while.
+// intrude keeps count silent connections to an address open, each for a while.
 func intrude(ctx context.Context, addr string, count int) {
 	open := make([]net.Conn, count)
 	defer func() {
@@ -69,7 +68,7 @@ func intrude(ctx context.Context, addr string, count int) {
 		if open[i] != nil {
 			_ = open[i].Close()
 		}
-		// whoever has no descriptor for it takes it later, or never
+		// a node without a free descriptor accepts it later, or never
 		open[i], _ = net.DialTimeout("tcp", addr, time.Second)
 	}
 }

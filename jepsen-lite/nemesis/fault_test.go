@@ -15,7 +15,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// server makes a test build of the server, with a bug planted in it ("": none).
+// server builds a test build of the server, with a bug planted in it unless bug is "".
 func server(t *testing.T, bug string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "server")
@@ -29,13 +29,13 @@ func server(t *testing.T, bug string) (path string) {
 	return path
 }
 
-// startField starts three nodes of a test build, with a client that writes.
+// startField starts three nodes of a test build, and a client that writes.
 func startField(t *testing.T) *field {
 	t.Helper()
 	return startFieldOf(t, target.Config{})
 }
 
-// startFieldOf starts them with something special.
+// startFieldOf is startField with a configuration.
 func startFieldOf(t *testing.T, c target.Config) *field {
 	t.Helper()
 	c.Binary, c.Dir, c.Nodes = server(t, ""), t.TempDir(), 3
@@ -52,13 +52,13 @@ func startFieldOf(t *testing.T, c target.Config) *field {
 	turn := 0
 	t.Cleanup(repeat(5*time.Millisecond, func() {
 		turn++
-		_, _ = tgt.Do(tgt.Nodes()[turn%3], time.Second, "SET", "test", "1") // some of them while nobody leads
+		_, _ = tgt.Do(tgt.Nodes()[turn%3], time.Second, "SET", "test", "1") // some fail while no node leads
 		_, _ = tgt.Do(tgt.Nodes()[turn%3], time.Second, "GET", "test")
 	}))
 	return (&Runner{Target: tgt}).field(nil)
 }
 
-// builds is a target with one more build.
+// builds makes a configuration with one more build.
 func builds(t *testing.T, build string) target.Config {
 	t.Helper()
 	return target.Config{Builds: map[string]string{build: server(t, build)}}
@@ -74,7 +74,7 @@ func whole(t *testing.T, f *field) {
 	}
 }
 
-// Every point is reached by what leads there, and a death at it is no death to report.
+// Every point is reached by its lead, and a death at it is not reported.
 func TestFaultSpots(t *testing.T) {
 	f := startField(t)
 	for _, s := range spots {
@@ -101,8 +101,8 @@ func TestFaultSpots(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a node's port, nobody calls the node dead that lives, and it is reached afterwards. While its
-// connections are cut no majority is held to what it reaches over them.
+// Whatever happens to a node's port, no other node logs that the living node has ended, and it can be reached
+// afterwards. While its connections are cut the links are marked as harmed.
 func TestFaultPort(t *testing.T) {
 	f := startField(t)
 	for i, variant := range Find("port").Variants {
@@ -147,8 +147,7 @@ func harmedLinks(f *field) (n int) {
 	return n
 }
 
-// A follower with a wrong bit starts all the same or is replaced, no node dies of it,
-// and meanwhile no other disk is touched.
+// A follower with a flipped bit starts or is replaced, and no node dies of it. Meanwhile no other disk is touched.
 func TestFaultFlip(t *testing.T) {
 	f := startField(t)
 	for i, which := range Find("flip").Variants {
@@ -172,7 +171,7 @@ func TestFaultFlip(t *testing.T) {
 	}
 }
 
-// ids are the names by which the cluster calls the nodes now.
+// ids returns the present member ids of the nodes.
 func ids(f *field) (all []string) {
 	for _, n := range f.Target.Nodes() {
 		all = append(all, f.Target.ID(n))
@@ -180,8 +179,7 @@ func ids(f *field) (all []string) {
 	return all
 }
 
-// A node that is paused for long in the middle of a write goes on: its disk was not
-// slow.
+// A node that is paused for long in the middle of a write goes on: its disk was not slow.
 func TestFaultPauseInWrite(t *testing.T) {
 	f := startField(t)
 	node := f.victims("follower", 1)[0]
@@ -197,8 +195,7 @@ func TestFaultPauseInWrite(t *testing.T) {
 	}
 }
 
-// A disk that fails, or hangs for too long, ends its node, and that is no death to
-// report; a disk that hangs for less does not.
+// A disk that fails or hangs for too long ends its node, which is no death to report. A shorter hang does not.
 func TestFaultStore(t *testing.T) {
 	f := startField(t)
 	for _, s := range []target.Strike{
@@ -229,12 +226,12 @@ func TestFaultStore(t *testing.T) {
 	}
 }
 
-// survives reports whether a node goes on after it.
+// survives reports whether a node goes on after a strike.
 func survives(s target.Strike) bool {
 	return s.Stall > 0 && (s.Stall < time.Second || s.Point == target.SnapshotWrite)
 }
 
-// A disk that does not let a leader's snapshot begin ends its node.
+// A disk that hangs at the beginning of a leader's snapshot ends its node.
 func TestFaultInstallHangs(t *testing.T) {
 	f := startField(t)
 	node := f.victims("follower", 1)[0]
@@ -257,7 +254,7 @@ func TestFaultInstallHangs(t *testing.T) {
 	}
 }
 
-// A node without space ends, again and again, and serves when there is space again.
+// A node with a full disk ends, again and again, and serves when there is space again.
 func TestFaultFull(t *testing.T) {
 	f := startField(t)
 	for dice := range uint64(3) {
@@ -278,8 +275,8 @@ func TestFaultFull(t *testing.T) {
 	}
 }
 
-// A node with few file descriptors turns clients away, and neither stops nor loses its
-// place; with more of them it takes clients again.
+// A node with few file descriptors rejects clients, and neither stops nor loses its place. With more descriptors it
+// accepts clients again.
 func TestFaultDescriptors(t *testing.T) {
 	f := startField(t)
 	for i, variant := range Find("descriptors").Variants {
@@ -310,14 +307,14 @@ func TestFaultDescriptors(t *testing.T) {
 	}
 }
 
-// In each way of the fault install a follower gets a snapshot from its leader.
+// In each variant of install a follower gets a snapshot from its leader.
 func TestFaultInstall(t *testing.T) {
 	f := startField(t)
 	const installed = "fault: stall at " + target.Installed
 	for i, variant := range Find("install").Variants {
 		var armed []target.Armed
 		for _, n := range f.Target.Nodes() {
-			f.Target.Kill(n) // its log begins here
+			f.Target.Kill(n) // so that its present log begins here
 			_ = f.Target.Restart(n)
 		}
 		whole(t, f)
@@ -346,8 +343,8 @@ func TestFaultInstall(t *testing.T) {
 	}
 }
 
-// A node that was cut off until the others have trimmed what it lacks is told of, until it
-// has their snapshot.
+// A node that was cut off until the others have trimmed what it lacks is reported by Lacking, until it has their
+// snapshot.
 func TestFaultLacking(t *testing.T) {
 	f := startField(t)
 	node := f.victims("follower", 1)[0]
@@ -369,8 +366,8 @@ func TestFaultLacking(t *testing.T) {
 	whole(t, f)
 }
 
-// All nodes are changed to another build and back, one after the other and together: no step
-// is found fault with, and in the end they are whole.
+// All nodes are changed to another build and back, one after the other and together. Nothing is found, and in the end
+// they are whole.
 func TestFaultBuildOfAll(t *testing.T) {
 	f := startFieldOf(t, builds(t, target.OtherBuild))
 	for i, variant := range []string{"rolling", "together"} {
@@ -386,8 +383,7 @@ func TestFaultBuildOfAll(t *testing.T) {
 	}
 }
 
-// A node of another build is refused and refuses, does nothing, and is a member again in its
-// own build.
+// A node of another build refuses the others and is refused, does nothing, and is a member again in its own build.
 func TestFaultBuild(t *testing.T) {
 	f := startFieldOf(t, builds(t, target.OtherBuild))
 	for i, variant := range []string{"leader", "follower"} {
@@ -414,7 +410,8 @@ func TestFaultBuild(t *testing.T) {
 	}
 }
 
-// Nodes go to the next release and back, and up: every node serves after each step, and the level rises when all are up.
+// Nodes go to the next release and back, and up: every node serves after each step, and the level rises when all are
+// up.
 func TestFaultUpgrade(t *testing.T) {
 	f := startFieldOf(t, builds(t, target.NextBuild))
 	for i, variant := range []string{"back", "up", "back"} {
@@ -437,8 +434,7 @@ func TestFaultUpgrade(t *testing.T) {
 	}
 }
 
-// Every scenario comes to its end, finds nothing, and leaves a cluster that is whole; the
-// folder that was put back is replaced.
+// Every scenario ends, finds nothing, and leaves a whole cluster. The node whose folder was put back is replaced.
 func TestFaultScenario(t *testing.T) {
 	f := startField(t)
 	for _, which := range Find("scenario").Variants {
@@ -462,8 +458,7 @@ func TestFaultScenario(t *testing.T) {
 	}
 }
 
-// Messages of every kind are found on the way between real nodes, and whatever becomes of
-// them, the cluster is whole afterwards.
+// Messages of every kind are caught between real nodes, and the cluster is whole afterwards.
 func TestFaultFrame(t *testing.T) {
 	f := startField(t)
 	for _, kind := range frameKinds {

@@ -4,5 +4,5 @@ package nemesis
 
 import "math"
 
-// filesMax is without a bound: there is no such limit.
+// filesMax has no bound: there is no such limit.
 func filesMax() int { return math.MaxInt }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// filesMax is how many files this process may have open.
+// filesMax returns how many files this process may have open.
 func filesMax() int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

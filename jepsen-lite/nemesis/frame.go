@@ -10,9 +10,9 @@ import (
 
 // Times of the fault frame.
 const (
-	frameEvery   = 250 * time.Millisecond // between two messages that are caught
+	frameEvery   = 250 * time.Millisecond // between two caught messages
 	frameHoldMax = 700 * time.Millisecond
-	frameSkips   = 4 // messages that pass before, at most
+	frameSkips   = 4 // the most messages that pass before a caught one
 	framePause   = time.Second
 )
 
@@ -22,13 +22,12 @@ var frameKinds = []string{
 	target.MsgAppend, target.MsgHeartbeat, target.MsgVote, target.MsgPreVote, target.MsgInstall, target.MsgTimeoutNow,
 }
 
-// frame catches single messages of one kind, between a node and the others, again and
-// again: it loses them or what is answered to them, with their connection or without, holds
-// them, or has them come twice.
+// frame catches single messages of one kind between a node and the others, again and again. It loses the message or its
+// answer, with or without the connection, holds it, or doubles it.
 func frame(f *field, fault Fault) (string, func()) {
 	which := "any"
 	if f.limit != nil {
-		which = "follower" // whatever it does not hear, the others are a majority
+		which = "follower" // the others are a majority without it
 	}
 	node := f.victims(which, fault.Dice)[0]
 	f.links.markHarmed(node, f.others(node))
@@ -39,8 +38,7 @@ func frame(f *field, fault Fault) (string, func()) {
 	}
 }
 
-// catchMany catches one message of a kind after the other, and leads to them, until the
-// returned function is called, which says how many were caught.
+// catchMany catches one message of a kind after the other, and causes such messages. stop returns how many were caught.
 func catchMany(f *field, kind, node string, d *rand.Rand) (stop func() (struck int)) {
 	var caught *target.Caught
 	struck := 0
@@ -65,7 +63,7 @@ func catchMany(f *field, kind, node string, d *rand.Rand) (stop func() (struck i
 	}
 }
 
-// catchOf draws what becomes of the next message of a kind.
+// catchOf draws the next catch of a kind.
 func catchOf(kind, node string, d *rand.Rand) target.Catch {
 	c := target.Catch{
 		Node:   node,
@@ -87,7 +85,7 @@ func catchOf(kind, node string, d *rand.Rand) target.Catch {
 	return c
 }
 
-// frameLeads lead to messages that are seldom sent otherwise, to or from a node.
+// frameLeads cause messages to or from a node that are rare otherwise, by kind.
 var frameLeads = map[string]func(f *field, node string) (stop func()){
 	target.MsgTimeoutNow: func(f *field, node string) func() {
 		return repeat(500*time.Millisecond, func() { handTo(f, node) })

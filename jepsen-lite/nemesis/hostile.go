@@ -15,16 +15,17 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// attack is what so many clients of each node, or of one, do, each again and again.
+// attack is what the clients of one variant do, each again and again.
 type attack struct {
+	// per node
 	clients int
 	do      func(v *villain, conn net.Conn)
-	one     bool          // of the nodes
-	apart   time.Duration // between the first comings of two of them
-	doors   []target.Door // at which they come, in turn
+	one     bool          // attack one node only
+	apart   time.Duration // time between the first connections of two clients
+	doors   []target.Door // where they connect, in turn
 }
 
-// attacks are the variants of the fault hostile.
+// attacks are the variants of hostile.
 var attacks = map[string]attack{
 	"drip":       {60, drip, false, 0, []target.Door{target.ForClients, target.Inside, target.ForHTTP, target.ForPeers}},
 	"handshakes": {400, halfHello, false, 0, []target.Door{target.ForClients, target.ForClients, target.ForPeers}},
@@ -35,34 +36,34 @@ var attacks = map[string]attack{
 	"huge":       {8, announce, false, 0, []target.Door{target.Inside}},
 }
 
-// What they do.
+// Times and sizes of attacks.
 const (
-	hostileRest   = time.Second // between two connections of one of them
+	hostileRest   = time.Second // between two connections of a client
 	hostileAnswer = 4 * time.Second
 
 	dripEvery  = time.Second
-	crowdEvery = 40 * time.Millisecond // a handshake of TLS costs milliseconds of a processor
+	crowdEvery = 40 * time.Millisecond // a TLS handshake costs milliseconds of a processor
 
 	deafKey   = loadPrefix + "deaf"
-	deafBytes = 256 << 10 // of the value that is asked for
-	deafPiece = 32        // so many at once: an answer of 8 MiB
+	deafBytes = 256 << 10 // of the value that is read
+	deafPiece = 32        // commands at once: an answer of 8 MiB
 	deafEvery = 50 * time.Millisecond
-	deafMax   = 384 << 20 // of answers that are asked for, in all, and not read
+	deafMax   = 384 << 20 // of answers that are requested and not read
 
 	guessUserBytes = 8 << 10
 	guessPipeline  = 32
 
-	lineBytes      = 64 << 10 // that are sent at once of a line
+	lineBytes      = 64 << 10 // of a line, sent at once
 	lineBytesOfAll = 256 << 20
-	bulkBytes      = 8 << 20 // the largest that lockd takes
+	bulkBytes      = 8 << 20 // the largest value that lockd accepts
 )
 
-// hostileMemory is how many bytes of memory a node may take, at most, because of them: about twice what they may make it
-// keep, as Go's collector lets the heap become.
+// hostileMemory bounds the bytes of memory that hostile clients may cost a node: about twice the memory that they can
+// make it keep, since Go's collector lets the heap grow to that.
 const hostileMemory = 512 << 20
 
-// hostile has clients come to the nodes that want to do harm, from an address of their own. Others must not notice, and
-// no node may take more than hostileMemory for them.
+// hostile connects clients to the nodes that mean harm, from an address of their own. Other clients must not notice,
+// and no node may take more than hostileMemory for them.
 func hostile(f *field, fault Fault) (string, func()) {
 	a := attacks[fault.Variant]
 	count := min(a.clients, max(1, (filesMax()-fdsElse)/(2*len(f.Target.Nodes()))))
@@ -93,7 +94,7 @@ func hostile(f *field, fault Fault) (string, func()) {
 	}
 }
 
-// weighAll notes how much memory the nodes have now.
+// weighAll records how much memory the nodes have now.
 func weighAll(f *field) {
 	for _, node := range f.Target.Nodes() {
 		if now, _, err := f.Target.Memory(node); err == nil {
@@ -102,12 +103,12 @@ func weighAll(f *field) {
 	}
 }
 
-// weigh finds out how much memory the nodes took meanwhile. Beside other faults, and with Go's race detector, it may have
-// been for something else.
+// weigh checks how much memory the nodes have taken. Beside other faults, and with Go's race detector, memory may have
+// been taken for something else.
 func weigh(f *field, variant string) {
 	for _, node := range f.Target.Nodes() {
 		_, most, err := f.Target.Memory(node)
-		if err != nil || len(f.kinds) != 1 || f.race { // it is not there, or this is not Linux
+		if err != nil || len(f.kinds) != 1 || f.race { // it does not run, or this is not Linux
 			continue
 		}
 		if least := f.found.weighed(node, most); most-least > hostileMemory {
@@ -117,7 +118,7 @@ func weigh(f *field, variant string) {
 	}
 }
 
-// weighed notes how many bytes of memory a node has, and returns the least that it had at any time.
+// weighed records how many bytes of memory a node has, and returns the least that it ever had.
 func (f *findings) weighed(node string, now int64) (least int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,11 +137,11 @@ type villain struct {
 	at     target.Connections
 	node   string
 	door   target.Door
-	number int // of those who come by the same door
-	times  int // that it has come
+	number int // of the clients at the same door
+	times  int // number of connections so far
 }
 
-// come connects again and again and does something with the connection, which breaks when the context ends.
+// come connects again and again and calls do with each connection, which breaks when the context ends.
 func (v *villain) come(do func(v *villain, conn net.Conn)) {
 	for ; v.Err() == nil; v.times++ {
 		if conn, err := v.at.Knock(v.node, v.door); err == nil {
@@ -153,10 +154,10 @@ func (v *villain) come(do func(v *villain, conn net.Conn)) {
 	}
 }
 
-// stay waits until the node closes the connection. What it says meanwhile is read, and ignored.
+// stay reads and ignores what the node sends, until it closes the connection.
 func stay(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
-// say sends something and stays.
+// say returns an attack that sends a text and stays.
 func say(text string) func(v *villain, conn net.Conn) {
 	return func(_ *villain, conn net.Conn) {
 		_, _ = io.WriteString(conn, text)
@@ -164,7 +165,7 @@ func say(text string) func(v *villain, conn net.Conn) {
 	}
 }
 
-// drip says what belongs at the door a byte a second, and never to its end.
+// drip sends a valid beginning for the door, a byte a second, and never completes it.
 func drip(v *villain, conn net.Conn) {
 	text := "*2\r\n$3\r\nGET\r\n$64\r\n" + strings.Repeat("k", 60)
 	switch {
@@ -180,13 +181,13 @@ func drip(v *villain, conn net.Conn) {
 	}
 }
 
-// halfHello begins TLS's handshake, with half of its first message, and says no more.
+// halfHello sends half of the first message of a TLS handshake, and nothing more.
 func halfHello(v *villain, conn net.Conn) {
 	hello := clientHello()
 	say(string(hello[:len(hello)/2]))(v, conn)
 }
 
-// clientHello is what a client of TLS says first.
+// clientHello is the first message of a TLS client.
 var clientHello = sync.OnceValue(func() []byte {
 	here, there := net.Pipe()
 	go func() {
@@ -199,7 +200,7 @@ var clientHello = sync.OnceValue(func() []byte {
 	return hello[:n]
 })
 
-// deaf asks for much more than fits in any buffer, and reads nothing of it.
+// deaf requests more than fits into any buffer, and reads none of it.
 func deaf(v *villain, conn net.Conn) {
 	one := fmt.Sprintf("*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n", len(deafKey), deafKey)
 	for asked := 0; asked < deafMax && sleep(v, deafEvery); asked += deafPiece * deafBytes {
@@ -228,7 +229,7 @@ func guess(v *villain, conn net.Conn) {
 	}
 }
 
-// endlessLine sends a line that does not end.
+// endlessLine sends a line without an end.
 func endlessLine(v *villain, conn net.Conn) {
 	piece := bytes.Repeat([]byte("x"), lineBytes)
 	for sent := 0; sent < lineBytesOfAll && v.Err() == nil; sent += len(piece) {
@@ -239,7 +240,7 @@ func endlessLine(v *villain, conn net.Conn) {
 	stay(conn)
 }
 
-// announce says that very much will come, and sends none of it, or some.
+// announce announces very large commands and sends little or nothing of them.
 func announce(v *villain, conn net.Conn) {
 	bulk := fmt.Sprintf("$%d\r\n", bulkBytes)
 	switch v.number {

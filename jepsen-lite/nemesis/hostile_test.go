@@ -13,13 +13,13 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// den is a target to which hostile clients come: what they say is kept.
+// den is a target that records what hostile clients send.
 type den struct {
 	target.Target
 	memory map[string]int64
 
 	mu   sync.Mutex
-	said []string // on each connection
+	said []string // by connection
 }
 
 func (d *den) Nodes() []string                          { return []string{"n1", "n2"} }
@@ -39,7 +39,7 @@ func (d *den) Knock(string, target.Door) (net.Conn, error) {
 	d.mu.Unlock()
 	go func() {
 		buf := make([]byte, 64<<10)
-		for all := 0; all < 1<<20; { // and no more is read
+		for all := 0; all < 1<<20; { // then it reads no more
 			n, err := there.Read(buf)
 			d.mu.Lock()
 			d.said[at] += string(buf[:n])
@@ -52,9 +52,9 @@ func (d *den) Knock(string, target.Door) (net.Conn, error) {
 	return here, nil
 }
 
-// Every variant of hostile has its clients, who say what they are for, and leave when the fault ends.
+// The clients of every variant send what the variant says, and leave when the fault stops.
 func TestHostile(t *testing.T) {
-	first := map[string][]string{ // how somebody begins
+	first := map[string][]string{ // beginnings of what clients send
 		"drip":       {"*2\r", string(clientHello()[:3]), "GET"},
 		"handshakes": {string(clientHello()[:len(clientHello())/2])},
 		"crowd":      {""},
@@ -88,8 +88,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// What a node takes because of hostile clients is more than the least that it ever had; beside other faults it may be for
-// them, and the race detector takes what it likes.
+// Memory that hostile clients cost a node is counted from the least that the node ever had. Beside other faults, and
+// with the race detector, it is not judged.
 func TestHostileMemory(t *testing.T) {
 	const mib = 1 << 20
 	for name, c := range map[string]struct {
@@ -119,7 +119,7 @@ func TestHostileMemory(t *testing.T) {
 	}
 }
 
-// A hostile client comes again when a node has closed its connection, and no more once its context has ended.
+// A hostile client connects again when a node has closed its connection, until its context ends.
 func TestVillainComesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &den{}

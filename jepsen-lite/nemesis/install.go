@@ -11,8 +11,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// snapshot has all nodes take a snapshot. The kill variant kills a node at some
-// moment meanwhile.
+// snapshot makes all nodes take a snapshot. The variant kill kills a node at some moment of that.
 func snapshot(f *field, fault Fault) (string, func()) {
 	victim := ""
 	if fault.Variant == "kill" {
@@ -29,8 +28,8 @@ func snapshot(f *field, fault Fault) (string, func()) {
 	return "snapshot kill " + victim, func() { _ = f.Target.Restart(victim) }
 }
 
-// installLinks are the ways to a follower that gets a snapshot, by the names of the variants.
-// Each begins with them whole, and is over when the layer is cleared.
+// installLinks are the variants of install: what happens on the way to a follower that gets a snapshot. Each begins
+// with whole links, and is over when the layer is cleared.
 var installLinks = map[string]func(f *field, d *rand.Rand, node string) (what string, stop func()){
 	"drip":  installDrips,
 	"break": installBreaks,
@@ -40,21 +39,20 @@ var installLinks = map[string]func(f *field, d *rand.Rand, node string) (what st
 
 // Times and rates of the fault install.
 const (
-	installSave    = 30 * time.Second // for a snapshot: it takes its time, so that clients have theirs
-	installSlowest = 4 << 20          // bytes a second
+	installSave    = 30 * time.Second // for a snapshot; it is written slowly, so that clients are served meanwhile
+	installSlowest = 4 << 20          // bytes per second
 	installFastest = 64 << 20
-	installBeginMs = 1000 // within which the way is broken
+	installBeginMs = 1000 // the way is broken within this time
 )
 
-// install has a follower miss what the others have trimmed from their logs, so that it needs
-// a snapshot, and the way to it be bad meanwhile. What is the whole state may take longer
-// than the fault.
+// install makes a follower need a snapshot, by trimming the entries that it lacks from the logs of the others, and
+// disturbs the way to it. Installing a large state may take longer than the fault.
 func install(f *field, fault Fault) (string, func()) {
 	node, d := f.victims("follower", fault.Dice)[0], dice(fault.Dice)
 	rest := f.others(node)
 	f.links.split([]string{node}, rest)
 	lengthenLog(f, rest[0])
-	for range 2 { // the log is trimmed up to the end of the older snapshot
+	for range 2 { // the log is trimmed up to the second newest snapshot
 		if !f.isOver() {
 			saveTogether(f, rest)
 		}
@@ -68,8 +66,8 @@ func install(f *field, fault Fault) (string, func()) {
 	}
 }
 
-// saveAll writes something and has nodes take a snapshot of it at the same time. When the time
-// of the run is over nobody waits for that.
+// saveTogether writes something and makes nodes take a snapshot of it at the same time. It returns early when the time
+// of the run ends.
 func saveTogether(f *field, nodes []string) {
 	_, _ = f.Target.Do(nodes[0], 2*time.Second, "SET", provokeKey, time.Now().String())
 	var saving sync.WaitGroup
@@ -87,18 +85,21 @@ func saveTogether(f *field, nodes []string) {
 	}
 }
 
+// installDrips limits the rate of the links to the node.
 func installDrips(f *field, d *rand.Rand, node string) (string, func()) {
 	rate := installSlowest + d.IntN(installFastest-installSlowest)
 	f.links.into(node, f.others(node), target.Shape{BytesPerSecond: rate})
 	return fmt.Sprintf("%d MiB/s", rate>>20), func() {}
 }
 
+// installBreaks breaks the node's connections again and again.
 func installBreaks(f *field, d *rand.Rand, node string) (string, func()) {
 	every := time.Duration(50+d.IntN(installBeginMs)) * time.Millisecond
 	stop := repeat(every, func() { f.links.reset(node, f.others(node)) })
 	return fmt.Sprintf("all connections break every %s", every), stop
 }
 
+// installIsCut cuts the links to the node.
 func installIsCut(f *field, d *rand.Rand, node string) (string, func()) {
 	after := time.Duration(50+d.IntN(installBeginMs)) * time.Millisecond
 	time.Sleep(after)
@@ -106,51 +107,52 @@ func installIsCut(f *field, d *rand.Rand, node string) (string, func()) {
 	return fmt.Sprintf("cut after %s", after), func() {}
 }
 
+// installLosesLeader kills the leader, and starts it at once.
 func installLosesLeader(f *field, d *rand.Rand, _ string) (string, func()) {
 	after := time.Duration(50+d.IntN(installBeginMs)) * time.Millisecond
 	time.Sleep(after)
 	leader := f.pick("leader", d.Uint64())[0]
 	f.Target.Kill(leader)
-	restartAll(f, []string{leader}) // with it there is a majority again, without it there is none
+	restartAll(f, []string{leader}) // the others are no majority while the follower installs
 	return fmt.Sprintf("kill %s after %s, and start it at once", leader, after), func() {}
 }
 
-// provokeKey is what nemeses write to have something to snapshot.
+// provokeKey is a key that faults write when they need new entries.
 const provokeKey = "nemesis:provoke"
 
-// save writes something and has nodes take a snapshot of it.
+// saveSnapshots writes something and makes nodes take a snapshot of it, one after the other.
 func saveSnapshots(f *field, nodes ...string) {
 	for _, n := range nodes {
 		_, _ = f.Target.Do(n, 2*time.Second, "SET", provokeKey, time.Now().String())
-		_, _ = f.Target.Do(n, 5*time.Second, "LOCKD", "SNAPSHOT") // whichever fails: a fault is on
+		_, _ = f.Target.Do(n, 5*time.Second, "LOCKD", "SNAPSHOT") // either may fail: a fault is on
 	}
 }
 
-// What the node must lack: more than one message of Raft carries, as one waits for it
-// meanwhile, and more than one file of the log holds (target.segmentBytes), as what is
-// trimmed from the newest one can still be read.
+// Size of the entries that the node must lack. They must be more than one message of Raft, since one is waiting to be
+// sent, and more than one file of the log (target.segmentBytes), since trimmed entries of the newest file can still be
+// read.
 const (
 	lackEntries = 40
 	lackBytes   = 600 << 10
 )
 
-// lengthen makes the log longer than that.
+// lengthenLog adds so many entries to the log.
 func lengthenLog(f *field, via string) {
 	value := strings.Repeat("x", lackBytes/lackEntries)
 	for range lackEntries {
 		if r, err := f.Target.Do(via, 4*time.Second, "SET", provokeKey, value); err != nil || r.IsErr() {
-			return // another fault is in the way
+			return // another fault prevents it
 		}
 	}
 }
 
-// outrun cuts a node off until the others have trimmed from their logs what it lacks. What
-// was held back meanwhile is lost.
+// outrun cuts a node off until the others have trimmed from their logs the entries that it lacks. Bytes that were held
+// back on its links are lost.
 func outrun(f *field, node string) {
 	others := f.others(node)
 	f.links.split([]string{node}, others)
 	lengthenLog(f, others[0])
-	for _, other := range slices.Concat(others, others) { // the log is trimmed up to the end of the older snapshot
+	for _, other := range slices.Concat(others, others) { // the log is trimmed up to the second newest snapshot
 		if !f.isOver() {
 			saveSnapshots(f, other)
 		}

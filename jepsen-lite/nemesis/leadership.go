@@ -11,7 +11,7 @@ import (
 func transfer(f *field, fault Fault) (string, func()) {
 	once := func() {
 		to := f.pick("follower", fault.Dice+uint64(time.Now().UnixNano()))[0]
-		// refused when the cluster is broken
+		// it is refused while the cluster is broken
 		_, _ = f.Target.Do(to, 2*time.Second, "LOCKD", "TRANSFER", f.Target.ID(to))
 	}
 	if fault.Variant == "often" {
@@ -28,19 +28,19 @@ func handTo(f *field, node string) {
 
 // Times of the fault late.
 const (
-	lateHold   = 140 * time.Millisecond // longer than between two heartbeats
-	lateNever  = 5 * time.Second        // beyond the end of it
-	latePause  = 4 * time.Second        // for another leader at the longest
+	lateHold   = 140 * time.Millisecond // longer than the time between two heartbeats
+	lateNever  = 5 * time.Second        // longer than the rest of the fault
+	latePause  = 4 * time.Second        // bounds the wait for another leader
 	lateLook   = 10 * time.Millisecond
-	lateWrites = 400 * time.Millisecond // until the new leader has acknowledged writes
+	lateWrites = 400 * time.Millisecond // for the new leader to acknowledge writes
 	lateFirst  = 2 * time.Millisecond
-	lateReads  = 300 * time.Millisecond // until the old one has answered reads
-	lateSettle = time.Second            // until all know the new leader
-	lateBy     = 200 * time.Millisecond // two of them, and a heartbeat, are within a leader's lease
+	lateReads  = 300 * time.Millisecond // for the old leader to answer reads
+	lateSettle = time.Second            // for all nodes to learn the new leader
+	lateBy     = 200 * time.Millisecond // two of them and a heartbeat take less than a leader's lease
 )
 
-// late has the last answers to a leader arrive when another one has been elected,
-// again and again: it may trust none that was sent before it asked.
+// late delays the last answers to a leader until another leader is elected, again and again. A leader must trust no
+// answer that was sent before it asked.
 func late(f *field, fault Fault) (string, func()) {
 	dice := fault.Dice
 	once := lateWhenStopped
@@ -54,22 +54,21 @@ func late(f *field, fault Fault) (string, func()) {
 	})
 }
 
-// lateInHandOver has a leader hand over while all that the others say to it is on its way for long: it takes itself
-// for the leader for as long after the other has begun to lead.
+// lateInHandOver has a leader hand over while the answers to it are on their way for long: it takes itself for the
+// leader for as long after the other one has begun to lead.
 func lateInHandOver(f *field, leader string, dice uint64) {
 	others := f.others(leader)
 	f.links.into(leader, others, target.Shape{Delay: lateBy})
 	to := others[dice%uint64(len(others))]
-	// It may have been refused: nobody knows who leads at every moment.
+	// It may be refused: the leader may have changed since pick.
 	_, _ = f.Target.Do(leader, 2*time.Second, "LOCKD", "TRANSFER", f.Target.ID(to))
 	f.links.into(leader, others, target.Shape{})
 }
 
-// lateWhenStopped holds up what the others answer to the leader, then stops it until another
-// one has been elected. Just before it goes on, answers of so many as make a majority
-// with it come, so that it takes itself for the leader still; and those of the rest
-// just after, when it has asked whether it is. What was sent since it stopped, by the
-// new leader too, comes later.
+// lateWhenStopped holds back the answers to the leader, and pauses it until another one is elected. Just before the
+// leader continues, the answers of enough nodes for a majority arrive, so it still takes itself for the leader. Just
+// after, when it has asked whether it leads, the answers of the rest arrive. Anything that was sent after the pause
+// began, also by the new leader, arrives later.
 func lateWhenStopped(f *field, leader string, dice uint64) {
 	others := f.others(leader)
 	first, rest := others[:len(others)/2], others[len(others)/2:]

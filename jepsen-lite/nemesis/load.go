@@ -11,11 +11,11 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// What a load consists of. Its keys have a prefix of their own, and a lease besides:
-// a write of unknown outcome may come after they were removed.
+// Sizes and times of loads. Their keys have a prefix of their own, and a lease, since a write of unknown outcome may
+// take effect after they were removed.
 const (
 	loadPrefix    = "load:"
-	loadLease     = "60" // s
+	loadLease     = "60" // seconds
 	burstClients  = 64
 	burstPipeline = 32
 	largeClients  = 4
@@ -28,8 +28,7 @@ const (
 	loadCleanMax  = 5 * time.Second
 )
 
-// loads are what the clients of each variant do with their connections, again and
-// again.
+// loads are the variants of load.
 var loads = map[string]func(f *field, dice uint64) (what string, stop func()){
 	"burst":       burst,
 	"large":       large,
@@ -37,7 +36,7 @@ var loads = map[string]func(f *field, dice uint64) (what string, stop func()){
 	"scripts":     heavyScripts,
 }
 
-// load has many more clients than usual do more than usual. They are not judged.
+// load adds many clients that do more than usual. Their operations are not judged.
 func load(f *field, fault Fault) (string, func()) {
 	what, stop := loads[fault.Variant](f, fault.Dice)
 	return "load " + what, stop
@@ -162,7 +161,7 @@ func large(f *field, dice uint64) (string, func()) {
 	return fmt.Sprintf("large values, %d clients", largeClients), f.clients.cleanAfter(stop, largeClients)
 }
 
-// heavyScripts runs scripts that go up to the limit.
+// heavyScripts runs scripts that reach the limit.
 func heavyScripts(f *field, _ uint64) (string, func()) {
 	stop := f.clients.crowd(scriptClients, func(c *target.Conn, _ int) error {
 		_, err := c.Do(loadAnswerMax, "EVAL", "while true do end", "0")
@@ -171,14 +170,13 @@ func heavyScripts(f *field, _ uint64) (string, func()) {
 	return fmt.Sprintf("scripts up to the limit, %d at once", scriptClients), stop
 }
 
-// fdsPerClient is what a connection takes of this process: both ends, and the
-// proxy's way on to the node.
+// File descriptors of this process. A connection takes three: both of its ends, and the proxy's connection to the node.
 const (
 	fdsPerClient = 3
 	fdsElse      = 1000
 )
 
-// connections opens thousands of connections that say little.
+// connections opens thousands of connections that are mostly idle.
 func connections(f *field, _ uint64) (string, func()) {
 	count, what := idleClients, fmt.Sprintf("connections: %d", idleClients)
 	if files := filesMax(); (files-fdsElse)/fdsPerClient < count {
@@ -198,7 +196,7 @@ func connections(f *field, _ uint64) (string, func()) {
 	}
 }
 
-// idle opens count connections and has one of them PING now and then. dial makes number i.
+// idle opens count connections with dial and has one of them PING now and then, until ctx ends.
 func idle(ctx context.Context, count int, dial func(i int) (*target.Conn, error)) {
 	var open []*target.Conn
 	defer func() {
@@ -215,7 +213,7 @@ func idle(ctx context.Context, count int, dial func(i int) (*target.Conn, error)
 		open = append(open, c)
 	}
 	for i := 0; sleep(ctx, idlePing) && len(open) > 0; i++ {
-		_, _ = open[i%len(open)].Do(loadAnswerMax, "PING") // it may be broken by now
+		_, _ = open[i%len(open)].Do(loadAnswerMax, "PING") // it may be broken
 	}
 }
 

@@ -2,7 +2,7 @@ package nemesis
 
 import "testing"
 
-// Every variant of the load has its clients, and no clients are without a variant.
+// Every variant of load has its clients, and every load has a variant.
 func TestLoadVariants(t *testing.T) {
 	variants := Find("load").Variants
 	for _, v := range variants {

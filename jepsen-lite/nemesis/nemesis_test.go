@@ -15,7 +15,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// A seed decides the schedule: the same one gives the same faults, another one others.
+// A seed decides the schedule: the same seed gives the same faults, another one gives others.
 func TestPlanFollowsTheSeed(t *testing.T) {
 	kinds := []string{"kill", "pause", "partition", "slow"}
 	a, b, c := Plan(1, time.Minute, kinds, true, false), Plan(1, time.Minute, kinds, true, false), Plan(2, time.Minute, kinds, true, false)
@@ -61,7 +61,7 @@ func TestPlanSparesAMajority(t *testing.T) {
 	}
 }
 
-// A scenario has its step to itself.
+// A scenario has a step to itself.
 func TestScenarioIsAlone(t *testing.T) {
 	seen := 0
 	for _, s := range Plan(1, time.Hour, []string{"kill", "pause", "scenario", "slow"}, true, false) {
@@ -84,7 +84,8 @@ func TestScenarioIsAlone(t *testing.T) {
 	}
 }
 
-// One variant of a kind has a row of its own, and its steps alone; there is no other.
+// Find with one variant returns a row with that variant alone, and a plan of it has no other. Unknown variants have no
+// row.
 func TestFindVariant(t *testing.T) {
 	for name, want := range map[string][]string{
 		"scenario:save-twice": {"save twice"}, "slow:half-open": {"half-open"}, "kill": Find("kill").Variants,
@@ -102,7 +103,7 @@ func TestFindVariant(t *testing.T) {
 	}
 }
 
-// Every kind of message is lost, held and doubled, but answers come once.
+// Every kind of message is lost, held and doubled, but answers are not doubled.
 func TestCatches(t *testing.T) {
 	for _, kind := range Find("frame").Variants {
 		seen := map[target.CatchAct]bool{}
@@ -119,8 +120,8 @@ func TestCatches(t *testing.T) {
 	}
 }
 
-// Links heal first, then what was paused goes on, is disarmed, and is started; who joins
-// finds all others. What ends together does so in the order of the plan.
+// Links heal first, then paused nodes continue, points are disarmed, and nodes start; a joining node finds all others.
+// Faults of one turn stop in the order of the plan.
 func TestStopOrder(t *testing.T) {
 	var faults []Fault
 	for _, kind := range []string{"member", "kill", "point", "pause", "slow", "restart", "partition"} {
@@ -140,8 +141,8 @@ func TestStopOrder(t *testing.T) {
 	}
 }
 
-// Whatever the faults of a step want, they harm at most a minority together; what is over
-// leaves room for others. Without a toll they have what they want.
+// The faults of a step harm at most a minority together, and a fault that is over makes room for others. Without a
+// limit they get all the nodes that they want.
 func TestHarmLimit(t *testing.T) {
 	take := func(l *harmLimit, want string, wanted ...string) {
 		t.Helper()
@@ -149,7 +150,7 @@ func TestHarmLimit(t *testing.T) {
 			t.Errorf("of %v: %q, want %q", wanted, got, want)
 		}
 	}
-	take(newHarmLimit(2), "n1 n2", "n1", "n2") // to spare one of two is to spare both
+	take(newHarmLimit(2), "n1 n2", "n1", "n2") // a majority of two are both, so there is no limit
 	three := newHarmLimit(3)
 	done := ""
 	three.briefly("n2", func() {
@@ -170,7 +171,7 @@ func TestHarmLimit(t *testing.T) {
 	take(newHarmLimit(5), "n4 n2", "n4", "n2", "n1")
 }
 
-// roles is a target of which only the nodes and their leader matter.
+// roles is a target with nodes and a leader, and nothing else.
 type roles struct {
 	target.Target
 	nodes  []string
@@ -180,7 +181,7 @@ type roles struct {
 func (r roles) Nodes() []string { return r.nodes }
 func (r roles) Leader() string  { return r.leader }
 
-// Victims are what they are called, whoever leads and whatever the dice say.
+// Pick chooses the nodes that its word says, whoever leads and whatever the seed.
 func TestPick(t *testing.T) {
 	for _, nodes := range [][]string{{"n1"}, {"n1", "n2"}, {"n1", "n2", "n3"}, {"n1", "n2", "n3", "n4", "n5"}} {
 		few := max(1, (len(nodes)-1)/2)
@@ -204,14 +205,14 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// No kinds, no faults.
+// A plan without kinds has no faults.
 func TestPlanOfNothing(t *testing.T) {
 	if p := Plan(1, time.Minute, nil, true, false); len(p) > 0 {
 		t.Errorf("%v", p)
 	}
 }
 
-// In a ring everybody sees a majority, and nobody sees all.
+// In a ring each node sees a majority, and no node sees all.
 func TestRing(t *testing.T) {
 	for _, n := range []int{4, 5, 7, 9} {
 		for i := range n {
@@ -231,8 +232,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// The wall clock steps by a second to a day, in both directions, and by every order
-// of magnitude between.
+// The wall clock steps by a second to a day, forwards and backwards, and by every order of magnitude between.
 func TestClockSteps(t *testing.T) {
 	seen := map[int]bool{}
 	for seed := range uint64(200) {
@@ -251,7 +251,7 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// Every point of the server has a way that leads there.
+// Every fault point of the server has a row.
 func TestSpotsAreAllPoints(t *testing.T) {
 	var names []string
 	for _, s := range spots {
@@ -262,7 +262,7 @@ func TestSpotsAreAllPoints(t *testing.T) {
 	}
 }
 
-// Every variant of install has its way, and no way is without a variant.
+// Every variant of install has its function, and every function has a variant.
 func TestInstallVariants(t *testing.T) {
 	variants := Find("install").Variants
 	for _, v := range variants {
@@ -275,7 +275,7 @@ func TestInstallVariants(t *testing.T) {
 	}
 }
 
-// A disk hangs in every kind of write, and for every time; a snapshot is not waited for long.
+// A disk hangs at every kind of write and for every duration. The hang of a snapshot is short.
 func TestStalls(t *testing.T) {
 	seen := map[string]map[time.Duration]bool{}
 	for seed := range uint64(300) {
@@ -295,7 +295,7 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// One bit is flipped, in the part of the file that is used.
+// One bit is flipped, in the used part of the file.
 func TestFlipBit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.wal")
 	before := append([]byte("used"), make([]byte, 1000)...)
@@ -321,8 +321,7 @@ func TestFlipBit(t *testing.T) {
 	}
 }
 
-// The newest snapshot is that of the highest term, index and time, as numbers; what
-// was not finished is none.
+// Snapshots are ordered by term, index and time as numbers. Unfinished ones are left out.
 func TestSnapshotsByAge(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"2-9-5", "2-10-4", "10-1-1", "11-7-7.tmp", "12-8-8"} {

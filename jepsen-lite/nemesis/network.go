@@ -100,7 +100,7 @@ func (n network) reset(node string, others []string) {
 	}
 }
 
-// parted is whom the variants of partition part from the rest.
+// parted names the nodes that a variant of partition separates from the rest; the default is the leader.
 var parted = map[string]string{
 	"follower alone": "follower",
 	"minority":       "few",
@@ -109,7 +109,7 @@ var parted = map[string]string{
 	"ring":           "follower",
 }
 
-// partition separates nodes from each other; clients reach them all.
+// partition separates nodes from each other. Clients reach all of them.
 func partition(f *field, fault Fault) (string, func()) {
 	which := parted[fault.Variant]
 	if which == "" {
@@ -127,9 +127,9 @@ func partition(f *field, fault Fault) (string, func()) {
 		f.links.cut(rest, lost)
 	case "leader mute":
 		f.links.cut(lost, rest)
-	case "bridge": // one node sees all, the others are two halves
+	case "bridge": // one node sees all others, which are two halves
 		f.links.split(lost, rest[1:])
-	case "ring": // everybody sees a majority, and no two the same one
+	case "ring": // each node sees a majority, and no two nodes the same one
 		f.links.ring(slices.Concat(rest, lost))
 	case "flapping":
 		on := false
@@ -150,18 +150,17 @@ func partition(f *field, fault Fault) (string, func()) {
 	return fmt.Sprintf("partition %s %v from %v", fault.Variant, lost, rest), undo
 }
 
-// neighbours reports whether two of n nodes see each other in a ring: half a majority
-// on each side does.
+// neighbours reports whether two of n nodes see each other in a ring: each sees half a majority on either side.
 func neighbours(n, i, j int) bool {
 	d := (i - j + n) % n
 	return min(d, n-d) <= (n/2+1)/2
 }
 
-// breakOneIn is how many pieces pass a link that tears, on average, before one is
-// cut short: a message of Raft or an answer is mostly one piece.
+// breakOneIn is the mean number of pieces that pass a tearing link before one is cut short. A message of Raft or an
+// answer is mostly one piece.
 const breakOneIn = 30
 
-// A link that drips passes so many bytes a second: messages come late, and one of clogBytes never in time.
+// A dripping link passes dripBytes a second: messages arrive late, and one of clogBytes never in time.
 const (
 	dripBytes = 20_000
 	clogBytes = 300 << 10
@@ -174,7 +173,7 @@ func slow(f *field, fault Fault) (string, func()) {
 	switch fault.Variant {
 	case "reset":
 		return "slow reset", repeat(150*time.Millisecond, func() { f.links.eachPair(f.Target.Net().Reset) })
-	case "drip", "clogged": // the leader is heard; clogged: and no large entry of it arrives
+	case "drip", "clogged": // the leader is heard, but no large entry of a clogged one arrives
 		one := f.victims("leader", fault.Dice)[0]
 		others := f.others(one)
 		f.links.outOf(one, others, target.Shape{BytesPerSecond: dripBytes})
@@ -187,14 +186,14 @@ func slow(f *field, fault Fault) (string, func()) {
 			stop()
 			undo()
 		}
-	case "half-open": // the node takes what the leader says, and the leader hears nothing of it
+	case "half-open": // a node receives what the leader sends, and no answer reaches the leader
 		one := f.victims("leader", fault.Dice)[0]
 		for _, b := range f.others(one)[:1] {
 			f.links.Set(b, one, target.Shape{Cut: true})
 			one += " from " + b
 		}
 		return "slow half-open to " + one, undo
-	case "no dials": // one link is lost for good, on the others it shows when they break
+	case "no dials": // one link is lost at once, the others when their connections break
 		one := f.victims("any", fault.Dice)[0]
 		others := f.others(one)
 		f.links.outOf(one, others, target.Shape{Refuse: true})
@@ -222,9 +221,9 @@ func clients(f *field, fault Fault) (string, func()) {
 				f.Target.Net().Reset(target.Clients, n)
 			}
 		})
-	case "cut answers": // what is asked for is done
+	case "cut answers": // commands are done, and the clients do not learn it
 		f.links.Set(nodes[0], target.Clients, target.Shape{Cut: true})
-	case "half-open": // connections are taken, and nothing comes of them
+	case "half-open": // connections are accepted, and never answered
 		f.links.Set(target.Clients, nodes[0], target.Shape{Cut: true})
 		f.links.Set(nodes[0], target.Clients, target.Shape{Cut: true})
 	case "torn":

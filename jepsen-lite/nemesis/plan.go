@@ -10,27 +10,26 @@ import (
 // Fault is one planned fault.
 type Fault struct {
 	Kind, Variant string
-	Dice          uint64 // chooses victims and sizes
+	Dice          uint64 // seed of its random choices: victims, times, sizes
 }
 
 // Step is one or more faults at once.
 type Step struct {
-	After  time.Duration // pause before it, with nothing broken
-	For    time.Duration // how long it lasts
-	Wide   bool          // its faults may harm a majority
+	After  time.Duration // pause before the step, without faults
+	For    time.Duration // duration
+	Wide   bool          // the faults may harm a majority
 	Faults []Fault
 }
 
 // alone are the kinds of faults that have a step to themselves.
 var alone = []string{Absent, "scenario", "quiet", OtherBuild, Upgrade}
 
-// wideOneIn is how many steps of a mixed plan there are for one that is wide.
+// wideOneIn is the number of steps of a mixed plan for each wide one.
 const wideOneIn = 8
 
-// Plan makes a schedule that is at least as long as total. Steps have one fault
-// each, or, if mixed, up to four of different kinds; most of these together spare a
-// majority of the nodes, as otherwise most of the time nothing could be answered. If blind, no variant is chosen
-// that looks into the messages between nodes, and each kind must have others.
+// Plan makes a schedule that lasts at least as long as total. Each step has one fault, or, if mixed, up to four of
+// different kinds. Most mixed steps spare a majority of the nodes, since otherwise the cluster could rarely answer. If
+// blind, it chooses no variant that looks into messages between nodes; each kind must have other variants.
 func Plan(seed uint64, total time.Duration, kinds []string, mixed, blind bool) []Step {
 	rng := rand.New(rand.NewPCG(seed, 0x6e656d65736973))
 	var steps []Step
@@ -56,7 +55,7 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed, blind bool) [
 			s.Faults = append(s.Faults, Fault{k.Name, k.Variants[rng.IntN(len(k.Variants))], rng.Uint64()})
 		}
 		if i := slices.IndexFunc(s.Faults, func(f Fault) bool { return slices.Contains(alone, f.Kind) }); i >= 0 {
-			s.Faults = s.Faults[i : i+1] // others would spoil its order
+			s.Faults = s.Faults[i : i+1] // another fault would spoil its order of steps
 		}
 		steps = append(steps, s)
 		sum += s.After + s.For
@@ -64,7 +63,7 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed, blind bool) [
 	return steps
 }
 
-// Check reports what is wrong with a plan that did not come from Plan.
+// Check returns an error if a plan that Plan has not made is not valid.
 func Check(plan []Step) error {
 	for i, s := range plan {
 		if s.After < 0 || s.For < 0 || len(s.Faults) == 0 {
@@ -85,7 +84,7 @@ func Check(plan []Step) error {
 	return nil
 }
 
-// Kinds are the names of the kinds of faults in a plan, each once, in its order.
+// Kinds returns the kinds of faults in a plan, each once, in order.
 func Kinds(plan []Step) (kinds []string) {
 	for _, s := range plan {
 		for _, f := range s.Faults {

@@ -10,14 +10,15 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// spot is a fault point with what leads there. Points that every write passes are
-// skipped up to skipMax times, rare ones less often.
+// spot is a fault point and the activity that leads there. Points that every write passes are skipped up to skipMax
+// times, rare ones less often.
 type spot struct {
 	name    string
 	skipMax uint64
 	lead    func(f *field, a target.Armed) (stop func()) // nil: the clients lead there
 }
 
+// spots are all fault points.
 var spots = []spot{
 	{target.LogWrite, 20, nil},
 	{target.LogWritten, 20, nil},
@@ -39,7 +40,7 @@ var spots = []spot{
 	{target.Applied, 20, nil},
 }
 
-// spotOf is the row of a point.
+// spotOf returns the row of a point.
 func spotOf(name string) spot {
 	for _, s := range spots {
 		if s.name == name {
@@ -49,9 +50,8 @@ func spotOf(name string) spot {
 	panic("no such point: " + name)
 }
 
-// strike arms one point on nodes, and leads the first of them there until the fault
-// ends. It returns what it did, and how to end it: then no strike is left, and no
-// node that is still to die by one.
+// strike arms a point on nodes, and leads the first of them there until the fault stops. When undo returns, the strike
+// has happened or never will, and every node that had to die has died.
 func strike(f *field, nodes []string, s target.Strike) (what string, undo func()) {
 	var armed []target.Armed
 	for _, n := range nodes {
@@ -74,10 +74,10 @@ func strike(f *field, nodes []string, s target.Strike) (what string, undo func()
 	}
 }
 
-// deaths are the ways to die at a point: by a kill, or by a failure of the power.
+// deaths are the ways to die at a point: by a kill, or by a power failure.
 var deaths = []target.Act{target.ActKill, target.ActKill, target.ActDrop, target.ActTear}
 
-// point has nodes die at one of all points.
+// point makes nodes die at any of the fault points.
 func point(f *field, fault Fault) (string, func()) {
 	d := dice(fault.Dice)
 	s := spots[d.IntN(len(spots))]
@@ -91,7 +91,7 @@ func point(f *field, fault Fault) (string, func()) {
 	}
 }
 
-// store has one write of a node's disk fail. The node must stop.
+// store makes one write to a node's disk fail. The node must stop.
 func store(f *field, fault Fault) (string, func()) {
 	who, how, _ := strings.Cut(fault.Variant, " ")
 	d := dice(fault.Dice)
@@ -107,8 +107,7 @@ func store(f *field, fault Fault) (string, func()) {
 	}
 }
 
-// full has the disks of nodes have no space until the fault ends. They stop, and do so
-// again when they are started meanwhile.
+// full fills the disks of nodes until the fault stops. The nodes stop, and stop again at each start before that.
 func full(f *field, fault Fault) (string, func()) {
 	nodes := f.victims(fault.Variant, fault.Dice)
 	for _, n := range nodes {
@@ -123,8 +122,7 @@ func full(f *field, fault Fault) (string, func()) {
 	}
 }
 
-// stallable are the points at which a disk hangs: in half of the cases in a sync of the log.
-// The rest are writes.
+// stallable are the points at which a disk hangs: in half of the cases a sync of the log, else a write.
 var stallable = []string{
 	target.LogSync,
 	target.LogSync,
@@ -134,14 +132,13 @@ var stallable = []string{
 	target.SnapshotWrite,
 }
 
-// hangs are how long it does.
+// hangs are the durations of a hang.
 var hangs = []time.Duration{500 * time.Millisecond, 3 * time.Second, 30 * time.Second}
 
-// snapshotHang is the longest for a snapshot, which need not end the node: the fault lasts
-// as long.
+// snapshotHang bounds the hang of a snapshot, which need not end the node: the fault lasts as long.
 const snapshotHang = 8 * time.Second
 
-// stallOf is a hang of a disk.
+// stallOf draws a hang of a disk.
 func stallOf(d *rand.Rand) target.Strike {
 	s := spotOf(stallable[d.IntN(len(stallable))])
 	length := hangs[d.IntN(len(hangs))]
@@ -151,8 +148,7 @@ func stallOf(d *rand.Rand) target.Strike {
 	return target.Strike{Point: s.name, Act: target.ActStall, Stall: length, Skip: int(d.Uint64N(s.skipMax + 1))}
 }
 
-// stall has one write or sync of a node's disk take long. After 5 s the node must end itself,
-// unless nobody waits for what is written.
+// stall makes a write or a sync of a node's disk hang.
 func stall(f *field, fault Fault) (string, func()) {
 	nodes := f.victims(fault.Variant, fault.Dice)
 	what, disarm := strike(f, nodes, stallOf(dice(fault.Dice)))
@@ -162,15 +158,15 @@ func stall(f *field, fault Fault) (string, func()) {
 	}
 }
 
-// How much longer a sync may take. A majority of slow disks makes every write slow, and
-// what must come in time is judged; one disk that is slow need not hold up anybody.
+// Bounds of the additional time of a sync. One slow disk need not slow down the cluster; a majority of slow disks makes
+// every write slow, and answers must still come in time.
 const (
 	dragMin    = 20 * time.Millisecond
 	dragMax    = 300 * time.Millisecond
 	dragAllMax = 100 * time.Millisecond
 )
 
-// drag has every sync of a node's disk, or of all, take longer.
+// drag makes every sync of a node's disk, or of all disks, take longer.
 func drag(f *field, fault Fault) (string, func()) {
 	most := dragMax
 	if fault.Variant == "all" {
@@ -184,8 +180,7 @@ func drag(f *field, fault Fault) (string, func()) {
 	return "drag " + what, disarm
 }
 
-// vote has a follower die between the two halves of a vote, in an election that the
-// loss of the leader brings about.
+// vote makes a follower die between the two halves of a vote, in an election that the loss of the leader causes.
 func vote(f *field, fault Fault) (string, func()) {
 	leader := f.victims("leader", fault.Dice)[0]
 	others := f.others(leader)
@@ -201,7 +196,7 @@ func vote(f *field, fault Fault) (string, func()) {
 		what += fmt.Sprintf(" (%v)", err)
 	}
 	back := func(nodes []string) func() { return comeBackAtOnce(f, nodes) }
-	if f.limit == nil { // no majority is spared: the leader is away meanwhile
+	if f.limit == nil { // the leader may stay away as long, too
 		back = func(nodes []string) func() { return comeBack(f, fault.Dice, nodes) }
 	}
 	end := back([]string{follower})
@@ -215,8 +210,8 @@ func vote(f *field, fault Fault) (string, func()) {
 	}
 }
 
-// unsynced has nodes die as by a failure of the power: what they had not synced is
-// lost ("drop"), or is there in part ("tear").
+// unsynced makes nodes die as in a power failure: data that was not synced is lost ("drop"), or a part of it is there
+// ("tear").
 func unsynced(f *field, fault Fault) (string, func()) {
 	how, who, _ := strings.Cut(fault.Variant, " ")
 	nodes := f.victims(who, fault.Dice)
@@ -228,8 +223,8 @@ func unsynced(f *field, fault Fault) (string, func()) {
 	return fmt.Sprintf("unsynced %s %v", fault.Variant, nodes), comeBack(f, fault.Dice, nodes)
 }
 
-// saves has the node take snapshots, with something new in each, until it has died.
-// From the second on it trims its log, too.
+// saves makes the node take snapshots, each with something new, until it has died. From the second one on the node also
+// trims its log.
 func saves(f *field, a target.Armed) (stop func()) {
 	return repeat(200*time.Millisecond, func() {
 		if !a.Over() {
@@ -238,8 +233,8 @@ func saves(f *field, a target.Armed) (stop func()) {
 	})
 }
 
-// crowds has some clients write at the node again and again, each as soon as it is answered:
-// a leader has entries wait for those that come back.
+// crowds makes some clients write at the node again and again, each as soon as it is answered: a leader delays entries
+// for clients that it expects to come back.
 func crowds(f *field, a target.Armed) (stop func()) {
 	var stops []func()
 	for range lateCrowd {
@@ -264,15 +259,15 @@ func elections(f *field, a target.Armed) (stop func()) {
 		}
 		for _, n := range f.Target.Nodes() {
 			if n != a.Node {
-				_, _ = f.Target.Do(n, 2*time.Second, "LOCKD", "TRANSFER") // whoever leads obeys
+				_, _ = f.Target.Do(n, 2*time.Second, "LOCKD", "TRANSFER") // the leader obeys
 				return
 			}
 		}
 	})
 }
 
-// installs cuts the node off until the others have trimmed from their logs what it
-// lacks, so that it needs a snapshot from its leader.
+// installs cuts the node off until the others have trimmed the entries that it lacks, so that it needs a snapshot from
+// its leader.
 func installs(f *field, a target.Armed) (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -287,5 +282,5 @@ func installs(f *field, a target.Armed) (stop func()) {
 	return done.Wait
 }
 
-// installMax is how long a node that is back may take to get a snapshot.
+// installMax bounds the time for a reconnected node to get a snapshot.
 const installMax = 3 * time.Second

@@ -8,24 +8,24 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// Times of a port that flaps: it refuses for so long and up to as much again, and then takes connections. cutEvery is the
-// time between two cuts at least: another connection is cut only when all are there again, so by this fault alone there is
-// never a majority to which the node looks dead.
+// Times of a port that flaps: it refuses for flapShut and up to as much again, and then accepts for flapOpen. cutEvery
+// is the least time between two cuts. Another connection is cut only when all of them are open again, so this fault
+// alone never makes a majority take the node for dead.
 const (
 	flapShut = 20 * time.Millisecond
 	flapOpen = 5 * time.Millisecond
 	cutEvery = 300 * time.Millisecond
 )
 
-// rubbish is what another process says that has taken the port of a node: words of other protocols, beginnings of a
-// node's greeting, and noise.
+// rubbish are the texts of another process at the port of a node: words of other protocols, beginnings of a node's
+// hello, and noise.
 var rubbish = []string{
 	"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "-ERR unknown command\r\n", "SSH-2.0-OpenSSH_9.2\r\n",
 	"\x00lockdN\n\xff\xff\xff\xff\xff\xff\xff\xff", "\x00lockdN\n", strings.Repeat("\x00\xff", 4<<10),
 }
 
-// port has the port by which the others reach a node refuse though the node lives, or answer though it is dead. A node
-// that lives may not be taken for dead because of it.
+// port makes the peer port of a living node refuse, or the port of a dead node answer. No node may take a living one
+// for dead because of it.
 func port(f *field, fault Fault) (string, func()) {
 	switch fault.Variant {
 	case "apart":
@@ -40,8 +40,9 @@ func port(f *field, fault Fault) (string, func()) {
 	return fmt.Sprintf("port %s %s [%s]", how, which, node), flap(f, node, how == "cut", fault.Dice)
 }
 
-// flap has the port of a node refuse again and again. Its connections stay, or one of the others loses its own now and
-// then, in turn: until it has connected again it misses the node, so no majority can rely on these links.
+// flap makes the port of a node refuse again and again. Open connections stay, or (cut) one of the other nodes loses
+// its connection now and then, in turn. That node misses the flapping one until it has connected again, so the links
+// are marked as harmed: no majority can rely on them.
 func flap(f *field, node string, cut bool, seed uint64) (undo func()) {
 	others, throws, turn, last := f.others(node), dice(seed), 0, time.Now()
 	if cut {
@@ -55,7 +56,7 @@ func flap(f *field, node string, cut bool, seed uint64) (undo func()) {
 		}
 		return n
 	}
-	look := func() { // another fault may have broken the connections
+	look := func() { // another fault may break connections, too
 		if connected()+1 <= len(f.Target.Nodes())/2 {
 			f.Target.Net().MarkApart(node)
 		}
@@ -78,18 +79,19 @@ func flap(f *field, node string, cut bool, seed uint64) (undo func()) {
 	}
 }
 
+// refusePort makes the peer ports of a node refuse, or ends that.
 func refusePort(f *field, node string, on bool) {
 	for _, p := range f.Target.Ports(node) {
 		p.Refuse(on)
 	}
 }
 
-// apart has the ports of the leader and of a follower refuse, as a firewall may, and breaks the connections between the
-// two alone: each of them finds that the other one's process has ended, and nobody else does.
+// portsApart makes the ports of the leader and of a follower refuse, as a firewall may, and breaks the connections
+// between these two alone. Each of them finds that the process of the other one has ended, and no third node does.
 func portsApart(f *field, seed uint64) (string, func()) {
 	follower := f.victims("follower", seed)[0]
 	leader := f.pick("leader", seed)[0]
-	if leader == follower { // as nobody leads, or another one was harmed already
+	if leader == follower { // no node leads, or another one was harmed already
 		leader = f.others(follower)[0]
 	}
 	pair := []string{leader, follower}
@@ -106,7 +108,7 @@ func portsApart(f *field, seed uint64) (string, func()) {
 	}
 }
 
-// takenPort kills a node, and has another process take its port until it is started.
+// takenPort kills a node and has another process take its port until the node is started.
 func takenPort(f *field, fault Fault, says string) (string, func()) {
 	node := f.victims("any", fault.Dice)[0]
 	f.Target.Kill(node)

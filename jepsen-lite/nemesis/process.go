@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// kill ends nodes with SIGKILL and starts them again at the end.
+// kill ends nodes with SIGKILL, and starts them again as comeBack says.
 func kill(f *field, fault Fault) (string, func()) {
 	if fault.Variant == "storm" {
 		return "kill storm", killStorm(f, fault.Dice)
@@ -18,7 +18,7 @@ func kill(f *field, fault Fault) (string, func()) {
 	return fmt.Sprintf("kill %s %v", fault.Variant, nodes), comeBack(f, fault.Dice, nodes)
 }
 
-// storm kills one node after the other, and starts each again at once.
+// killStorm kills one node after the other, and starts each again at once.
 func killStorm(f *field, dice uint64) func() {
 	turn := int(dice % 97)
 	return repeat(700*time.Millisecond, func() {
@@ -32,12 +32,12 @@ func killStorm(f *field, dice uint64) func() {
 	})
 }
 
-// backMax is how long is waited for a node that was started, where a majority is spared.
+// backMax bounds the wait for a started node to serve.
 const backMax = 5 * time.Second
 
-// bringBack starts a node, and waits until it serves if the step spares a majority.
+// bringBack starts a node. If the step spares a majority, it waits until the node serves.
 func bringBack(f *field, node string) {
-	_ = f.Target.Restart(node) // what cannot start is found by the health check
+	_ = f.Target.Restart(node) // the health check finds a node that cannot start
 	for until := time.Now().Add(backMax); f.limit != nil && time.Now().Before(until) && !f.Target.Serving(node); {
 		if !f.wait(50 * time.Millisecond) {
 			return
@@ -45,11 +45,11 @@ func bringBack(f *field, node string) {
 	}
 }
 
-// awayMax is how long nodes stay away at the longest.
+// awayMax bounds how long nodes stay down.
 const awayMax = 10 * time.Second
 
-// comeBack has nodes started again when they have ended: at once, or at the end of
-// the fault, or ten seconds after its beginning if that is later and the run is not over.
+// comeBack chooses when nodes that have ended are started again: at once, when the fault stops, or then but no sooner
+// than awayMax after now, while the run lasts.
 func comeBack(f *field, dice uint64, nodes []string) (undo func()) {
 	began := time.Now()
 	end := func() { restartAll(f, nodes) }
@@ -65,6 +65,7 @@ func comeBack(f *field, dice uint64, nodes []string) (undo func()) {
 	return end
 }
 
+// comeBackAtOnce starts nodes as soon as they have ended, until undo is called.
 func comeBackAtOnce(f *field, nodes []string) (undo func()) {
 	stop := repeat(20*time.Millisecond, func() {
 		for _, n := range nodes {
@@ -79,13 +80,14 @@ func comeBackAtOnce(f *field, nodes []string) (undo func()) {
 	}
 }
 
+// restartAll starts the nodes that do not run.
 func restartAll(f *field, nodes []string) {
 	for _, n := range nodes {
-		_ = f.Target.Restart(n) // what cannot start is found by the health check
+		_ = f.Target.Restart(n) // the health check finds a node that cannot start
 	}
 }
 
-// pause stops nodes with SIGSTOP and lets them go on at the end.
+// pause stops nodes with SIGSTOP, and continues them when the fault stops.
 func pause(f *field, fault Fault) (string, func()) {
 	if fault.Variant == "flutter" {
 		return "pause flutter", flutter(f, fault.Dice)
@@ -101,9 +103,8 @@ func pause(f *field, fault Fault) (string, func()) {
 	}
 }
 
-// flutter stops the leader for half an election timeout to several of them, again
-// and again: when it goes on, reads are in flight to a leader that does not know yet
-// that it was replaced.
+// flutter pauses the leader again and again, for half an election timeout to several of them. When it continues, reads
+// are on their way to a leader that does not know that it was replaced.
 func flutter(f *field, dice uint64) func() {
 	return repeat(300*time.Millisecond, func() {
 		leader := f.pick("leader", dice)[0]
@@ -116,19 +117,20 @@ func flutter(f *field, dice uint64) func() {
 	})
 }
 
-// Absent is the kind of fault that harms one node alone, long enough for what its clients wait for to be free meanwhile.
+// Absent is the kind of fault that harms one node alone, long enough for locks to become free for which clients wait at
+// the node.
 const Absent = "absent"
 
 // Times of the fault absent.
 const (
-	absentAfter = 3 * time.Second // with nothing broken, in which clients come to wait
+	absentAfter = 3 * time.Second // without faults, in which clients come to wait
 	absentMin   = time.Second
 	absentMax   = 6 * time.Second
 )
 
-// absent has nothing broken for a while, and then one node alone be dead or stopped: long enough for others to let go
-// of what its clients wait for, and often shorter than these keep their places. The rest of the fault is for what
-// follows.
+// absent breaks nothing for a while, and then kills or pauses one node alone: long enough for the other nodes to give
+// away what its clients wait for, and often shorter than the clients keep their places in line. The rest of the step
+// shows what follows.
 func absent(f *field, fault Fault) (string, func()) {
 	act, which, _ := strings.Cut(fault.Variant, " ")
 	share := dice(fault.Dice).Float64()

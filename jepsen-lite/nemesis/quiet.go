@@ -14,33 +14,32 @@ import (
 const (
 	quietMin   = time.Second
 	quietMax   = 10 * time.Second
-	loneMax    = time.Second // for the one command of the one client
+	loneMax    = time.Second // for the command of the only client
 	quietBurst = 300 * time.Millisecond
-	lateFor    = 20 * time.Second        // for how long one comes late, again and again
-	lateFrom   = -200 * time.Microsecond // than the others are answered as a rule
+	lateFor    = 20 * time.Second        // how long a straggler comes, again and again
+	lateFrom   = -200 * time.Microsecond // relative to when the others are usually answered
 	lateTo     = 400 * time.Microsecond
-	lateMax    = 5 * time.Millisecond // of what is the rule
-	lateGather = 2 * time.Millisecond // for whoever waits for more, in a test build
-	settleMax  = 10 * time.Second     // for what was broken before
+	lateMax    = 5 * time.Millisecond // bounds what counts as usual
+	lateGather = 2 * time.Millisecond // delay of a test build that waits for more clients
+	settleMax  = 10 * time.Second     // for the cluster to recover from earlier faults
 )
 
-// clockTime is how a finding says when it was, as the nodes' logs do.
+// clockTime is the format of times in findings, as in the nodes' logs.
 const clockTime = "15:04:05.000"
 
-// lone is what the one client asks for.
+// lone are the commands of the only client.
 var lone = map[string][]string{
 	"write":  {"SET", provokeKey, "lone"},
 	"read":   {"GET", provokeKey},
 	"script": {"EVAL", "return redis.call('incr', KEYS[1])", "1", provokeKey + ":count"},
 }
 
-// lateCrowd is how many come before the one that is late.
+// lateCrowd is the number of clients before the straggler.
 const lateCrowd = 5
 
-// quiet has the clients ask for nothing for a while. Then one client has one command, at
-// one node after the other, and nobody else: whoever sleeps until somebody else comes
-// leaves it waiting. Then all come at once. Or, instead, several come at once and one a moment later,
-// again and again, while whoever has answered the others looks whether more come.
+// quiet stops the clients for a while. Then a single client sends one command to one node after the other: a node that
+// waits until another client comes would leave it waiting. Then all clients come at once. The variant straggler has
+// several clients write at once, and one more a moment later, while the leader checks whether more will come.
 func quiet(f *field, fault Fault) (string, func()) {
 	d := dice(fault.Dice)
 	speak := f.quietClients()
@@ -66,19 +65,19 @@ func quiet(f *field, fault Fault) (string, func()) {
 	return what, nil
 }
 
-// drain waits, at each node, until what was asked for before has been executed, as far as
-// one more write tells: a script that meets its limits takes a while.
+// drain waits at each node until earlier commands have been executed, which one more write tells: a script that meets
+// its limits takes a while.
 func drain(f *field) {
 	for _, n := range f.Target.Nodes() {
 		if f.isOver() {
 			return
 		}
-		_, _ = f.Target.Do(n, settleMax, lone["write"]...) // one that fails is not settled, either
+		_, _ = f.Target.Do(n, settleMax, lone["write"]...) // settled finds a node at which it fails
 	}
 }
 
-// settled waits until all nodes serve, and one leads. They are not settled in time if that of
-// the run is over.
+// settled waits until all nodes serve and one leads. It reports false if they do not in time, or if the time of the run
+// ends.
 func settled(f *field) bool {
 	for until := time.Now().Add(settleMax); time.Now().Before(until) && !f.isOver(); f.wait(50 * time.Millisecond) {
 		if !slices.ContainsFunc(f.Target.Nodes(), func(n string) bool { return !f.Target.Serving(n) }) &&
@@ -89,8 +88,7 @@ func settled(f *field) bool {
 	return false
 }
 
-// askAlone asks each node for one thing, and finds fault with one that does not answer in
-// time.
+// askAlone sends one command to each node, and reports a node that does not answer in time.
 func askAlone(f *field, which string, d *rand.Rand) {
 	for _, n := range f.pick("all", d.Uint64()) {
 		began := time.Now()
@@ -108,10 +106,9 @@ func askAlone(f *field, which string, d *rand.Rand) {
 	}
 }
 
-// straggle has a crowd come and, once it is answered, one more client, again and again. The
-// leader is slow where it has read the clock and is to wait for more: when it goes on, that
-// wait is over. It finds fault with a cluster that leaves the one waiting, and returns how
-// often it came.
+// straggle has a crowd of clients write and, about when they are answered, one more client, again and again. The leader
+// is slowed down between reading its clock and waiting for more clients, so that the wait is over when it begins.
+// straggle reports a cluster that leaves the straggler waiting. It returns how often the straggler came.
 func straggle(f *field, d *rand.Rand, length time.Duration) (times int) {
 	leader := f.Target.Leader()
 	slow := target.Strike{Point: target.Gather, Act: target.ActSlow, Stall: lateGather}
@@ -131,7 +128,7 @@ func straggle(f *field, d *rand.Rand, length time.Duration) (times int) {
 		}
 		crowd = append(crowd, c)
 	}
-	usual := lateMax // for the others to be answered
+	usual := lateMax // time in which the others are answered
 	for until := time.Now().Add(length); time.Now().Before(until) && !f.isOver(); times++ {
 		late := usual + lateFrom + time.Duration(d.Int64N(int64(lateTo-lateFrom)))
 		took, err := together(crowd[1:], crowd[0], late)
@@ -148,8 +145,8 @@ func straggle(f *field, d *rand.Rand, length time.Duration) (times int) {
 	return times
 }
 
-// together has each of some clients write, and one more a moment later, and all be answered.
-// It returns how long the others waited.
+// together has each client of a crowd write, and one more a moment later, and waits for all answers. It returns how
+// long the crowd waited.
 func together(crowd []*target.Conn, one *target.Conn, late time.Duration) (took time.Duration, err error) {
 	began := time.Now()
 	for _, c := range crowd {

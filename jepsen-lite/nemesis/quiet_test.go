@@ -13,12 +13,13 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// hermit is a target of which one node answers only when somebody else comes. It is busy
-// with what was asked for before.
+// hermit is a target with one node that answers only when another client comes. The target is busy with earlier
+// commands at first.
 type hermit struct {
 	target.Target
+	// the node
 	sleeps string
-	busy   time.Time // until then nothing is answered
+	busy   time.Time // nothing is answered before
 	asked  []time.Time
 }
 
@@ -40,9 +41,8 @@ func (h *hermit) Do(node string, timeout time.Duration, args ...string) (target.
 
 func (h *hermit) Endpoint(int, int) (string, string, error) { return "", "", os.ErrNotExist }
 
-// Each node is asked once after a silence, which begins when what was under way has been
-// executed; one that leaves its only client waiting is found. The clients are quiet until
-// then, and not for ever.
+// Each node is asked once after a silence, which begins when earlier commands have been executed. A node that leaves
+// its only client waiting is reported. The clients are stopped until then, and resumed once.
 func TestQuietFinds(t *testing.T) {
 	for _, sleeps := range []string{"", "n2"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -66,12 +66,11 @@ func TestQuietFinds(t *testing.T) {
 	}
 }
 
-// forgetful is a target whose leader answers everything with OK, but for one write that came
-// alone: that is answered when another one comes.
+// forgetful is a target whose leader answers every command with OK, but one write only when another one comes.
 type forgetful struct {
 	hermit
-	forgets int          // the number of the write that is left waiting; 0: none
-	writes  atomic.Int64 // that have come
+	forgets int          // number of that write; 0: none
+	writes  atomic.Int64 // so far
 }
 
 func (f *forgetful) Dial(_ string, timeout time.Duration) (*target.Conn, error) {
@@ -80,7 +79,7 @@ func (f *forgetful) Dial(_ string, timeout time.Duration) (*target.Conn, error) 
 	return target.Over(here, timeout)
 }
 
-// Arm arms nothing: there is no fault port.
+// Arm fails: there is no fault port.
 func (f *forgetful) Arm(string, target.Strike) (target.Armed, error) {
 	return target.Armed{}, os.ErrNotExist
 }
@@ -106,7 +105,7 @@ func (f *forgetful) serve(conn net.Conn) {
 	}
 }
 
-// Whoever leaves one client waiting that came after the others is found; nobody else is.
+// A leader that leaves a straggler waiting is reported, and no other one.
 func TestStragglerIsFound(t *testing.T) {
 	for forgets, length := range map[int]time.Duration{0: 50 * time.Millisecond, 3 * (lateCrowd + 1): time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// scenarios are sequences of steps in which nothing is healed between two of them. Each
-// has led to the loss of data or to an outage, or could have.
+// scenarios are sequences of steps, between which nothing is healed. Each has led to loss of data or an outage, or
+// could have.
 var scenarios = map[string]func(p *play){
 	"save twice":  saveTwice,
 	"hand over":   handOverToHung,
@@ -39,19 +39,20 @@ func scenario(f *field, fault Fault) (string, func()) {
 	}
 	scenarios[fault.Variant](p)
 	what := "scenario " + fault.Variant + ": " + strings.Join(p.told, ", ")
-	if f.limit != nil { // it may have taken a majority away
+	if f.limit != nil { // it may have harmed a majority
 		p.end()
 		return what, nil
 	}
 	return what, p.end
 }
 
-// play is one scenario while it is played.
+// play is one scenario while it runs.
 type play struct {
 	*field
-	d       *rand.Rand
-	leader  string
-	others  []string // in an order by chance
+	d      *rand.Rand
+	leader string
+	others []string // the other nodes, in random order
+	// descriptions of the steps so far
 	told    []string
 	touched map[string]bool // nodes that may be down or paused
 	undo    []func()
@@ -60,7 +61,7 @@ type play struct {
 // castMax bounds the wait for a leader.
 const castMax = 3 * time.Second
 
-// cast finds out who leads.
+// cast finds the leader and shuffles the others.
 func (p *play) cast() {
 	for until := time.Now().Add(castMax); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		if p.leader = p.Target.Leader(); p.leader != "" {
@@ -71,8 +72,8 @@ func (p *play) cast() {
 	p.d.Shuffle(len(p.others), func(i, j int) { p.others[i], p.others[j] = p.others[j], p.others[i] })
 }
 
-// end makes whole what the scenario has broken. The first of the others comes last: it may
-// have to be replaced, and for that the rest must agree.
+// end makes whole what the scenario has broken. The first of the others is started last: it may have to be replaced,
+// and the rest must agree to that.
 func (p *play) end() {
 	p.links.Clear()
 	for n := range p.touched {
@@ -86,26 +87,29 @@ func (p *play) end() {
 	restartAll(p.field, slices.DeleteFunc(nodes, func(n string) bool { return !p.touched[n] }))
 }
 
+// say adds a step to the description.
 func (p *play) say(format string, args ...any) { p.told = append(p.told, fmt.Sprintf(format, args...)) }
 
-// between waits for a time by chance.
+// between waits for a random time.
 func (p *play) between(from, to time.Duration) {
 	p.wait(from + time.Duration(p.d.Int64N(int64(to-from))))
 }
 
+// kill kills a node.
 func (p *play) kill(node string) {
 	p.touched[node] = true
 	p.say("kill %s", node)
 	p.Target.Kill(node)
 }
 
-// write has a node take a write, whatever becomes of it, while the run is not over.
+// write sends a write to a node and ignores the outcome. It does nothing when the time of the run has ended.
 func (p *play) write(via string) {
 	if !p.isOver() {
 		_, _ = p.Target.Do(via, 3*time.Second, "SET", provokeKey, time.Now().String())
 	}
 }
 
+// save makes nodes take a snapshot, one after the other.
 func (p *play) save(nodes []string) {
 	p.say("save %v", nodes)
 	for _, n := range nodes {
@@ -116,8 +120,8 @@ func (p *play) save(nodes []string) {
 	}
 }
 
-// catch has messages of some kinds, from and to a node, be caught until let is called, which
-// reports whether one was. The links are recorded as disturbed.
+// catch catches messages of some kinds from and to a node until let is called, which reports whether any was caught.
+// The links are marked as harmed.
 func (p *play) catch(node string, c target.Catch, kinds ...string) (let func() (struck bool)) {
 	p.links.markHarmed(node, p.field.others(node))
 	var caught []*target.Caught
@@ -134,7 +138,7 @@ func (p *play) catch(node string, c target.Catch, kinds ...string) (let func() (
 	}
 }
 
-// loseAnswer has a node's answer to one write never come: the leader sends that again.
+// loseAnswer loses a node's answer to one write, so that the leader sends the entry again.
 func (p *play) loseAnswer(node string) {
 	let := p.catch(node, target.Catch{Answer: true, Act: target.Swallow, Break: true}, target.MsgAppend)
 	p.write(p.leader)
@@ -146,13 +150,13 @@ func (p *play) loseAnswer(node string) {
 	}
 }
 
-// Times of a cluster that nobody asks for anything.
+// Times of an idle cluster.
 const (
-	stillMax = 5 * time.Second // until the last lease that was given has ended
+	stillMax = 5 * time.Second // for the last lease to end
 	stillFor = 400 * time.Millisecond
 )
 
-// still waits until all nodes have applied the same, and nothing comes for a while.
+// still waits until all nodes have applied the same entries, and no more come for a while.
 func (p *play) still() {
 	var last int64
 	since := time.Now()
@@ -166,8 +170,8 @@ func (p *play) still() {
 	})
 }
 
-// saveTwice has nodes of an idle cluster trim their logs up to their ends; then an answer is
-// lost, and the leader sends again what it has, which may be its snapshot alone.
+// saveTwice makes the nodes of an idle cluster trim their logs up to the end. Then an answer is lost, and the leader
+// sends again what it has, which may be its snapshot alone.
 func saveTwice(p *play) {
 	speak := p.quietClients()
 	defer speak()
@@ -192,7 +196,7 @@ func saveTwice(p *play) {
 	}
 }
 
-// handOverToHung asks for two hand-overs to a follower whose disk hangs.
+// handOverToHung hands over twice to a follower whose disk hangs.
 func handOverToHung(p *play) {
 	to := p.others[0]
 	a, err := p.Target.Arm(to, target.Strike{Point: target.LogSync, Act: target.ActStall, Stall: 30 * time.Second})
@@ -221,7 +225,7 @@ func handOverToHung(p *play) {
 	}
 }
 
-// handOverMax is how long a cluster may take no write while one disk hangs.
+// handOverMax bounds how long a cluster may take no write while one disk hangs.
 const handOverMax = 3 * time.Second
 
 // away takes a node away: its links are cut, or it is paused or killed.
@@ -239,7 +243,7 @@ func (p *play) away(node string) {
 	}
 }
 
-// stopLeaderWithMemberAway stops a leader in order while another member cannot be reached.
+// stopLeaderWithMemberAway ends a leader with SIGTERM while another member cannot be reached.
 func stopLeaderWithMemberAway(p *play) {
 	p.away(p.others[0])
 	p.between(50*time.Millisecond, 800*time.Millisecond)
@@ -248,17 +252,17 @@ func stopLeaderWithMemberAway(p *play) {
 	stopNode(p.field, p.leader)
 }
 
-// What a follower lacks in the scenario large, and how fast it may come.
+// Size of the state that a follower lacks in the scenario large, and the rate at which it gets it.
 const (
-	largeValues   = 40 // of largeBytes
+	largeValues   = 40 // of largeBytes each
 	largeKeys     = 10_000
 	largeScript   = "for i = 1, 1000 do redis.call('set', KEYS[1] .. i, i, 'ex', ARGV[1]) end"
-	largePerS     = 2 << 20 // bytes a second
+	largePerS     = 2 << 20 // bytes per second
 	largeInstalls = 20 * time.Second
 )
 
-// installLarge has a follower that was away get a large state over a link that drips; the
-// link breaks in the middle, or the leader is lost, or nothing happens.
+// installLarge gives a follower that was away a large state over a dripping link. Meanwhile the link breaks, or the
+// leader is killed, or nothing happens.
 func installLarge(p *play) {
 	node, rest := p.others[0], p.field.others(p.others[0])
 	p.links.split([]string{node}, rest)
@@ -271,7 +275,7 @@ func installLarge(p *play) {
 	for i := range largeKeys / 1000 {
 		p.load("EVAL", largeScript, "1", fmt.Sprintf("%ssmall:%d:", loadPrefix, i), loadLease)
 	}
-	p.undo = append(p.undo, func() { // once there is a majority
+	p.undo = append(p.undo, func() { // when there is a majority again
 		restartAll(p.field, p.others)
 		until := time.Now().Add(loadCleanMax)
 		for attempt := 0; time.Now().Before(until) && !p.clients.do(attempt, del); attempt++ {
@@ -297,7 +301,7 @@ func installLarge(p *play) {
 	p.say("caught up: %v", p.until(largeInstalls, func() bool { return p.level(node) }))
 }
 
-// load has the leader take a large write, whatever becomes of it, while the run is not over.
+// load sends a large write to the leader and ignores the outcome. It does nothing when the time of the run has ended.
 func (p *play) load(cmd ...string) {
 	if !p.isOver() {
 		_, _ = p.Target.Do(p.leader, loadAnswerMax, cmd...)
@@ -311,6 +315,7 @@ func (p *play) level(node string) bool {
 	return err == nil && errOther == nil && mine+100 > other
 }
 
+// applied returns the index of the last entry that a node has applied.
 func (p *play) applied(node string) (index int64, err error) {
 	r, err := p.Target.Do(node, time.Second, "LOCKD", "HASH")
 	if err != nil || len(r.Elems) != 2 {
@@ -319,7 +324,7 @@ func (p *play) applied(node string) (index int64, err error) {
 	return r.Elems[0].Int, nil
 }
 
-// electedLook bounds the wait for a node that was handed leadership.
+// electedLook bounds the wait for a node to become leader.
 const electedLook = 2 * time.Second
 
 // loseElected takes a leader away as soon as it leads.
@@ -330,7 +335,7 @@ func loseElected(p *play) {
 	p.away(to)
 }
 
-// elect hands leadership to a node, and waits until it says that it leads.
+// elect hands leadership to a node, and waits until that says it leads.
 func (p *play) elect(to string) {
 	p.say("hand over to %s", to)
 	go handTo(p.field, to)
@@ -340,8 +345,8 @@ func (p *play) elect(to string) {
 	})
 }
 
-// leaveWithoutAnswers has a follower hear nothing of what became of its requests, neither
-// from the leader nor from the log; then the leader goes. What was done is not done again.
+// leaveWithoutAnswers hides the outcomes of a follower's requests from it, both the leader's answers and the log; then
+// the leader goes. No request may be done twice.
 func leaveWithoutAnswers(p *play) {
 	node, other := p.others[0], p.others[1]
 	p.say("no entries and no answers for %s", node)
@@ -368,14 +373,14 @@ func leaveWithoutAnswers(p *play) {
 
 // Times of the scenario stale.
 const (
-	staleMin  = 1500 * time.Millisecond // longer than a node waits for a sign of life of another one
+	staleMin  = 1500 * time.Millisecond // longer than a node waits for a sign of life of its peer
 	staleMax  = 3500 * time.Millisecond
-	staleBack = 300 * time.Millisecond // it takes so long to hand leadership back
+	staleBack = 300 * time.Millisecond // time to hand leadership back
 )
 
-// holdRequests has requests of a follower arrive late at the leader, on a connection that the
-// follower has given up; meanwhile that leader goes on leading, or another one leads and
-// hands it back. By then the follower knows what became of them: nothing comes of them now.
+// holdRequests delays requests of a follower to the leader, on a connection that the follower gives up meanwhile. The
+// leader goes on, or another one leads for a while. By the time they arrive the follower knows their outcomes, so they
+// must have no effect.
 func holdRequests(p *play) {
 	node, other := p.others[0], p.others[1]
 	hold := staleMin + time.Duration(p.d.Int64N(int64(staleMax-staleMin)))
@@ -386,7 +391,7 @@ func holdRequests(p *play) {
 	if p.d.IntN(2) == 0 {
 		p.between(20*time.Millisecond, 200*time.Millisecond)
 		p.elect(other)
-		// What the follower asks for goes there, until shortly before what is held arrives.
+		// The follower's requests go to the other leader until shortly before the held ones arrive.
 		time.Sleep(time.Until(until) - staleBack - time.Duration(p.d.Int64N(int64(staleBack))))
 		p.elect(p.leader)
 	}
@@ -413,10 +418,10 @@ func disturbStopping(p *play) {
 	stopping.Wait()
 }
 
-// joinLook bounds the wait for a member that joins.
+// joinLook bounds the wait for a joining member.
 const joinLook = 3 * time.Second
 
-// loseLeaderOfJoin kills the leader when a new member has been added and has no vote yet.
+// loseLeaderOfJoin kills the leader when a new member was added and has no vote yet.
 func loseLeaderOfJoin(p *play) {
 	node := p.others[0]
 	p.touched[node] = true
@@ -435,7 +440,7 @@ func loseLeaderOfJoin(p *play) {
 	p.kill(p.leader)
 }
 
-// listed reports whether the leader counts somebody among the members.
+// listed reports whether the leader lists a member.
 func (p *play) listed(id string) bool {
 	r, err := p.Target.Do(p.leader, time.Second, "LOCKD", "MEMBERS")
 	return err == nil && slices.ContainsFunc(r.Elems, func(m target.Reply) bool {
@@ -443,8 +448,8 @@ func (p *play) listed(id string) bool {
 	})
 }
 
-// cutAfterInstall has a follower that was away get a snapshot, and cuts one way to it
-// about when it has it.
+// cutAfterInstall gives a follower that was away a snapshot, and cuts one direction of its links about when the
+// snapshot has arrived.
 func cutAfterInstall(p *play) {
 	node := p.others[0]
 	rest := p.field.others(node)
@@ -467,14 +472,13 @@ func cutAfterInstall(p *play) {
 
 // Times of the scenario folder.
 const (
-	folderServes = 10 * time.Second // for a node that was restarted
-	folderKnown  = time.Second      // until all have met it
-	folderFound  = 10 * time.Second // for a node on a copy to be told so by one that it has met
+	folderServes = 10 * time.Second // for a restarted node to serve
+	folderKnown  = time.Second      // for all nodes to connect with it
+	folderFound  = 10 * time.Second // for a node on a copy to learn that from a node that it has met
 )
 
-// putFolderBack starts a follower on a copy of its data folder from before its last start,
-// together with one that was away since: they are a majority, and have forgotten what it
-// has promised since. It must not serve.
+// putFolderBack starts a follower on a copy of its data folder from before its last start, together with a node that
+// was away since then. They are a majority that has forgotten the promises since then, so the follower must not serve.
 func putFolderBack(p *play) {
 	node, other := p.others[0], p.others[1]
 	p.touched[node] = true
@@ -502,7 +506,7 @@ func putFolderBack(p *play) {
 	p.say("put back")
 	_ = p.Target.Restart(other)
 	_ = p.Target.Restart(node)
-	// Whether the run is over or not: it must not go on.
+	// This is judged even when the time of the run has ended: the node must not go on.
 	for until := time.Now().Add(folderFound); p.Target.Running(node) && time.Now().Before(until); {
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -517,7 +521,7 @@ func putFolderBack(p *play) {
 	}
 }
 
-// until waits until something is so, and not beyond the time of the run; it reports whether it is.
+// until waits until so returns true. It reports false after a while, or when the time of the run has ended.
 func (p *play) until(within time.Duration, so func() bool) bool {
 	for until := time.Now().Add(within); time.Now().Before(until) && !p.isOver(); p.wait(20 * time.Millisecond) {
 		if so() {

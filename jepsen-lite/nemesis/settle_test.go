@@ -15,8 +15,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// slowest is a target that takes its time: nothing that it is asked for is answered, unless it
-// answers, and a node ends as late as one may that is well.
+// slowest is a target whose nodes take as long to end as a sound node may. If answers is false, it answers nothing.
 type slowest struct {
 	target.Target
 	net     *target.Net
@@ -53,14 +52,14 @@ func (s *slowest) Arm(node string, strike target.Strike) (target.Armed, error) {
 	return target.Armed{Strike: strike, Node: node}, nil
 }
 
-// Disarm waits for a disk that hangs as long as it may.
+// Disarm waits for a hanging disk, as long as it may hang.
 func (s *slowest) Disarm(a target.Armed) {
 	if a.Act == target.ActStall {
 		time.Sleep(snapshotHang)
 	}
 }
 
-// Damage leaves a file with a wrong bit, which nobody lets go of.
+// Damage leaves a damaged file that is never removed.
 func (s *slowest) Damage(_ string, do func(string) string) bool { do(os.DevNull); return true }
 
 func (s *slowest) Memory(string) (now, most int64, err error)  { return 0, 0, os.ErrNotExist }
@@ -80,8 +79,8 @@ func (s *slowest) Do(_ string, timeout time.Duration, _ ...string) (target.Reply
 	return target.Reply{}, os.ErrDeadlineExceeded
 }
 
-// Whatever a fault is about when the time of the run is over, and whether the cluster answers
-// or not: it is ended within the time that is named.
+// Every fault ends within SettleMax after the time of the run, whatever it is doing then, and whether the cluster
+// answers or not.
 func TestFaultsEndWithTheRun(t *testing.T) {
 	longest := map[string]time.Duration{}
 	for _, k := range Table {
@@ -103,8 +102,7 @@ func TestFaultsEndWithTheRun(t *testing.T) {
 	t.Log(longest)
 }
 
-// settling has a field play one fault in a run, and returns how long after the end of that it
-// took.
+// settling plays one fault in a run, and returns how long after the end of the run the fault ended.
 func settling(t *testing.T, fault Fault, nodes int, answers bool, length time.Duration) time.Duration {
 	s := &slowest{net: target.NewNet(), answers: answers}
 	for i := range nodes {
@@ -116,11 +114,11 @@ func settling(t *testing.T, fault Fault, nodes int, answers bool, length time.Du
 	began := time.Now()
 	f.Run(ctx, []Step{{For: time.Second, Wide: true, Faults: []Fault{fault}}})
 	took := time.Since(began) - length
-	time.Sleep(time.Minute) // some of what was asked for nobody waits for
+	time.Sleep(time.Minute) // for calls that the fault does not wait for
 	return took
 }
 
-// No fault begins when the time of the run is over, also not one of a step that has begun.
+// No fault begins after the time of the run, not even in a step that has begun.
 func TestNoFaultBeginsAfterTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said strings.Builder
@@ -129,7 +127,7 @@ func TestNoFaultBeginsAfterTheRun(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		late := Fault{Kind: "pause", Variant: "leader"}
-		f.Run(ctx, []Step{ // the first one waits for an answer that does not come
+		f.Run(ctx, []Step{ // the first fault waits for an answer in vain
 			{Wide: true, Faults: []Fault{{Kind: "transfer", Variant: "once"}, late}}, {Wide: true, Faults: []Fault{late}},
 		})
 		if err := rec.Close(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// restart ends nodes in order and starts them again at the end.
+// restart ends nodes with SIGTERM and starts them again when the fault stops.
 func restart(f *field, fault Fault) (string, func()) {
 	switch fault.Variant {
 	case "rolling":
@@ -20,7 +20,7 @@ func restart(f *field, fault Fault) (string, func()) {
 			})
 		}
 		return fmt.Sprintf("restart rolling %v", nodes), func() { restartAll(f, nodes) }
-	case "leader at once": // whoever else is harmed: it is away for a moment only
+	case "leader at once": // it counts for no harm limit, since it is away for a moment only
 		nodes := f.pick("leader", fault.Dice)
 		stopNode(f, nodes[0])
 		restartAll(f, nodes)
@@ -33,18 +33,17 @@ func restart(f *field, fault Fault) (string, func()) {
 	return fmt.Sprintf("restart %s %v", fault.Variant, nodes), func() { restartAll(f, nodes) }
 }
 
-// Times of a node that is told to end. It hands leadership over and answers what it has
-// taken; while others can do their part, that takes a moment.
+// Times of a node that is told to end. It hands leadership over and answers the requests that it has taken, which takes
+// a moment while the other nodes can do their part.
 const (
 	stopIn    = 2 * time.Second
-	stopReady = 500 * time.Millisecond // within which a node that has little to do answers a write
+	stopReady = 500 * time.Millisecond // for a node with little to do to answer a write
 )
 
-// timely are the faults beside which a node must end in time: they leave disks, and what
-// clients send and read, alone.
+// timely are the faults beside which a node must end in time: they leave disks alone, and the links of clients.
 var timely = []string{"kill", "pause", "partition", "transfer", "restart", "clock", "scenario"}
 
-// stop ends a node in order, and finds fault with it if that takes too long.
+// stopNode ends a node with SIGTERM, and reports the node if that takes too long.
 func stopNode(f *field, node string) {
 	f.Target.Resume(node) // a paused node cannot obey
 	ready := canStop(f, node) && takesWriteSoon(f, node)
@@ -59,8 +58,8 @@ func stopNode(f *field, node string) {
 	}
 }
 
-// canStop reports whether nothing keeps a node from ending in time: its clients reach it,
-// and it reaches enough others for a majority.
+// canStop reports whether nothing keeps a node from ending in time: its clients reach it, and it reaches enough others
+// for a majority.
 func canStop(f *field, node string) bool {
 	whole := func(other string) bool {
 		return f.Target.Net().State(node, other) == target.Whole && f.Target.Net().State(other, node) == target.Whole
@@ -78,7 +77,7 @@ func canStop(f *field, node string) bool {
 	return reached > len(f.Target.Nodes())/2
 }
 
-// ready reports whether a node answers a write soon.
+// takesWriteSoon reports whether a node answers a write within stopReady.
 func takesWriteSoon(f *field, node string) bool {
 	r, err := f.Target.Do(node, stopReady, "SET", provokeKey, time.Now().String())
 	return err == nil && !r.IsErr()

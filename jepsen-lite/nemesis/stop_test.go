@@ -9,7 +9,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// sleeper is a target whose nodes take their time to end.
+// sleeper is a target whose nodes take a while to end.
 type sleeper struct {
 	target.Target
 	net   *target.Net
@@ -31,9 +31,8 @@ func (s *sleeper) Do(string, time.Duration, ...string) (target.Reply, error) {
 	return target.Reply{Kind: '+', Str: "OK"}, nil
 }
 
-// A node that ends late is found if nothing kept it from ending in time: with one member
-// away, or its own links to it cut, but not with two, or a client that it does not reach,
-// or a fault beside that takes its disk's time.
+// A node that ends late is reported if nothing kept it from ending in time: with one member away, or one of its links
+// cut. It is not reported with two away, a client that it does not reach, or a fault beside it that slows disks.
 func TestStopIsJudged(t *testing.T) {
 	cut := func(s *sleeper, a, b string) { s.net.Set(a, b, target.Shape{Cut: true}) }
 	for name, c := range map[string]struct {

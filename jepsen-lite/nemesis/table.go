@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// Kind is one row of the table.
+// Kind is one row of the table: one kind of fault.
 type Kind struct {
 	Name, Summary string
 	Variants      []string
 	Port          bool // it needs the fault ports of a test build
-	StopTurn      turn // when it is ended, among the faults of a step
-	// Do begins a fault. It returns what it did, for the history, and how to end it;
-	// undo may be nil.
+	StopTurn      turn // when it is stopped, among the faults of a step
+	// Start starts a fault. It returns what the fault does, for the history, and a function that stops it, which may be
+	// nil.
 	Start func(f *field, fault Fault) (what string, stop func())
 }
 
-// turn is the place of a fault among those that end together. A node that comes back finds
-// the links whole, and one that joins finds all others.
+// turn orders the faults of a step that are stopped together, so that a node that starts finds the links whole, and a
+// node that joins finds all others.
 type turn int
 
 const (
-	links    turn = iota // heal, and what asks too much ends
-	resumes              // what was paused goes on
-	disarms              // no point is armed any more
-	restarts             // what is down is started
-	joins                // what lost its disk is replaced
+	links    turn = iota // links heal, and extra clients leave
+	resumes              // paused nodes continue
+	disarms              // points are disarmed
+	restarts             // nodes start
+	joins                // lost disks are replaced
 )
 
-// Table is every kind of fault.
+// Table is all kinds of faults.
 var Table = []Kind{
 	{
 		"kill", "SIGKILL, and a restart at once, at the end of the fault or after 10 s",
@@ -200,8 +200,8 @@ var Table = []Kind{
 	},
 }
 
-// Find returns the row of a name, or nil. The name may be followed by a colon and one
-// variant, with "-" for each space: that has its row alone.
+// Find returns the row of a name, or nil. The name may be followed by a colon and one variant, with "-" for each space:
+// the row then has that variant only.
 func Find(name string) *Kind {
 	name, variant, one := strings.Cut(name, ":")
 	i := slices.IndexFunc(Table, func(k Kind) bool { return k.Name == name })
@@ -219,11 +219,10 @@ func Find(name string) *Kind {
 	return &k
 }
 
-// readers are the variants of faults that look into the messages between nodes, which TLS hides.
+// readers are the variants that look into messages between nodes, by kind. TLS hides the messages.
 var readers = map[string][]string{"frame": frameKinds, "scenario": {"save twice", "mute", "stale"}}
 
-// Reads are the variants of a row of Find that look into the messages between nodes; there are none of them where
-// these speak TLS.
+// Reads returns the variants of a row of Find that look into messages between nodes. They cannot be used with TLS.
 func (k *Kind) Reads() (variants []string) {
 	for _, v := range k.Variants {
 		if slices.Contains(readers[k.Name], v) {
@@ -233,7 +232,7 @@ func (k *Kind) Reads() (variants []string) {
 	return variants
 }
 
-// blind is the row without them.
+// blind returns the row without the variants of Reads.
 func (k *Kind) blind() *Kind {
 	b := *k
 	b.Variants = slices.DeleteFunc(slices.Clone(k.Variants), func(v string) bool { return slices.Contains(k.Reads(), v) })

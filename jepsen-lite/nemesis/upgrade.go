@@ -9,20 +9,21 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// Upgrade is the kind of fault that needs the next release of the server.
+// Upgrade is the kind of fault that needs target.NextBuild.
 const Upgrade = "upgrade"
 
-// What the stand-in for the next release can do, and a key for its command.
+// The highest level of the stand-in for the next release, and a key for its command.
 const (
 	standInLevel = 2
 	nextKey      = "jepsen-lite-next"
 )
 
-// How a node refuses what comes with a later level: the next build says so, and the one before does not know it.
+// refusals are parts of the error replies to commands of a later level: the next build names the level, and the build
+// before does not know the command.
 var refusals = []string{"comes with level", "unknown command", "Unknown option"}
 
-// upgrade takes the nodes to the next release, one at a time: all but one, and back ("back"), and then all ("up"), when
-// the level rises. After each step every node must serve.
+// upgrade takes the nodes to the next release, one at a time: all but one and back ("back"), then all ("up"), which
+// raises the level. After each step every node must serve.
 func upgrade(f *field, fault Fault) (string, func()) {
 	r := rollout{f}
 	nodes := r.pick("all", fault.Dice)
@@ -31,17 +32,17 @@ func upgrade(f *field, fault Fault) (string, func()) {
 		return fmt.Sprintf("%s (%v)", what, err), nil
 	}
 	_ = r.Target.SetBuild(nodes[0], target.OwnBuild)
-	some := nodes[:len(nodes)-1] // never all, so the level stays
+	some := nodes[:len(nodes)-1] // not all, so the level stays
 	next := some[:r.roll(target.NextBuild, some)]
 	next = next[r.roll(target.OwnBuild, next):]
 	if fault.Variant == "up" && !r.isOver() {
 		next = r.up(nodes)
 	}
-	return what, func() { r.setBuild(target.OwnBuild, next...) } // or a later upgrade might make it all of them
+	return what, func() { r.setBuild(target.OwnBuild, next...) } // or a later upgrade could complete them to all
 }
 
-// roll changes one node after the other, which does not change the level. It returns how many it has changed when
-// the time of the run was over.
+// roll changes one node after the other, without raising the level. It returns how many nodes it has changed, which are
+// fewer if the time of the run ends.
 func (r rollout) roll(build string, nodes []string) int {
 	for i, n := range nodes {
 		level := r.level(n)
@@ -58,11 +59,11 @@ func (r rollout) roll(build string, nodes []string) int {
 	return len(nodes)
 }
 
-// beyondCalls are what only the level of the stand-in has.
+// beyondCalls are commands that only the level of the stand-in has.
 var beyondCalls = [][]string{{strings.ToUpper(target.NextCommand), nextKey}, {"CONFIG", "SET", target.NextSetting, "1"}}
 
-// beyond finds fault with a node that does what only the next level has, or has it and does not. A setting that one
-// does not know it may well log: the others must bear that.
+// judgeNextOnly reports a node that accepts a command of the next level too early, or refuses it at that level. A node
+// that does not know the level may log a setting all the same; the others must tolerate that.
 func (r rollout) judgeNextOnly(node string, level int) {
 	if r.nextLevel > 0 {
 		return
@@ -79,14 +80,14 @@ func (r rollout) judgeNextOnly(node string, level int) {
 	}
 }
 
-// up changes all nodes, and waits until the level has risen. It returns those of the next build if it did not get as
-// far as to change all.
+// up changes all nodes and waits until the level has risen. When the time of the run ends before all are changed, it
+// returns the nodes of the next build.
 func (r rollout) up(nodes []string) (next []string) {
 	if next = nodes[1:][:r.roll(target.NextBuild, nodes[1:])]; r.isOver() {
 		return next
 	}
 	r.setBuild(target.NextBuild, nodes[0])
-	r.Target.Adopt(target.NextBuild) // there is no way back
+	r.Target.Adopt(target.NextBuild) // the level cannot fall again
 	r.judgeServing("stuck in an upgrade", nodes)
 	most := r.nextLevel
 	if most == 0 {
@@ -108,7 +109,7 @@ func (r rollout) up(nodes []string) (next []string) {
 	return nil
 }
 
-// level is the level in force as a node tells it; 0: it does not.
+// level returns the level in force as a node tells it, or 0 if it does not answer.
 func (r rollout) level(node string) int {
 	level := 0
 	if reply, err := r.Target.Do(node, buildAsk, "LOCKD", "LEVEL"); err == nil && len(reply.Elems) > 1 {

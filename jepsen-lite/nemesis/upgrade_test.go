@@ -11,8 +11,8 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// twoReleases is a target whose nodes are of two releases, which serve together. The level rises when all are of the
-// next one.
+// twoReleases is a target whose nodes are of two releases, which serve together. The level rises when all nodes are of
+// the next release.
 type twoReleases struct {
 	target.Target
 	next   map[string]bool // nodes of the next release
@@ -22,9 +22,9 @@ type twoReleases struct {
 
 	mute  string // takes no write beside nodes of the other release
 	hasty bool   // the level rises too early
-	slow  bool   // it never rises
-	loose bool   // a node does what only the next level has
-	flat  bool   // both are of level 1, and have nothing that comes later
+	slow  bool   // the level never rises
+	loose bool   // a node accepts commands of the next level
+	flat  bool   // both releases are of level 1, without later commands
 }
 
 func (b *twoReleases) Net() *target.Net     { return target.NewNet() }
@@ -70,8 +70,8 @@ func (b *twoReleases) Do(node string, timeout time.Duration, args ...string) (ta
 	return target.Reply{Kind: ':', Int: 1}, nil
 }
 
-// An upgrade is judged: a node that does not serve, a level that rises too early or never, and what comes too early are
-// found. After it all nodes are of the release that they should be.
+// An upgrade reports a node that does not serve, a level that rises too early or never, and commands that work too
+// early. After it all nodes are of the intended release.
 func TestUpgradeFinds(t *testing.T) {
 	for _, c := range []struct {
 		fault      string
@@ -113,8 +113,8 @@ func TestUpgradeFinds(t *testing.T) {
 	}
 }
 
-// When the time of the run is over no further node is changed, and nothing is judged that would have had to be waited
-// for. No node is left of the next release, to which a later upgrade would add the others.
+// When the time of the run ends, no further node is changed, and nothing is judged that needs a wait. No node stays at
+// the next release, since a later upgrade could complete them to all.
 func TestUpgradeEndsWithTheRun(t *testing.T) {
 	for _, c := range []struct {
 		length time.Duration

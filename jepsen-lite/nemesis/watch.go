@@ -10,24 +10,23 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// watched is a target of which the history tells two things. Down and Up say when a
-// process certainly did not run: leases do not run while no majority can. A process
-// that dies at an armed point is not marked so. Serves, Leaves and Link say when a node
-// certainly served, and whom it reached: then the cluster must answer.
+// watched is a target that writes into the history when nodes certainly ran and served. Up and Down are marks of
+// processes: leases do not run while no majority can run. A process that dies at an armed point is not marked so.
+// Serves, Leaves and Link are marks of when a node certainly served, and which nodes it reached: while a majority does,
+// the cluster must answer.
 type watched struct {
 	target.Target
 	history *history.Recorder
-	nodes   map[string]*sync.Mutex // the marks of one node come in the order of what they tell
+	nodes   map[string]*sync.Mutex // orders the marks of one node
 
-	mu    sync.Mutex           // held by no one who calls the target
-	turns map[string]int       // of Leaves: who waits for a node to serve waits no longer after the next one
-	serve map[string]bool      // as was told last
-	links map[[2]string]string // likewise
+	mu    sync.Mutex           // not held during calls of the target
+	turns map[string]int       // changes of a node's service; a wait for it to serve ends at the next one
+	serve map[string]bool      // as last marked
+	links map[[2]string]string // as last marked
 }
 
-// Watch returns t with marks in the history, and looks until ctx ends which nodes lack
-// what they need a snapshot for. All nodes count as running and serving now, and all links
-// as whole.
+// Watch returns t with marks in the history. Until ctx ends it also looks for nodes that need a snapshot of another
+// node. At first all nodes count as running and serving, and all links as whole.
 func Watch(ctx context.Context, t target.Target, h *history.Recorder) target.Target {
 	w := &watched{
 		Target:  t,
@@ -54,11 +53,12 @@ func Watch(ctx context.Context, t target.Target, h *history.Recorder) target.Tar
 	return w
 }
 
+// mark records an event of a node.
 func (w *watched) mark(op, node string) {
 	w.history.Record(history.Event{Process: history.Nemesis, Type: history.Info, Op: op, Node: node})
 }
 
-// leaves marks that a node serves no longer.
+// leaves marks that a node no longer serves.
 func (w *watched) leaves(node string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +67,7 @@ func (w *watched) leaves(node string) {
 	w.mark(history.Leaves, node)
 }
 
-// lacks marks that a node has not enough to serve, until it has.
+// lacks marks that a node lacks entries and cannot serve, until it has them.
 func (w *watched) lacks(node string) {
 	w.mu.Lock()
 	serves := w.serve[node]
@@ -78,15 +78,17 @@ func (w *watched) lacks(node string) {
 	}
 }
 
-// serveMax bounds the wait for a node to serve, and serveLook is between two looks; lackLook
-// is between two for nodes that lack something.
+// Times of looking at nodes.
 const (
-	serveMax  = time.Minute
+	// for a node to serve
+	serveMax = time.Minute
+	// between two looks whether it serves
 	serveLook = 50 * time.Millisecond
-	lackLook  = 200 * time.Millisecond
+	// between two looks for nodes that lack entries
+	lackLook = 200 * time.Millisecond
 )
 
-// attend marks the node when it serves again, unless something else happens to it before.
+// attend marks the node when it serves again, unless its service changes before.
 func (w *watched) attend(node string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +111,7 @@ func (w *watched) attend(node string) {
 	}()
 }
 
-// link marks what has become of a link.
+// link marks a change of a link's state.
 func (w *watched) link(from, to string, s target.Shape) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,6 +137,7 @@ var linkStates = map[target.LinkState]string{
 	target.Cut:   history.LinkCut,
 }
 
+// end ends a process by do, with its marks.
 func (w *watched) end(node string, do func(string)) {
 	w.nodes[node].Lock()
 	defer w.nodes[node].Unlock()

@@ -15,15 +15,14 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// scene is a target of which only the ends and starts of processes matter; it notes
-// how many marks had been written when it was told.
+// scene is a target that records orders to processes, each with the number of marks at that moment.
 type scene struct {
 	target.Target
 	marks func() int
 	told  []string
 	sees  target.Observer
 	away  atomic.Bool // no node serves
-	lacks atomic.Bool // n2 lacks something
+	lacks atomic.Bool // n2 lacks entries
 }
 
 func (s *scene) Lacking() []string {
@@ -48,7 +47,7 @@ func (s *scene) Shutdown(node string)      { s.note("shutdown", node) }
 func (s *scene) Replace(node string)       { s.note("replace", node) }
 func (s *scene) Restart(node string) error { s.note("restart", node); return nil }
 
-// recording is a recorder with a function that returns its lines so far.
+// recording returns a recorder, and a function that returns its events so far.
 func recording() (rec *history.Recorder, lines func() []history.Event) {
 	var text bytes.Buffer
 	rec = history.NewRecorder(&text, time.Now())
@@ -65,7 +64,7 @@ func recording() (rec *history.Recorder, lines func() []history.Event) {
 	}
 }
 
-// marksOf are those of some operations, in a line.
+// marksOf joins the events of some operations in a line.
 func marksOf(events []history.Event, ops ...string) string {
 	var marks []string
 	for _, e := range events {
@@ -76,7 +75,7 @@ func marksOf(events []history.Event, ops ...string) string {
 	return strings.Join(marks, ", ")
 }
 
-// A process's end is marked when it is over, a start before it is made.
+// The end of a process is marked after it, a start before it.
 func TestWatchMarks(t *testing.T) {
 	rec, lines := recording()
 	s := &scene{marks: func() int { return strings.Count(marksOf(lines(), history.Up, history.Down), ",") + 1 }}
@@ -95,8 +94,8 @@ func TestWatchMarks(t *testing.T) {
 	}
 }
 
-// A node leaves before anything is done to it, and when it ends by itself; it serves when
-// it has said so.
+// Leaves is marked before an order is carried out, and when a process ends by itself. Serves is marked when the node
+// answers again.
 func TestWatchServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec, lines := recording()
@@ -127,8 +126,8 @@ func TestWatchServing(t *testing.T) {
 	})
 }
 
-// A node that lacks what it needs a snapshot for serves no longer, whatever it answers, until
-// it has that; what is done to it meanwhile has its marks.
+// A node that lacks entries no longer serves, whatever it answers, until it has them. Orders meanwhile have their
+// marks.
 func TestWatchLacking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec, lines := recording()
@@ -157,7 +156,7 @@ func TestWatchLacking(t *testing.T) {
 	})
 }
 
-// A link is marked when it becomes another, and not for each shape.
+// A link is marked when its state changes, and not for each shape.
 func TestWatchLinks(t *testing.T) {
 	rec, lines := recording()
 	s := &scene{marks: func() int { return 0 }}
