@@ -40,7 +40,7 @@ func Crowd(h *history.History) *Verdict {
 		l.displaced(v)
 		l.dead(v, h)
 	}
-	vigils(v, h, of)
+	successions(v, h, of)
 	v.Note("%d times somebody certainly stood in line, and was not disturbed; up to %d certainly held a lock at once",
 		waited, most)
 	return v

@@ -116,7 +116,7 @@ func Line(h *history.History) *Verdict {
 		l.displaced(v)
 		l.dead(v, h)
 	}
-	vigils(v, h, byKey)
+	successions(v, h, byKey)
 	v.Note("%d times somebody certainly stood in line, and was not disturbed", waited)
 	return v
 }

@@ -37,7 +37,7 @@ func Probes(h *history.History) *Verdict {
 			continue
 		}
 		p.judge(v)
-		all.add(p.watch().judge(v))
+		all.add(p.succession().judge(v))
 	}
 	all.tell(v, h, "elements that were pushed", false)
 	return v
@@ -62,8 +62,8 @@ func (p *probed) add(o *history.Op) {
 	}
 }
 
-func (p *probed) watch() *watch {
-	w := &watch{h: p.h, tried: p.offer.Start, got: hasElements, before: p.before}
+func (p *probed) succession() *succession {
+	w := &succession{h: p.h, tried: p.offer.Start, got: hasElements, before: p.before}
 	if len(p.seizes) == 2 {
 		w.first, w.second = p.seizes[0], p.seizes[1]
 	}

@@ -31,7 +31,7 @@ const (
 // Table is all kinds of faults.
 var Table = []Kind{
 	{
-		"kill", "SIGKILL, and a restart at once, at the end of the fault or after 10 s",
+		"kill", "SIGKILL, and a restart at once, at the end of the fault, or after 10 s",
 		[]string{"leader", "follower", "majority", "all", "storm"}, false, restarts, kill,
 	},
 	{
@@ -40,7 +40,7 @@ var Table = []Kind{
 	},
 	{
 		Absent,
-		"one node alone is killed or stopped for 1 to 6 s, when clients have come to wait at it; in a step of its own",
+		"one node alone is killed or paused for 1 to 6 s, after clients have come to wait at it; in a step of its own",
 		[]string{"kill leader", "kill follower", "pause leader", "pause follower"}, false, restarts, absent,
 	},
 	{
@@ -56,24 +56,24 @@ var Table = []Kind{
 	},
 	{
 		"late",
-		"the leader stops until another is elected, or hands over; then the last answers to it arrive",
+		"the leader is paused until another one is elected, or hands over; then the last answers to it arrive",
 		[]string{"leader", "hand-over"}, false, links, late,
 	},
 	{
 		"slow",
-		"links between nodes delay with jitter, drip, break in mid-stream, take and never answer, open no " +
-			"connection, or drip while large values are written",
+		"links between nodes delay with jitter, drip, break in mid-stream, accept and never answer, refuse " +
+			"connections, or drip while large values are written",
 		[]string{"delay", "jitter", "drip", "reset", "torn", "half-open", "no dials", "clogged"}, false, links, slow,
 	},
 	{
 		"port",
-		"the port by which the others reach a node refuses again and again, or for all of the fault, though the node " +
-			"lives; or another process has taken it while the node is dead",
+		"the port at which the others reach a node refuses again and again, or all the time, although the node lives; " +
+			"or another process takes the port while the node is dead",
 		[]string{"flap leader", "flap follower", "cut leader", "cut follower", "apart", "silent", "rubbish"}, false, restarts,
 		port,
 	},
 	{
-		"clients", "links between clients and nodes do the same",
+		"clients", "links between clients and nodes delay, drip, break, accept and never answer, or hold back answers",
 		[]string{"delay", "drip", "reset", "torn", "half-open", "cut answers"}, false, links, clients,
 	},
 	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, false, links, transfer},
@@ -92,11 +92,11 @@ var Table = []Kind{
 		[]string{"drip", "break", "cut", "kill"}, false, links, install,
 	},
 	{
-		"disk", "a node is killed and its newest snapshot removed before it starts",
+		"disk", "a node is killed, and its newest snapshot is removed before it starts",
 		[]string{"leader", "follower"}, false, restarts, disk,
 	},
 	{
-		"flip", "a follower is killed and one bit of its data folder flipped before it starts",
+		"flip", "a follower is killed, and one bit of its data folder is flipped before it starts",
 		[]string{"log", "snapshot", "votes"}, false, restarts, flip,
 	},
 	{
@@ -109,14 +109,14 @@ var Table = []Kind{
 	},
 	{
 		"descriptors",
-		"a node has few file descriptors left, and more clients come than there are; or strangers to its peer port, " +
+		"a node has few file descriptors left, and more clients connect than that; or strangers to its peer port, " +
 			"too",
 		[]string{"leader", "follower", "leader strangers", "follower strangers"}, false, links, descriptors,
 	},
 	{
 		"hostile",
-		"hostile clients at every node: who say a byte a second, begin handshakes, read no answer, guess passwords, " +
-			"send lines and commands without end",
+		"hostile clients at every node send a byte a second, begin handshakes, read no answers, guess passwords, " +
+			"or send endless lines and commands",
 		[]string{"drip", "handshakes", "crowd", "deaf", "guesses", "lines", "huge"}, false, links, hostile,
 	},
 	{
@@ -152,7 +152,7 @@ var Table = []Kind{
 	},
 	{
 		"unsynced",
-		"nodes lose power: what was not synced is lost, or torn",
+		"nodes lose power: data that was not synced is lost, or torn",
 		[]string{
 			"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower",
 			"tear majority", "tear all",
@@ -164,32 +164,32 @@ var Table = []Kind{
 	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, disarms, vote},
 	{
 		"frame",
-		"single messages of one kind between a node and the others are lost, held, or come twice, or what is " +
-			"answered to them",
+		"single messages of one kind between a node and the others, or their answers, are lost, held, or delivered " +
+			"twice",
 		frameKinds, false, links, frame,
 	},
 	{
 		"build",
-		"a node, one after the other, or all together are started from a build that knows one command more, and then " +
-			"from their own: a majority of one build serves, the others are refused; in a step of its own",
+		"one node, one after the other, or all together start from a build with one command more, and then from their " +
+			"own: a majority of one build serves, the others are refused; in a step of its own",
 		[]string{"leader", "follower", "rolling", "together"}, false, restarts, build,
 	},
 	{
 		Upgrade,
-		"nodes go to the next release and back, one at a time, and then all of them, when the level rises: after each " +
+		"nodes go to the next release and back, one at a time, and then all of them, which raises the level: after each " +
 			"step every node serves; in a step of its own",
 		[]string{"back", "up"}, false, restarts, upgrade,
 	},
 	{
 		"quiet",
-		"nobody asks for anything for 1 to 10 s; then one client does, once, at each node, which must answer within " +
-			"1 s; then all at once; in a step of its own",
+		"the clients are silent for 1 to 10 s; then one sends one command to each node, which must answer within " +
+			"1 s; then all come at once; in a step of its own",
 		[]string{"write", "read", "script", "straggler"}, false, links, quiet,
 	},
 	{
 		"scenario",
-		"steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that " +
-			"hangs, and so on; in a step of its own",
+		"sequences of steps that led to a bug before: save twice and lose an answer, hand over to a hanging disk, " +
+			"and so on; in a step of its own",
 		[]string{
 			"save twice", "hand over", "stop leader", "join", "install", "large", "folder", "elected", "stopping",
 			"mute", "stale",

@@ -16,8 +16,8 @@ const transferScript = `local have = tonumber(redis.call('get', KEYS[1])) local 
 	`if have < n then return 'poor' end redis.call('decrby', KEYS[1], n) redis.call('incrby', KEYS[2], n) ` +
 	`redis.call('hincrby', KEYS[3], ARGV[2], 1) return 'done'`
 
-// newBank: transfers by WATCH, MULTI and EXEC, and by EVAL; reads by MGET, by MULTI
-// and by EVAL. Each transfer notes its number in a ledger.
+// newBank makes transfers by WATCH, MULTI and EXEC, and by EVAL, and reads by MGET, MULTI and EVAL. Each transfer
+// writes its number into a ledger.
 func newBank(env *Env) Plan {
 	var last atomic.Int64
 	return Plan{
@@ -74,9 +74,10 @@ type transfer struct {
 	from, to   int
 }
 
+// ledger returns the key of a ledger.
 func (b bank) ledger(n int64) string { return b.Key("ledger" + itoa(n)) }
 
-// transfer is the call for one, but for its commands.
+// transfer makes the call of a transfer, without its commands.
 func (b bank) transfer(t transfer) Call {
 	return Call{
 		Op:  "transfer",
@@ -85,13 +86,16 @@ func (b bank) transfer(t transfer) Call {
 	}
 }
 
+// readLedger reads all transfers of a ledger.
 func (b bank) readLedger(n int64) {
 	key := b.ledger(n)
 	b.Do(Call{Op: "ledger", Key: key, Cmds: [][]string{{"HGETALL", key}}, Out: members})
 }
 
+// account returns the key of an account.
 func (b bank) account(i int) string { return b.Key("a" + itoa(int64(i))) }
 
+// readBalances reads all accounts at one moment.
 func (b bank) readBalances() {
 	mget := []string{"MGET"}
 	eval := []string{"EVAL", `return redis.call('mget', unpack(KEYS))`, strconv.Itoa(accounts)}
@@ -105,9 +109,8 @@ func (b bank) readBalances() {
 	b.Do(Call{Op: "read", Key: "bank", Cmds: cmds, Out: members})
 }
 
-// watched reads two balances under WATCH and writes both in a MULTI. The read and
-// the write are two operations on one connection; if it breaks between them,
-// nothing was written.
+// transferWatched reads two balances under WATCH and writes both in a MULTI. The read and the write are two operations
+// on one connection: if it breaks between them, nothing was written.
 func (b bank) transferWatched(t transfer) {
 	from, to := b.account(t.from), b.account(t.to)
 	out, ok := b.Do(Call{Op: "look", Key: "bank", Cmds: [][]string{{"WATCH", from, to}, {"MGET", from, to}}, Out: members})
@@ -133,11 +136,12 @@ func (b bank) transferWatched(t transfer) {
 	b.Do(call)
 }
 
+// unwatch ends a WATCH without a transfer.
 func (b bank) unwatch() {
 	b.Do(Call{Op: "look", Key: "bank", Cmds: [][]string{{"UNWATCH"}}, Out: word("OK")})
 }
 
-// executed makes a result of the answer of EXEC: a word, or aborted when it is nil.
+// executed makes a result of the reply of EXEC: done, or "aborted" for nil.
 func executed(done string) func([]target.Reply) ([]string, error) {
 	return func(replies []target.Reply) ([]string, error) {
 		r := replies[len(replies)-1]

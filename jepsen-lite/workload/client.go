@@ -24,27 +24,27 @@ type Servers interface {
 	target.Dialect
 }
 
-// Env is what the workers of a run share.
+// Env is the state that the workers of a run share.
 type Env struct {
 	Target  Servers
 	History *history.Recorder
-	Prefix  string // of all keys of this run
+	Prefix  string // of all keys of the run
 	Workers int
 	Pause   time.Duration // mean time between two operations of a worker
 	Seed    uint64
-	Until   time.Time // when the work ends as a rule, though a fault that cannot be ended may make it later; zero: never
+	Until   time.Time // when the work usually ends; a fault that cannot be stopped may make it later; zero: never
 
-	worked    <-chan struct{} // closed when the work has ended; nil: it never does
-	quiet     atomic.Int64    // how many want silence
+	worked    <-chan struct{} // closed when the work has ended; nil: never
+	quiet     atomic.Int64    // number of Quiet(true) without their Quiet(false)
 	processes atomic.Int64
 	counter   atomic.Int64
-	ending    atomic.Bool // nobody works any more, and listeners wait for the last
+	ending    atomic.Bool // the workers have ended, and listeners wait for the last message
 }
 
-// Unique returns a number that no one else gets.
+// Unique returns a number that is never returned again.
 func (e *Env) Unique() int64 { return e.counter.Add(1) }
 
-// Quiet has the workers begin no operation, from Quiet(true) until as many Quiet(false).
+// Quiet stops workers before their next operation (true), until there were as many calls with false.
 func (e *Env) Quiet(on bool) {
 	if on {
 		e.quiet.Add(1)
@@ -53,8 +53,7 @@ func (e *Env) Quiet(on bool) {
 	}
 }
 
-// withinWork is for how long a client waits that would wait for so long: no longer than the clients beside the workers
-// have after the end of the work.
+// withinWork shortens a wait so that it ends when the clients beside the workers must end.
 func (e *Env) withinWork(most time.Duration) time.Duration {
 	if e.Until.IsZero() {
 		return most
@@ -68,10 +67,12 @@ const (
 	connectMax = 700 * time.Millisecond // to a node that may be paused
 	answerMax  = 4 * time.Second        // longer than a node holds a command without a leader
 	retryPause = 20 * time.Millisecond
-	moveOften  = 50 // after so many operations on average a client moves to another node
+	moveOften  = 50 // mean number of operations after which a client moves to another node
 )
 
-// Client is one worker's view of the cluster. One goroutine uses it.
+// Client is one worker's view of the cluster. It connects to a node, moves to another one after an error and now and
+// then, and records each operation in the history. After an unknown outcome it goes on as another process, since a
+// process of a history does one thing after the other. One goroutine uses it.
 type Client struct {
 	ID   int
 	Rand *rand.Rand
@@ -82,8 +83,8 @@ type Client struct {
 	conn    *target.Conn
 	node    string
 	attempt int
-	doubts  int64 // operations whose outcome is unknown
-	insists bool  // on an answer to what it reads
+	doubts  int64 // operations of unknown outcome
+	insists bool  // repeats reads until they are answered
 }
 
 // NewClient makes the client of worker number id.
@@ -101,10 +102,10 @@ func (c *Client) Close() {
 	}
 }
 
-// Key is a key of this run.
+// Key returns a key of this run.
 func (c *Client) Key(name string) string { return c.env.Prefix + name }
 
-// Pace waits until the next operation is due, and while the workers are to be quiet.
+// Pace waits until the next operation is due, and while the workers are stopped.
 func (c *Client) Pace() {
 	c.Sleep(time.Duration(c.Rand.ExpFloat64() * float64(c.env.Pause)))
 	for c.env.quiet.Load() > 0 && c.ctx.Err() == nil {
@@ -112,6 +113,7 @@ func (c *Client) Pace() {
 	}
 }
 
+// quietLook is the time between two looks whether workers may go on.
 const quietLook = 5 * time.Millisecond
 
 // Sleep waits, but not beyond the end of the run.
@@ -124,8 +126,8 @@ func (c *Client) Sleep(d time.Duration) {
 	}
 }
 
-// connect makes sure of a connection to a node that answers. It goes round the
-// nodes until one does; false: the run has ended.
+// connect ensures a connection to a node that answers, and tries one node after the other. It returns false when the
+// run has ended.
 func (c *Client) connect() bool {
 	if c.conn != nil && c.Rand.IntN(moveOften) == 0 {
 		c.Close()
@@ -149,7 +151,7 @@ func (c *Client) connect() bool {
 	return true
 }
 
-// sure makes sure of a connection that answers: one on which nothing was asked for a while may have broken.
+// sure ensures a connection that works: an idle one may have broken.
 func (c *Client) sure() {
 	if c.conn != nil {
 		if _, err := c.conn.Do(connectMax, "PING"); err != nil {
@@ -160,31 +162,31 @@ func (c *Client) sure() {
 	c.connect()
 }
 
-// Call is one operation: how the history names it, and what is sent.
+// Call is one operation: its name in the history, and the commands that are sent.
 type Call struct {
 	Op, Key string
 	In      []string
 	Cmds    [][]string // sent at once; all must be answered
-	// Out makes the history's result from the answers; nil: the last one as a word.
-	// Its error marks an answer that makes no sense.
+	// Out makes the result of the history from the replies; nil: the last reply as a word. An error means that a reply
+	// makes no sense.
 	Out func(replies []target.Reply) ([]string, error)
-	// Same is the connection that it must be sent on; on another one it means nothing.
+	// Same is the only connection on which the call makes sense; nil: any.
 	Same *target.Conn
-	// Refusable: an error reply is an answer like others.
+	// Refusable makes an error reply a result like others.
 	Refusable bool
-	// Waits is for how long the server may keep the client waiting.
+	// Waits bounds how long the server may keep the client waiting.
 	Waits time.Duration
-	// Pause stops the client for so long between sending and reading, or dying.
+	// Pause stops the client between sending and reading, or dying.
 	Pause time.Duration
-	// Die has the client break its connection after sending; nobody reads the answer.
+	// Die makes the client break its connection after sending, without reading the answer.
 	Die bool
-	// HangUp has the client end its half of the connection after sending, and hear whether an answer comes before the
-	// server ends the other half. If none does, nothing was written to it: the error is model.Gone.
+	// HangUp makes the client close its half of the connection after sending, and read until the server answers or
+	// closes the other half. If the server closes without an answer, the error is model.Gone.
 	HangUp bool
 }
 
-// Do runs an operation and records it. ok is false when it was not done, or nobody
-// can tell; out is its result.
+// Do performs an operation and records it. ok is false if the operation was not done or its outcome is unknown; out is
+// its result.
 func (c *Client) Do(call Call) (out []string, ok bool) {
 	for {
 		out, ok = c.try(call)
@@ -196,6 +198,7 @@ func (c *Client) Do(call Call) (out []string, ok bool) {
 	}
 }
 
+// try performs an operation once.
 func (c *Client) try(call Call) (out []string, ok bool) {
 	if call.Same == nil && !c.connect() || call.Same != nil && c.conn != call.Same {
 		return nil, false
@@ -225,8 +228,8 @@ func (c *Client) try(call Call) (out []string, ok bool) {
 	return ev.Value, true
 }
 
-// Abandon sends an operation and does not wait for its answer, which nobody reads; the client goes on as another
-// process, at another node. The connection stays open until hangUp, which must be called.
+// Abandon sends an operation whose answer is never read. The client goes on as another process, at another node. The
+// connection stays open until hangUp is called, which the caller must do.
 func (c *Client) Abandon(call Call) (hangUp func()) {
 	if !c.connect() {
 		return func() {}
@@ -252,10 +255,10 @@ func (c *Client) Abandon(call Call) (hangUp func()) {
 // errDied is the outcome of a call whose client died.
 var errDied = errors.New(model.Died)
 
-// errGone is the outcome of a call whose client hung up, and was certainly not answered.
+// errGone is the outcome of a call whose client hung up and was certainly not answered.
 var errGone = errors.New(model.Gone)
 
-// exchange sends a call and reads its answers, if the client lives.
+// exchange sends a call and reads its replies, unless the client dies.
 func (c *Client) exchange(call Call) ([]target.Reply, error) {
 	if call.Pause == 0 && !call.Die && !call.HangUp {
 		return c.conn.Pipe(answerMax+call.Waits, call.Cmds...)
@@ -289,6 +292,7 @@ func (c *Client) exchange(call Call) ([]target.Reply, error) {
 	return replies, nil
 }
 
+// result makes the result of the history.
 func (call Call) result(replies []target.Reply) ([]string, error) {
 	if call.Out != nil {
 		return call.Out(replies)
@@ -296,6 +300,7 @@ func (call Call) result(replies []target.Reply) ([]string, error) {
 	return []string{replies[len(replies)-1].Text()}, nil
 }
 
+// firstError returns the text of the first error among replies, also within a MULTI.
 func firstError(replies []target.Reply) string {
 	for _, r := range replies {
 		if r.IsErr() {
@@ -308,7 +313,7 @@ func firstError(replies []target.Reply) string {
 	return ""
 }
 
-// settled reports whether an error says nothing about the outcome: it is the answer.
+// settled reports whether an error reply tells the outcome, and so is a result.
 func (c *Client) settled(text string) bool {
 	return !c.env.Target.Unknown(text) && !c.env.Target.NotDone(text)
 }
@@ -329,7 +334,7 @@ func (c *Client) refused(ev history.Event, text string) bool {
 	return false
 }
 
-// doubt records an unknown outcome; the worker goes on as another process.
+// doubt records an unknown outcome. The worker goes on as another process.
 func (c *Client) doubt(ev history.Event, why string) {
 	c.doubts++
 	ev.Type, ev.Error = history.Info, why
@@ -345,8 +350,7 @@ func (c *Client) Local(op, key string, in []string, do func() string) {
 	c.env.History.Record(ev)
 }
 
-// word makes a result of one word out of the last answer, by a table; other
-// answers make no sense.
+// word makes a result of the last reply, which must be one of some words.
 func word(allowed ...string) func([]target.Reply) ([]string, error) {
 	return func(replies []target.Reply) ([]string, error) {
 		text := replies[len(replies)-1].Text()
@@ -359,7 +363,7 @@ func word(allowed ...string) func([]target.Reply) ([]string, error) {
 	}
 }
 
-// number makes a result of an integer or nil.
+// number makes a result of the last reply, which must be an integer or nil.
 func number(replies []target.Reply) ([]string, error) {
 	text := replies[len(replies)-1].Text()
 	if _, err := strconv.ParseInt(text, 10, 64); err != nil && text != "nil" {

@@ -18,8 +18,8 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// fickle is a target whose only node breaks the connection on the first command of each
-// kind, and answers the others.
+// fickle is a target with one node, which breaks the connection on the first command of each kind, and answers all
+// others.
 type fickle struct {
 	target.Target
 	addr string
@@ -55,7 +55,7 @@ func serveFickle(conn net.Conn, gets, sets *atomic.Int64) {
 	}
 }
 
-// What is read once is asked for again until it is answered, and no write is.
+// Once repeats a read until it is answered, and does not repeat a write.
 func TestOnceInsistsOnReads(t *testing.T) {
 	for _, c := range []struct{ cmd, op, want string }{{"GET", "read", "info ok"}, {"SET", "add", "info"}} {
 		var text bytes.Buffer
@@ -79,7 +79,7 @@ func TestOnceInsistsOnReads(t *testing.T) {
 	}
 }
 
-// Workers begin nothing as long as somebody wants silence, unless the run ends.
+// Workers begin nothing while any caller of Quiet wants them to stop, until the run ends.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -104,8 +104,8 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// Who turns away from a request goes on as another process; nothing is known of the request until its
-// connection is closed, and then nobody knows whether it was done.
+// A client that abandons a request goes on as another process. The request is open until its connection is closed, and
+// then its outcome is unknown.
 func TestAbandon(t *testing.T) {
 	var text bytes.Buffer
 	rec := history.NewRecorder(&text, time.Now())
@@ -126,7 +126,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// Who asks for a lock hears a fence, nothing, or why he does not get it; whatever else makes no sense.
+// The result of LOCK is a fence, nil, or why the lock is not granted. Another reply makes no sense.
 func TestGranted(t *testing.T) {
 	for _, c := range []struct {
 		answer target.Reply
@@ -147,7 +147,7 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-// How the lock is to be held is a part of the request, and of the history.
+// The mode of the lock is part of the command and of the history.
 func TestAsking(t *testing.T) {
 	for mode, want := range map[string]string{
 		"":     "[LOCK k t PX 100 WAIT 5] [t 100 5]",

@@ -7,8 +7,8 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// newCounter: INCR and HINCRBY on two counters each; INCRBY and HINCRBY, plain and
-// in scripts, of powers that tell which of them were done; and reads.
+// newCounter adds one to counters by INCR and HINCRBY. By INCRBY and HINCRBY, plain and in scripts, it adds marks:
+// powers that tell which additions were done. It reads both.
 func newCounter(env *Env) Plan {
 	m := &marks{}
 	return Plan{
@@ -34,7 +34,7 @@ func newCounter(env *Env) Plan {
 	}
 }
 
-// add adds one to the counter number n: two are strings, two are fields of a hash.
+// add adds one to counter number n: two are strings, two are fields of a hash.
 func add(c *Client, n int) {
 	if n < 2 {
 		key := c.Key("c" + itoa(int64(n)))
@@ -45,6 +45,7 @@ func add(c *Client, n int) {
 	c.Do(Call{Op: "add", Key: key + f, Cmds: [][]string{{"HINCRBY", key, f, "1"}}, Out: number})
 }
 
+// readCounter reads counter number n.
 func readCounter(c *Client, n int) {
 	if n < 2 {
 		key := c.Key("c" + itoa(int64(n)))
@@ -55,13 +56,13 @@ func readCounter(c *Client, n int) {
 	c.Do(Call{Op: "read", Key: key + f, Cmds: [][]string{{"HGET", key, f}}, Out: number})
 }
 
-// marks are numbered; those of a group are added up in one key.
+// marks hands out numbers of marks. Those of a group are added up in one key.
 type marks struct{ last atomic.Int64 }
 
-// An integer is exact to 2^53 only in a script, a string always.
+// In a script an integer is exact up to 2^53 only; a string is exact.
 const markScript = `redis.call('incrby', KEYS[1], ARGV[1]) return redis.call('get', KEYS[1])`
 
-// step adds a mark, or reads the sum of a group, of the newest most often.
+// step adds a mark or reads the sum of a group, mostly a recent one.
 func (m *marks) step(c *Client) {
 	if c.Rand.IntN(4) == 0 {
 		m.read(c, m.last.Load()/model.MarksMax-max(c.Rand.Int64N(8)-4, 0))
@@ -82,6 +83,7 @@ func (m *marks) step(c *Client) {
 // hashed reports whether the sum of a group is a field of a hash.
 func hashed(group int64) bool { return group%2 == 1 }
 
+// read reads the sum of a group.
 func (m *marks) read(c *Client, group int64) {
 	key := c.Key("m" + itoa(max(group, 0)))
 	cmd := []string{"GET", key}
@@ -98,7 +100,7 @@ const stockScript = `local left = tonumber(redis.call('get', KEYS[1])) if left =
 // buyersMax bounds a list of buyers, so that reading it stays cheap.
 const buyersMax = 400
 
-// newStock: the script that sells one piece if there is one, and notes the buyer.
+// newStock runs a script that sells one piece, if there is one, and records the buyer.
 func newStock(env *Env) Plan {
 	var last atomic.Int64
 	buyers := func(c *Client, list int64) string { return c.Key("sold" + itoa(list)) }

@@ -7,13 +7,13 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// shared is the mode of who would hold a lock together with others who do; the others are a number of
-// permits.
+// shared is the mode of a holder beside others. Another mode is a number of permits, or "" for an exclusive lock.
 const shared = "shared"
 
-// many is the result of who looks at a lock that is no string.
+// many is the result of a look at a lock that is not a string.
 const many = "many"
 
+// holderOrMany makes a result of GET: the holder, nil, or many.
 func holderOrMany(replies []target.Reply) ([]string, error) {
 	if strings.HasPrefix(replies[0].Str, "WRONGTYPE ") {
 		return []string{many}, nil
@@ -21,19 +21,19 @@ func holderOrMany(replies []target.Reply) ([]string, error) {
 	return []string{replies[0].Text()}, nil
 }
 
-// visitor is who comes to a lock that others may hold together.
+// visitor makes a client of a lock that several may hold.
 func visitor(env *Env, c *Client, key string) *holder {
 	return &holder{c: c, key: key, token: "t" + itoa(env.Unique()), ms: leaseMs(c), several: true}
 }
 
-// newShared: many readers and some writers wait in line for locks, try, or poll by SET NX, in all the ways
-// of the line; some hold a lock for longer than others certainly stand in line.
+// newShared has many readers and some writers wait for locks, try them, or poll by SET NX, in all ways of newLine. Some
+// hold a lock so long that others certainly wait for it.
 func newShared(env *Env) Plan {
 	keys := newShortLived(env, "shared")
 	return Plan{
 		Setup:  startClock,
 		Final:  func(c *Client) { keys.takeAll(env, c, "", 1) },
-		Beside: func(c *Client) { vigil(c, [3]string{"", []string{"", shared, shared}[c.Rand.IntN(3)], ""}) },
+		Beside: func(c *Client) { passOn(c, [3]string{"", []string{"", shared, shared}[c.Rand.IntN(3)], ""}) },
 		Step: func(c *Client) {
 			h := visitor(env, c, keys.key(c))
 			if c.Rand.IntN(3) > 0 {
@@ -44,7 +44,7 @@ func newShared(env *Env) Plan {
 	}
 }
 
-// newLimit: the same for semaphores of two and of three; some ask for another number of permits.
+// newLimit does the same with semaphores of two and of three permits. Some clients ask with another number of permits.
 func newLimit(env *Env) Plan {
 	keys := newShortLived(env, "limit")
 	permits := func(slot int) int64 { return 2 + int64(slot%2) }
@@ -53,12 +53,12 @@ func newLimit(env *Env) Plan {
 		Final: func(c *Client) { keys.takeAll(env, c, itoa(permits(c.ID)), permits(c.ID)) },
 		Beside: func(c *Client) {
 			n := itoa(permits(c.ID))
-			vigil(c, [3]string{n, n, n})
+			passOn(c, [3]string{n, n, n})
 		},
 		Step: func(c *Client) {
 			h, n := visitor(env, c, keys.key(c)), permits(c.ID/workersPerKey)
 			if h.mode = itoa(n); c.Rand.IntN(8) == 0 {
-				h.mode = itoa(n%3 + 2) // of which nobody knows
+				h.mode = itoa(n%3 + 2) // another number of permits
 				if holds(c.Do(h.asking("try", 0))) {
 					h.unlock()
 				}
@@ -69,7 +69,7 @@ func newLimit(env *Env) Plan {
 	}
 }
 
-// visit comes to a lock in one of the ways in which clients do.
+// visit takes a lock in one of the ways of clients.
 func (h *holder) visit() {
 	c := h.c
 	askTermSometimes(c)
@@ -91,8 +91,8 @@ func (h *holder) visit() {
 	}
 }
 
-// calm reports whether nobody breaks off who asks for the lock, as it is with every other one: there nobody
-// may hold it, or stand in line, but those who were answered.
+// calm reports whether no client of the lock breaks off a request, as for every second lock. Only clients that were
+// answered hold such a lock or wait for it.
 func (h *holder) calm() bool { return h.key[len(h.key)-1]%2 == 1 }
 
 // breakOff sends a call and breaks the connection, at once or while the client may wait.
@@ -104,7 +104,7 @@ func (h *holder) breakOff(call Call) {
 	h.c.Do(call)
 }
 
-// linger holds the lock for so long that others certainly stand in line.
+// linger holds the lock so long that others certainly wait for it.
 func (h *holder) linger() {
 	for range 4 + h.c.Rand.IntN(6) {
 		if !h.renewFence() {
@@ -114,8 +114,8 @@ func (h *holder) linger() {
 	}
 }
 
-// takeAll takes each of the locks that there were with all its permits, and lets them go: those who held
-// them have lost them, or do soon.
+// takeAll takes each lock of the run with all its permits, and releases it: the former holders have lost it, or lose it
+// soon.
 func (s *shortLived) takeAll(env *Env, c *Client, mode string, permits int64) {
 	for _, key := range s.all(c) {
 		var held []*holder

@@ -1,9 +1,11 @@
-// Package workload is what clients do, one file and one table row each.
+// Package workload is the work of clients: one file and one row of Table for each workload.
 //
-// Its law: a worker does one thing after the other, and records each invocation
-// before it sends and each completion after the answer came. It never guesses:
-// what may have been sent and was not answered is unknown. It tries nothing twice;
-// a second try is another operation. A process that is in doubt ends, and its
-// worker goes on as a new one. Values are unique, so that an answer tells which
-// write it saw.
+//	Workload.New(Env) ── Plan      Setup, Step, Final ...: what a worker does
+//	                       │
+//	Plan.Run ── Client.Do(Call)    one connection at a time, through Servers; each operation is recorded
+//
+// A worker does one thing after the other, and records each operation before it sends and after the answer. It never
+// guesses: an operation that was sent and not answered has an unknown outcome. It repeats nothing; another try is
+// another operation. After an unknown outcome the worker goes on as another process, since a process of a history does
+// one thing after the other. Values are unique, so that an answer tells which write it saw.
 package workload

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// What the workload events listens to, and the setting that has it published.
+// The channel to which the workload listens, and the setting that publishes its messages.
 const (
 	expiredChannel = "__keyevent@0__:expired"
 	notifySetting  = "notify-keyspace-events"
 )
 
-// newEvents: half of the workers listen through all nodes to the ends of leases, the
-// others set keys with a time to live, and renew or delete some of them.
+// newEvents has half of the workers listen through all nodes for the ends of leases, while the others set keys with a
+// time to live, and renew or delete some of them.
 func newEvents(env *Env) Plan {
 	before := ""
 	return Plan{
@@ -35,7 +35,7 @@ func newEvents(env *Env) Plan {
 			}, func(key string) bool { return strings.HasPrefix(key, c.Key("last")) })
 		},
 		Step: func(c *Client) { useLease(c, c.Key("x"+itoa(env.Unique()))) },
-		Last: func(c *Client) { // it ends after all others
+		Last: func(c *Client) { // its lease ends after all others
 			for done := false; !done && c.ctx.Err() == nil; {
 				done = setLease(c, c.Key("last"+itoa(env.Unique())), leaseLow+leaseRange)
 			}
@@ -48,7 +48,7 @@ func newEvents(env *Env) Plan {
 	}
 }
 
-// notify sets what the nodes publish by themselves.
+// setNotifications sets which events the nodes publish.
 func setNotifications(c *Client, classes string) {
 	for c.ctx.Err() == nil {
 		set := [][]string{{"CONFIG", "SET", notifySetting, classes}}
@@ -61,6 +61,7 @@ func setNotifications(c *Client, classes string) {
 // Bounds of leases, ms.
 const leaseLow, leaseRange = 50, 2500
 
+// setLease sets a key with a time to live.
 func setLease(c *Client, key string, ms int64) bool {
 	_, ok := c.Do(Call{
 		Op:   "set",
@@ -72,7 +73,7 @@ func setLease(c *Client, key string, ms int64) bool {
 	return ok
 }
 
-// lease sets a key and perhaps renews or deletes it, now and then too late.
+// useLease sets a key, and perhaps renews or deletes it, sometimes too late.
 func useLease(c *Client, key string) {
 	ms := leaseLow + c.Rand.Int64N(leaseRange)
 	ok := setLease(c, key, ms)

@@ -10,16 +10,16 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// lookAfter is for how long after its time a key is looked at, and looksAfter how often
-// it is seen to be gone.
+// Looks at a key after its time.
 const (
-	lookAfter  = 15 * time.Second
+	// how long it is looked at
+	lookAfter = 15 * time.Second
+	// how often it must be seen absent
 	looksAfter = 4
 )
 
-// newExpiry: set a key with a time to live, by a command or a script, and look at it
-// until it is gone, and a little longer, through changing nodes; and write something
-// beside it now and then.
+// newExpiry sets a key with a time to live, by a command or a script, and looks at it through changing nodes until
+// shortly after its end. Now and then it writes another key.
 func newExpiry(env *Env) Plan {
 	return Plan{Setup: startClock, Step: func(c *Client) {
 		key, value, ms := c.Key("e"+itoa(env.Unique())), itoa(env.Unique()), timeToLive(c)
@@ -37,7 +37,7 @@ func newExpiry(env *Env) Plan {
 			return
 		}
 		end := time.Now().Add(time.Duration(ms) * time.Millisecond)
-		after, leads := 0, true // looks after it was gone; the node may lead
+		after, leads := 0, true // looks that did not find the key; whether the node may lead
 		for until := end.Add(lookAfter); time.Now().Before(until) && after < looksAfter && c.ctx.Err() == nil; {
 			if leads || c.Rand.IntN(leadsOften) == 0 {
 				leads = askTerm(c)
@@ -62,8 +62,7 @@ func newExpiry(env *Env) Plan {
 	}}
 }
 
-// timeToLive draws one, in milliseconds: half of them are short, and some are longer
-// than a fault lasts.
+// timeToLive draws a time to live in milliseconds. Half of them are short, and some are longer than a fault.
 func timeToLive(c *Client) int64 {
 	switch c.Rand.IntN(8) {
 	case 0, 1, 2, 3:
@@ -74,7 +73,7 @@ func timeToLive(c *Client) int64 {
 	return 5000 + c.Rand.Int64N(5000)
 }
 
-// untilLook draws when to look again. The last look before the end is just before it.
+// untilLook draws the time until the next look. The last look before the end is just before it.
 func untilLook(c *Client, ms int64, end time.Time) time.Duration {
 	d := time.Duration(1+c.Rand.Int64N(1+min(ms/8, 300))) * time.Millisecond
 	left := time.Until(end)
@@ -84,12 +83,13 @@ func untilLook(c *Client, ms int64, end time.Time) time.Duration {
 	return d
 }
 
-// aimMax is how long before its end a key is looked at.
+// aimMax bounds how long before its end a key is looked at.
 const aimMax = 10 * time.Millisecond
 
-// The log clock is what has passed of the lease of a key that never ends.
+// clockSpan is the lease in ms of a key that never ends. The part of it that has passed is the log clock.
 const clockSpan = int64(1e12) // ms
 
+// clockKey returns that key.
 func clockKey(c *Client) string { return c.Key("clock") }
 
 // startClock gives that lease.
@@ -103,9 +103,9 @@ func startClock(c *Client) {
 	}
 }
 
-// seeScript tells whether the key is there, what is left of it, its value, and what is
-// left of the clock's. Before it, grantScript sets the key, and observeScript writes
-// something else, so that it certainly goes through the log.
+// seeScript returns whether the key exists, its remaining time, its value, and the remaining time of the clock's key.
+// grantScript sets the key before that. observeScript writes another key before that, so that it certainly goes through
+// the log.
 const (
 	seeScript = `return {redis.call('EXISTS', KEYS[1]), redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1]), ` +
 		`redis.call('PTTL', KEYS[2])}`
@@ -113,11 +113,12 @@ const (
 	observeScript = `redis.call('SET', KEYS[3], '1') ` + seeScript
 )
 
+// seeing makes the command of one of these scripts.
 func seeing(c *Client, command, script, key string, args ...string) [][]string {
 	return [][]string{append([]string{command, script, "3", key, clockKey(c), c.Key("beat")}, args...)}
 }
 
-// seen makes a result of what seeScript answers, with the log clock in its last place.
+// seen makes a result of the reply of seeScript, with the log clock in the last place.
 func seen(replies []target.Reply) ([]string, error) {
 	out := replies[0].Texts()
 	if len(out) != 4 {
@@ -131,16 +132,16 @@ func seen(replies []target.Reply) ([]string, error) {
 	return out, nil
 }
 
-// toldOf is of how many calls of locks one does not tell the log clock, on average.
+// toldOf is the mean number of calls of locks among which one does not tell the log clock.
 const toldOf = 4
 
-// Who holds the lock that is a script's first key.
+// Lua expressions for the holder of the lock that is a script's first key.
 const (
 	holderOfString = `redis.call('GET', KEYS[1])`
 	holderOfHash   = `(redis.call('HKEYS', KEYS[1])[1] or false)`
 )
 
-// told has most calls tell more, as telling does, if there is a log clock.
+// usuallyTelling makes most calls tell the log clock, if the target has one; see telling.
 func usuallyTelling(c *Client, call Call, command, script, holder string, keys []string, args ...string) Call {
 	if c.Rand.IntN(toldOf) == 0 || !c.env.Target.LogClock() {
 		return call
@@ -148,9 +149,8 @@ func usuallyTelling(c *Client, call Call, command, script, holder string, keys [
 	return telling(c, call, command, script, holder, keys, args...)
 }
 
-// telling makes a call tell more: command runs a script that does what the call does,
-// with keys and args, and tells its result, what is left of the first key's lease, who
-// holds that, and the log clock.
+// telling makes a call tell more: command runs a script with keys and args that does the same as the call, and returns
+// its result, the remaining time of the first key, the holder of that, and the log clock.
 func telling(c *Client, call Call, command, script, holder string, keys []string, args ...string) Call {
 	plain, cmd := call, []string{command, tellingScript(script, holder), itoa(int64(len(keys) + 1))}
 	call.Cmds = [][]string{slices.Concat(cmd, keys, []string{clockKey(c)}, args)}
@@ -169,30 +169,29 @@ func telling(c *Client, call Call, command, script, holder string, keys []string
 	return call
 }
 
-// tellingScript does what another one does. The clock is its last key.
+// tellingScript makes that script. The clock is its last key.
 func tellingScript(script, holder string) string {
 	return `local function result() ` + script + ` end return {result() or false, redis.call('PTTL', KEYS[1]), ` +
 		holder + `, redis.call('PTTL', KEYS[#KEYS])}`
 }
 
-// leadsOften is after how many looks on average a node that did not lead is asked again.
+// leadsOften is the mean number of looks after which a node that did not lead is asked again.
 const leadsOften = 4
 
-// reign asks whether the client's node leads, and in which term.
+// askTerm asks whether the client's node leads, and in which term.
 func askTerm(c *Client) (leads bool) {
 	out, ok := c.Do(Call{Op: "reign", Cmds: [][]string{{"INFO", "raft"}}, Out: termLed})
 	return ok && out[0] != "nil"
 }
 
-// reignNow asks so now and then: between two answers that agree its node led.
+// askTermSometimes does so now and then. Between two equal answers its node has led.
 func askTermSometimes(c *Client) {
 	if c.Rand.IntN(leadsOften) == 0 {
 		askTerm(c)
 	}
 }
 
-// termLed makes a result of what INFO says of Raft: the term, or nil where another node
-// leads.
+// termLed makes a result of INFO: the term, or nil where another node leads.
 func termLed(replies []target.Reply) ([]string, error) {
 	_, term, _ := strings.Cut(replies[0].Text(), "\nterm:")
 	term, _, _ = strings.Cut(term, "\r")
@@ -202,11 +201,11 @@ func termLed(replies []target.Reply) ([]string, error) {
 	return []string{term}, nil
 }
 
-// gone is what is left of a key that is not there.
+// gone is the remaining time of a key that does not exist.
 const gone = time.Duration(-1)
 
-// look asks for the key in one of five ways. ok is false if nothing came of it; left is
-// 0 if the answer does not tell what is left.
+// lookAt looks at the key in one of five ways. ok is false without an answer; left is 0 if the answer does not tell the
+// remaining time.
 func lookAt(c *Client, key string) (left time.Duration, ok bool) {
 	call := Call{Op: "get", Key: key, Cmds: [][]string{{"GET", key}}}
 	switch c.Rand.IntN(8) {

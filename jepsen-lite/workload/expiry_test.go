@@ -10,8 +10,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// The log clock is what has passed of the clock's lease; a script that cannot tell it
-// makes no sense.
+// The log clock is the part of the clock's lease that has passed. A reply without it makes no sense.
 func TestSeen(t *testing.T) {
 	integer := func(n int64) target.Reply { return target.Reply{Kind: ':', Int: n} }
 	null := target.Reply{Kind: '$', Nil: true}
@@ -31,7 +30,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// clocked is a target that has a log clock, or none.
+// clocked is a target with a log clock, or without.
 type clocked struct {
 	target.Target
 	has bool
@@ -39,8 +38,7 @@ type clocked struct {
 
 func (c clocked) LogClock() bool { return c.has }
 
-// No call asks for a log clock where there is none: two times to live that one script sees
-// may then be a millisecond apart, and nobody has promised more.
+// Without a log clock no call asks for one: two times to live that one script sees may then differ by a millisecond.
 func TestToldWithoutLogClock(t *testing.T) {
 	plain := Call{Op: "lock", Cmds: [][]string{{"plain"}}}
 	c := NewClient(t.Context(), &Env{Target: clocked{}}, 1)
@@ -51,7 +49,7 @@ func TestToldWithoutLogClock(t *testing.T) {
 	}
 }
 
-// Most calls tell more beside their own result, which is what it was: nil and other words are told apart.
+// Most calls tell the log clock beside their own result, which stays the same. nil differs from other words.
 func TestTold(t *testing.T) {
 	integer := func(n int64) target.Reply { return target.Reply{Kind: ':', Int: n} }
 	clock := integer(clockSpan - 1234)
@@ -88,7 +86,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// A term counts only of the node that leads it.
+// A term counts only at the node that leads it.
 func TestTermLed(t *testing.T) {
 	for info, want := range map[string]string{
 		"# Raft\r\nnode_id:n1\r\nstate:leader\r\nterm:12\r\nlast_log_term:11\r\n":   "[12] <nil>",

@@ -8,19 +8,19 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// historyMax bounds what nodes remember of locks in some runs, so that they forget while it lasts.
+// historyMax bounds the history of nodes in some runs, so that they forget during the run.
 const (
 	historySetting = "lock-history-max-events"
 	historyMax     = 1000
-	historyEvents  = "100000" // what is asked for, and is remembered in the other runs
+	historyEvents  = "100000" // what is requested, and kept in the other runs
 )
 
-// newForensics: clients take locks in every way, and lose them in every way: they release them, let the lease end, or
-// others delete them, store something else, or end them with a reason. Now and then, and at the end at
-// several nodes, they ask what has become of them.
+// newForensics takes locks in every way, and loses them in every way: clients release them, let the lease end, delete
+// them, store another value, or end them with a reason. Now and then, and at the end at several nodes, they ask for the
+// history of a lock.
 func newForensics(env *Env) Plan {
 	keys, bounded := newShortLived(env, "past"), env.Seed%3 == 0
-	had := make([][]*witness, env.Workers) // of each worker, those that it asks about at the end
+	had := make([][]*witness, env.Workers) // by worker: the locks that it asks about at the end
 	return Plan{
 		Setup: func(c *Client) {
 			if bounded {
@@ -64,10 +64,10 @@ func newForensics(env *Env) Plan {
 	}
 }
 
-// witnessesMax bounds of how many locks of its own a worker asks about at the end.
+// witnessesMax bounds how many of its own locks a worker asks about at the end.
 const witnessesMax = 20
 
-// set changes a setting of the nodes.
+// configure changes a setting of the nodes.
 func configure(c *Client, setting, value string) {
 	for c.ctx.Err() == nil {
 		cmds := [][]string{{"CONFIG", "SET", setting, value}}
@@ -77,14 +77,14 @@ func configure(c *Client, setting, value string) {
 	}
 }
 
-// witness is a client with a lock of which it will be asked.
+// witness is a client with a lock whose history it will ask for.
 type witness struct {
 	c          *Client
 	key, token string
-	ms         int64 // of the lease: each is longer than those before, so that each changes when it ends
+	ms         int64 // of the lease; each lease is longer than the one before, so each changes the end
 }
 
-// call is a request under a name of its own, by which it is known in the history.
+// call makes a request under a client name of its own, by which the history knows it.
 func (w *witness) call(op string, out func([]target.Reply) ([]string, error), in []string, cmd ...string) Call {
 	name := "w" + itoa(int64(w.c.ID)) + "." + itoa(w.c.env.Unique())
 	return Call{Op: op, Key: w.key, In: append(in, name), Out: out, Cmds: [][]string{{"CLIENT", "SETNAME", name}, cmd}}
@@ -105,7 +105,7 @@ func (w *witness) visit() {
 		}
 	}
 	switch c.Rand.IntN(10) {
-	case 0: // it dies, and leaves the lock to its lease
+	case 0: // the client dies, and the lease ends the lock
 		c.Close()
 	case 1:
 		w.delete()
@@ -119,7 +119,7 @@ func (w *witness) visit() {
 	}
 }
 
-// take takes the lock in one of the ways in which programs do. It reports whether it was granted.
+// take takes the lock in one of the ways of programs. It reports whether the lock was granted.
 func (w *witness) take() bool {
 	c, ms := w.c, itoa(w.ms)
 	acquire := func(cmd ...string) bool {
@@ -132,7 +132,7 @@ func (w *witness) take() bool {
 		return acquire("SET", w.key, w.token, "NX", "PX", ms)
 	case 3, 4:
 		return acquire("EVAL", acquireScript, "1", w.key, w.token, ms)
-	case 5: // it breaks its connection, and comes back, or not
+	case 5: // the client breaks its connection, and returns or not
 		call := w.lock("enter", c.Rand.Int64N(waitMax/2))
 		call.Die, call.Pause = true, time.Duration(c.Rand.IntN(100))*time.Millisecond
 		c.Do(call)
@@ -143,7 +143,7 @@ func (w *witness) take() bool {
 	return holds(c.Do(w.lock("enter", c.Rand.Int64N(waitMax/2))))
 }
 
-// lock is the call of LOCK.
+// lock makes the call of LOCK.
 func (w *witness) lock(op string, waitMs int64) Call {
 	out := func(replies []target.Reply) ([]string, error) { return granted(replies[1:]) }
 	call := w.call(op, out, []string{w.token, itoa(w.ms), itoa(waitMs)},
@@ -152,7 +152,7 @@ func (w *witness) lock(op string, waitMs int64) Call {
 	return call
 }
 
-// end ends the lock of whoever holds it. What is no lock is stored at every other one only.
+// end ends the lock of any holder. A value that is no lock is stored at every second key only.
 func (w *witness) end() {
 	c := w.c
 	switch c.Rand.IntN(3) {
@@ -170,9 +170,10 @@ func (w *witness) end() {
 	}
 }
 
+// delete deletes the lock.
 func (w *witness) delete() { w.c.Do(w.call("delete", word("0", "1"), nil, "DEL", w.key)) }
 
-// ask asks what has become of the lock, and of its own token.
+// ask asks for the history of the lock, and what became of its own token.
 func (w *witness) ask() {
 	if w.token != "" {
 		w.why()
@@ -180,17 +181,19 @@ func (w *witness) ask() {
 	w.history()
 }
 
+// history asks for the events of the lock.
 func (w *witness) history() {
 	cmds := [][]string{{"LOCKS", "HISTORY", w.key, "COUNT", historyEvents}}
 	w.c.Do(Call{Op: "history", Key: w.key, Out: toldHistory, Cmds: cmds})
 }
 
+// why asks what became of the token.
 func (w *witness) why() {
 	cmds := [][]string{{"LOCKS", "WHY", w.key, w.token}}
 	w.c.Do(Call{Op: "why", Key: w.key, In: []string{w.token}, Out: toldWhy, Cmds: cmds})
 }
 
-// mapOf makes a map of the flat array that it is in RESP2; what is nil is left out.
+// mapOf makes a map of the flat array that a map is in RESP2, without nil values.
 func mapOf(r target.Reply) map[string]target.Reply {
 	m := map[string]target.Reply{}
 	for i := 0; i+1 < len(r.Elems); i += 2 {
@@ -201,12 +204,12 @@ func mapOf(r target.Reply) map[string]target.Reply {
 	return m
 }
 
-// toldOfEvent is what is recorded of an event.
+// toldOfEvent are the fields of an event that are recorded.
 var toldOfEvent = []string{
 	"event", "token", "fence", "by", "client-name", "reason", "tick", "held-ms", "lease-ms", "renewals",
 }
 
-// toldHistory makes a result of LOCKS HISTORY: since when it knows, and the events.
+// toldHistory makes a result of LOCKS HISTORY: since when it is complete, and the events.
 func toldHistory(replies []target.Reply) ([]string, error) {
 	all := mapOf(replies[0])
 	if all["events"].Kind != '*' {
@@ -223,7 +226,7 @@ func toldHistory(replies []target.Reply) ([]string, error) {
 	return out, nil
 }
 
-// The sentences of LOCKS WHY.
+// Parts of the sentences of LOCKS WHY.
 var (
 	whyFence  = regexp.MustCompile(`\(fence (\d+)\)`)
 	whyNext   = regexp.MustCompile(` Next was (\S+) at \S+ \(fence (\d+)\)\.$`)
@@ -237,7 +240,8 @@ var (
 	}
 )
 
-// toldWhy makes a result of a sentence of LOCKS WHY: what, fence, reason, who was next with what fence, and itself.
+// toldWhy makes a result of a sentence of LOCKS WHY: what happened, fence, reason, the next holder and its fence, and
+// the sentence.
 func toldWhy(replies []target.Reply) ([]string, error) {
 	said := replies[0].Text()
 	out := []string{"", "", "", "", "", said}

@@ -9,7 +9,7 @@ import (
 
 func bulk(text string) target.Reply { return target.Reply{Kind: '$', Str: text} }
 
-// flat is a map of RESP2.
+// flat makes a map of RESP2.
 func flat(words ...any) target.Reply {
 	r := target.Reply{Kind: '*'}
 	for _, w := range words {
@@ -25,7 +25,7 @@ func flat(words ...any) target.Reply {
 	return r
 }
 
-// Of an event what is judged is recorded, in one word each; what is missing, or nil, is empty.
+// The judged fields of an event are recorded, one word each. A missing field and nil are empty words.
 func TestToldHistory(t *testing.T) {
 	events := flat(
 		flat("time", "2024-01-01T00:00:00.000Z", "tick", 12, "event", "forced", "token", "t1", "owner", target.Reply{Kind: '$', Nil: true},
@@ -45,7 +45,7 @@ func TestToldHistory(t *testing.T) {
 	}
 }
 
-// Every sentence of LOCKS WHY is understood, and another one is not.
+// Every sentence of LOCKS WHY is understood, and any other text is an error.
 func TestToldWhy(t *testing.T) {
 	const (
 		got  = "t1 got k at 2024-01-01T00:00:00.000Z (fence 7)"

@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// Many connections that are idle for most of the time: so at every node, at every
-// moment, there is one about to ask, and another about to write. A leader that was
-// replaced and does not know it is asked for what the new one has just acknowledged.
+// Many connections that are mostly idle: at every node, at every moment, one is about to read and another about to
+// write. So a leader that was replaced and does not know it is asked for what the new leader has just acknowledged.
 const (
-	freshConns = 16 // of each worker
+	freshConns = 16 // per worker
 	freshKeys  = 2
-	freshPause = 1500 * time.Millisecond // mean, between two operations of a connection
+	freshPause = 1500 * time.Millisecond // mean time between two operations of a connection
 )
 
-// newFresh: two counters, counted up and read.
+// newFresh adds to two counters and reads them.
 func newFresh(*Env) Plan {
 	counter := func(c *Client, n int) string { return c.Key("f" + itoa(int64(n))) }
 	read := func(c *Client, n int) {
@@ -40,7 +39,7 @@ func newFresh(*Env) Plan {
 	}
 }
 
-// crowd has n clients with connections of their own do something until the run ends.
+// crowd has n clients with connections of their own repeat step until the run ends.
 func crowd(c *Client, n int, step func(c *Client)) {
 	var all sync.WaitGroup
 	for i := range n {

@@ -2,15 +2,15 @@ package workload
 
 import "time"
 
-// newIdempotent: clients of locks of all kinds who do not hear every third answer: they break the connection,
-// or turn away from it, and ask again with their token at another node, or give the lock up. They
-// ask until they have heard that it is released.
+// newIdempotent has clients of locks of all kinds miss every third answer: they break the connection or abandon the
+// request, and ask again with the same token at another node, or give up. They release the lock until they have heard
+// that it is released.
 func newIdempotent(env *Env) Plan {
 	keys := newShortLived(env, "again")
 	return Plan{
 		Setup:  startClock,
 		Final:  func(c *Client) { keys.takeAll(env, c, "", 1) },
-		Beside: func(c *Client) { vigil(c, [][3]string{{}, {"", shared, ""}, {"2", "2", "2"}}[c.Rand.IntN(3)]) },
+		Beside: func(c *Client) { passOn(c, [][3]string{{}, {"", shared, ""}, {"2", "2", "2"}}[c.Rand.IntN(3)]) },
 		Step: func(c *Client) {
 			askTermSometimes(c)
 			h := visitor(env, c, keys.key(c))
@@ -30,10 +30,10 @@ func newIdempotent(env *Env) Plan {
 	}
 }
 
-// lost draws whether the client does not hear an answer.
+// lost draws whether the client misses an answer.
 func (h *holder) lost() bool { return h.c.Rand.IntN(3) == 0 }
 
-// askAgain asks for the lock until it has heard an answer, or gives up. It reports whether it was granted.
+// askAgain asks for the lock until it has heard an answer, or gives up. It reports whether the lock was granted.
 func (h *holder) askAgain() (held bool) {
 	c := h.c
 	for c.ctx.Err() == nil && c.Rand.IntN(8) > 0 {
@@ -58,8 +58,7 @@ func (h *holder) askAgain() (held bool) {
 	return false
 }
 
-// useAgain holds the lock for a while, and begins its lease anew by RENEW, or by LOCK, of which the answer
-// may be lost.
+// useAgain holds the lock for a while, and renews its lease by RENEW, or by LOCK, whose answer may be lost.
 func (h *holder) useAgain() {
 	c := h.c
 	for range c.Rand.IntN(4) {
@@ -80,8 +79,8 @@ func (h *holder) useAgain() {
 	}
 }
 
-// unlockAgain releases the lock until it has heard an answer, and looks now and then whether the token holds
-// it still.
+// unlockAgain releases the lock until it has heard an answer. Sometimes it checks whether the token still holds the
+// lock.
 func (h *holder) unlockAgain() {
 	for h.c.ctx.Err() == nil {
 		if h.lost() {

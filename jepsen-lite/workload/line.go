@@ -7,7 +7,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// waitMax bounds for how long a client waits in line, in milliseconds.
+// waitMax bounds how long a client waits in line, in milliseconds.
 const waitMax = 5000
 
 const (
@@ -15,13 +15,13 @@ const (
 	unlockScript     = `return redis.call('unlock', KEYS[1], ARGV[1])`
 )
 
-// newLine: clients wait in line for locks (LOCK WAIT), try once (LOCK), or poll as programs of Redis
-// do (SET NX); hold, renew, release, or die. Who breaks his connection while he waits, or when he was
-// granted the lock and does not know, comes back with his token, or never.
+// newLine has clients wait in line for locks (LOCK WAIT), try once (LOCK), or poll (SET NX), and then hold, renew,
+// release, or die. A client that breaks its connection while it waits, or when the lock was granted without its
+// knowledge, returns with its token or never.
 func newLine(env *Env) Plan {
 	keys := newShortLived(env, "line")
-	watch := func(c *Client) { vigil(c, [3]string{}) }
-	return Plan{Setup: startClock, Final: keys.holders, Beside: watch, Step: func(c *Client) {
+	beside := func(c *Client) { passOn(c, [3]string{}) }
+	return Plan{Setup: startClock, Final: keys.holders, Beside: beside, Step: func(c *Client) {
 		askTermSometimes(c)
 		h := &holder{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()), ms: leaseMs(c)}
 		if c.Rand.IntN(4) == 0 {
@@ -33,7 +33,7 @@ func newLine(env *Env) Plan {
 		case 1:
 			h.lock("try", 0, false)
 		case 2, 3:
-			h.ms += 3000 // long enough to be seen to hold it
+			h.ms += 3000 // long enough for others to see the holder
 			h.lock("enter", c.Rand.Int64N(waitMax), true)
 			if c.Rand.IntN(2) == 0 {
 				h.lock("enter", c.Rand.Int64N(waitMax), false)
@@ -44,7 +44,7 @@ func newLine(env *Env) Plan {
 	}}
 }
 
-// asking is the call that takes the lock, waiting in line for it or not.
+// asking makes the call that takes the lock, with a wait in line or without.
 func (h *holder) asking(op string, waitMs int64) Call {
 	cmd, in := []string{"LOCK", h.key, h.token, "PX", itoa(h.ms)}, []string{h.token, itoa(h.ms), itoa(waitMs)}
 	if op == "enter" {
@@ -64,12 +64,12 @@ func (h *holder) asking(op string, waitMs int64) Call {
 		Refusable: true, Out: granted}
 }
 
-// holds reports whether an answer is that the token holds the lock.
+// holds reports whether an answer means that the token holds the lock.
 func holds(out []string, ok bool) bool {
 	return ok && out[0] != "nil" && out[0] != displaced && !strings.HasPrefix(out[0], limitIs)
 }
 
-// lock takes the lock, waiting in line for it or not, and holds it for a while.
+// lock takes the lock, with a wait in line or without, and holds it for a while.
 func (h *holder) lock(op string, waitMs int64, die bool) {
 	call := h.asking(op, waitMs)
 	call.Die = die
@@ -78,7 +78,7 @@ func (h *holder) lock(op string, waitMs int64, die bool) {
 	}
 }
 
-// use holds the lock for a while, and releases it, or dies.
+// use holds the lock for a while, and then releases it, or dies.
 func (h *holder) use() {
 	h.c.Sleep(time.Duration(50+h.c.Rand.Int64N(400)) * time.Millisecond)
 	if h.c.Rand.IntN(3) == 0 {
@@ -89,16 +89,16 @@ func (h *holder) use() {
 	}
 	deaths := 24
 	if h.several {
-		deaths = 8 // of which each leaves a permit to be found again
+		deaths = 8 // each death leaves a permit that must become free
 	}
-	if h.c.Rand.IntN(deaths) == 0 { // it dies, and leaves the lock to its lease
+	if h.c.Rand.IntN(deaths) == 0 { // the client dies, and the lease ends the lock
 		h.c.Close()
 		return
 	}
 	h.unlock()
 }
 
-// renewFence begins the lease anew.
+// renewFence renews the lease.
 func (h *holder) renewFence() (held bool) {
 	ms := itoa(leaseMs(h.c))
 	call := Call{Op: "renew", Key: h.key, In: []string{h.token, ms}, Out: number,
@@ -106,7 +106,7 @@ func (h *holder) renewFence() (held bool) {
 	return holds(h.c.Do(usuallyTelling(h.c, call, "EVAL", renewFenceScript, h.whoHolds(), []string{h.key}, h.token, ms)))
 }
 
-// whoHolds tells who holds the lock, in a script: nothing of one that is no string.
+// whoHolds returns the Lua expression for the holder of the lock. A lock of several is not a string and has none.
 func (h *holder) whoHolds() string {
 	if h.several {
 		return `''`
@@ -114,13 +114,13 @@ func (h *holder) whoHolds() string {
 	return holderOfString
 }
 
-// displaced is the result of who waited, and whose token has come to wait by another connection.
+// displaced is the result of a waiter whose token now waits on another connection.
 const displaced = "displaced"
 
-// limitIs begins the result of who asked for another number of permits than the lock is held with.
+// limitIs begins the result of a request with another number of permits than the lock is held with.
 const limitIs = "limit "
 
-// granted makes a result of a fence, nil, displaced, or the limit of the lock.
+// granted makes a result of a reply of LOCK: a fence, nil, displaced, or the limit of the lock.
 func granted(replies []target.Reply) ([]string, error) {
 	text := replies[0].Str
 	if strings.HasPrefix(text, "ERR another connection waits for this lock with the same token") {
@@ -132,7 +132,7 @@ func granted(replies []target.Reply) ([]string, error) {
 	return number(replies)
 }
 
-// poll tries as a program does that knows no LOCK.
+// poll tries the lock like a program that does not use LOCK.
 func (h *holder) poll() {
 	out, ok := h.c.Do(Call{Op: "acquire", Key: h.key, In: []string{h.token, itoa(h.ms)},
 		Cmds: [][]string{{"SET", h.key, h.token, "NX", "PX", itoa(h.ms)}}, Out: word("OK", "nil")})
@@ -141,12 +141,13 @@ func (h *holder) poll() {
 	}
 	h.c.Sleep(time.Duration(h.c.Rand.Int64N(100)) * time.Millisecond)
 	if h.several {
-		h.unlock() // the script would not know the lock of others
+		h.unlock() // the script works for a lock that is a string only
 		return
 	}
 	h.release(false)
 }
 
+// unlock releases the lock.
 func (h *holder) unlock() (answered bool) {
 	call := Call{Op: "release", Key: h.key, In: []string{h.token}, Out: word("0", "1"),
 		Cmds: [][]string{{"UNLOCK", h.key, h.token}}}

@@ -1,7 +1,7 @@
 package workload
 
-// newList: unique values are pushed at both ends of short lists and taken from them,
-// and appended to long ones; both are read as a whole.
+// newList pushes unique values at both ends of short lists and takes them, and appends to long lists. It reads both as
+// a whole.
 func newList(env *Env) Plan {
 	queues := newShortLived(env, "q")
 	return Plan{
@@ -32,7 +32,7 @@ func newList(env *Env) Plan {
 	}
 }
 
-// queue does something with a short list.
+// useQueue performs a random operation on a short list.
 func useQueue(c *Client, key string) {
 	value := itoa(c.env.Unique())
 	switch c.Rand.IntN(8) {
@@ -49,6 +49,7 @@ func useQueue(c *Client, key string) {
 	}
 }
 
+// readList reads a whole list.
 func readList(c *Client, op, key string) {
 	c.Do(Call{Op: op, Key: key, Cmds: [][]string{{"LRANGE", key, "0", "-1"}}, Out: members})
 }

@@ -17,13 +17,13 @@ const (
 // leaseMs draws the length of a lease.
 func leaseMs(c *Client) int64 { return 300 + c.Rand.Int64N(2200) }
 
-// resource is what locks protect: it refuses a fence that is smaller than one it
-// has seen.
+// resource is what the locks protect. It refuses a fence smaller than one that it has seen.
 type resource struct {
 	mu   sync.Mutex
 	seen map[string]int64
 }
 
+// write writes with a fence.
 func (r *resource) write(key string, fence int64) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,12 +40,12 @@ type holder struct {
 	key, token string
 	ms         int64 // of the lease
 	res        *resource
-	mode       string // with whom it would hold a lock with a line; "": alone
-	several    bool   // others may hold this lock together
+	mode       string // shared, a number of permits, or "" for an exclusive lock
+	several    bool   // several clients may hold this lock
 }
 
-// newLock: take a lock, ask for its fence, write to the resource, perhaps renew,
-// perhaps stop for longer than the lease or die, write again, release.
+// newLock takes a lock, asks for its fence, writes to the resource, sometimes renews, stops beyond its lease or dies,
+// writes again, and releases.
 func newLock(env *Env) Plan {
 	keys := newShortLived(env, "lock")
 	res := &resource{seen: map[string]int64{}}
@@ -59,13 +59,13 @@ func newLock(env *Env) Plan {
 			Cmds: [][]string{{"SET", h.key, h.token, "NX", "PX", itoa(h.ms)}}, Out: word("OK", "nil")}
 		out, ok := c.Do(usuallyTelling(c, call, "EVAL", acquireScript, holderOfString, []string{h.key}, h.token, itoa(h.ms)))
 		if ok && out[0] == "OK" {
-			h.hold()
+			h.work()
 		}
 	}}
 }
 
-// hold is what a holder does until it releases.
-func (h *holder) hold() {
+// work does what a holder does until it releases the lock.
+func (h *holder) work() {
 	c := h.c
 	fence := h.fence()
 	h.write(fence)
@@ -75,18 +75,18 @@ func (h *holder) hold() {
 	}
 	longer := time.Duration(h.ms)*time.Millisecond + time.Duration(c.Rand.IntN(500))*time.Millisecond
 	switch c.Rand.IntN(24) {
-	case 0: // it sleeps beyond its lease
+	case 0: // the client sleeps beyond its lease
 		c.Sleep(longer)
-	case 1: // it stops while an answer is on its way, beyond its lease
+	case 1: // the client stops while an answer is on its way, beyond its lease
 		h.look(longer)
-	case 2: // it dies
+	case 2: // the client dies
 		c.Close()
 		return
-	case 3: // it dies with a request on its way
+	case 3: // the client dies with a request on its way
 		h.renew(true)
 		return
 	}
-	h.write(fence) // as if it still held
+	h.write(fence) // as if it still held the lock
 	h.release(c.Rand.IntN(24) == 0)
 }
 
@@ -107,7 +107,7 @@ func (h *holder) fence() int64 {
 	return n
 }
 
-// write writes to two resources, of which one looks at fences.
+// write writes to two resources, one of which checks fences.
 func (h *holder) write(fence int64) {
 	h.c.Local("unfenced", h.key, []string{h.token}, func() string { return "accepted" })
 	if fence >= 0 {
@@ -115,6 +115,7 @@ func (h *holder) write(fence int64) {
 	}
 }
 
+// look asks for the holder, and stops for a pause before reading the answer.
 func (h *holder) look(pause time.Duration) {
 	call := Call{Op: "holder", Key: h.key, Cmds: [][]string{{"GET", h.key}}, Pause: pause}
 	if h.several {
@@ -125,6 +126,7 @@ func (h *holder) look(pause time.Duration) {
 	h.c.Do(usuallyTelling(h.c, call, "EVAL_RO", holderScript, holderOfString, []string{h.key}))
 }
 
+// renew renews the lease by a script.
 func (h *holder) renew(die bool) {
 	ms := itoa(leaseMs(h.c))
 	call := Call{Op: "renew", Key: h.key, In: []string{h.token, ms}, Die: die,
@@ -132,13 +134,14 @@ func (h *holder) renew(die bool) {
 	h.c.Do(usuallyTelling(h.c, call, "EVAL", renewScript, holderOfString, []string{h.key}, h.token, ms))
 }
 
+// release releases the lock by a script.
 func (h *holder) release(die bool) {
 	call := Call{Op: "release", Key: h.key, In: []string{h.token}, Die: die,
 		Cmds: [][]string{{"EVAL", releaseScript, "1", h.key, h.token}}, Out: word("0", "1")}
 	h.c.Do(usuallyTelling(h.c, call, "EVAL", releaseScript, holderOfString, []string{h.key}, h.token))
 }
 
-// holders asks who holds the locks that there were. Most of their leases have ended long since.
+// holders asks for the holders of the locks of this run. Most leases have ended long ago.
 func (s *shortLived) holders(c *Client) {
 	for _, key := range s.all(c) {
 		(&holder{c: c, key: key}).look(0)

@@ -1,8 +1,7 @@
 package workload
 
-// poison are scripts that kill or hang a Lua that does not count what it does, or
-// Redis itself: each asks for far more than a limit, or comes close to one. A node
-// that dies of one takes all others with it, again at each restart.
+// poison are scripts that would kill or hang a Lua without limits, or Redis itself: each needs far more than a limit,
+// or nearly as much. A script that killed a node would kill all others too, and again at each restart.
 var poison = []string{
 	// memory in one call
 	`return string.rep('x', 1e10)`,
@@ -78,7 +77,7 @@ var poison = []string{
 	`local t = {} t.err = t error(t)`,
 }
 
-// nested are sources that use up the stack of whoever parses them, or its memory.
+// nested are sources that use up the stack or the memory of a parser.
 var nested = []string{
 	"return " + repeat("{", 20_000) + repeat("}", 20_000),
 	"return " + repeat("(", 20_000) + "1" + repeat(")", 20_000),
@@ -91,5 +90,5 @@ var nested = []string{
 	"local t = {} return t" + repeat(".t", 30_000),
 	"local f return f" + repeat("()", 30_000),
 	"local a = " + repeat("[[", 30_000),
-	repeat("x=1 ", 60_000), // more than a source may have
+	repeat("x=1 ", 60_000), // longer than a source may be
 }

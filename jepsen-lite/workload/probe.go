@@ -10,14 +10,16 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// taking is a way to take elements of a key for which clients wait. seconds is a place in seize.
+// taking is a way to wait for elements and take them.
 type taking struct {
-	name  string
-	kind  string // "list" or "zset"
+	name string
+	kind string // "list" or "zset"
+	// the command
 	seize []string
 }
 
-// takings are the commands that wait for elements. The words KEY, MOVED and SECONDS stand for what they say.
+// takings are the commands that wait for elements. KEY, MOVED and SECONDS stand for the key, the target of a move, and
+// the timeout.
 var takings = []taking{
 	{"left", "list", []string{"BLPOP", "KEY", "SECONDS"}},
 	{"right", "list", []string{"BRPOP", "KEY", "SECONDS"}},
@@ -29,31 +31,31 @@ var takings = []taking{
 	{"left-two", "zset", []string{"BZMPOP", "SECONDS", "1", "KEY", "MIN", "COUNT", "2"}},
 }
 
-// probeWait is for how long the clients of a probe wait, while the work lasts so long.
+// probeWait bounds the wait of a probe's clients, if the work lasts so long.
 const probeWait = 14 * time.Second
 
-// probes are the keys of a run that are looked at once more at its end.
+// probes are the keys of a run, which are read once more at its end.
 type probes struct {
 	mu  sync.Mutex
 	all []probe
 }
 
-// probe is a key for whose elements two clients wait, of which one hangs up, or is at a node that something happens to.
+// probe is a key for whose elements two clients wait. The first one hangs up, or something happens to its node.
 type probe struct {
 	taking
 	key string
 }
 
-// run offers elements to two clients who wait for them: as the first one hangs up, or when something has become of
-// its node. Then it looks at what is there.
+// run offers elements to two waiting clients: when the first one hangs up, or after something has happened to its node.
+// Then it reads the key.
 func (p *probes) run(c *Client) {
 	n := c.env.Unique()
 	one := probe{takings[c.Rand.IntN(len(takings))], c.Key("probe" + itoa(n))}
-	w := newWatch(c)
-	if c.Rand.IntN(partOneIn) == 0 {
-		w.part(func(_ int, c *Client, pause time.Duration) { one.take(c, pause) }, func() { one.offer(c, n) })
+	w := newSuccession(c)
+	if c.Rand.IntN(hangUpOneIn) == 0 {
+		w.hangUpAt(func(_ int, c *Client, pause time.Duration) { one.take(c, pause) }, func() { one.offer(c, n) })
 	} else {
-		w.stand(func(_ int, c *Client) { one.take(c, 0) })
+		w.standInLine(func(_ int, c *Client) { one.take(c, 0) })
 		one.offer(c, n)
 	}
 	w.all.Wait()
@@ -63,8 +65,8 @@ func (p *probes) run(c *Client) {
 	p.all = append(p.all, one)
 }
 
-// offer adds three elements, whose names end with n: when each of the others has one, there is another one beside which
-// an element may come back.
+// offer adds three elements, whose names end with n. If each of the waiters gets one, there is a third one, beside
+// which an element may be put back.
 func (p probe) offer(c *Client, n int64) {
 	a, b, z := "a"+itoa(n), "b"+itoa(n), "z"+itoa(n)
 	call := Call{Op: "offer", Key: p.key, In: []string{p.name, a, b, z},
@@ -76,7 +78,7 @@ func (p probe) offer(c *Client, n int64) {
 	c.Do(call)
 }
 
-// take waits for elements; after a pause that is not 0 the client hangs up.
+// take waits for elements. If hangUp is not 0, the client hangs up after so long.
 func (p probe) take(c *Client, hangUp time.Duration) {
 	var cmd []string
 	wait := c.env.withinWork(probeWait)
@@ -95,9 +97,10 @@ func (p probe) take(c *Client, hangUp time.Duration) {
 		Waits: wait, HangUp: hangUp > 0, Pause: hangUp, Out: p.taken})
 }
 
+// moved returns the key to which elements are moved.
 func (p probe) moved() string { return p.key + ":moved" }
 
-// taken lists the elements of an answer, or nil.
+// taken makes a result of the elements in a reply, or nil.
 func (p probe) taken(replies []target.Reply) ([]string, error) {
 	r := replies[0]
 	switch {
@@ -117,7 +120,7 @@ func (p probe) taken(replies []target.Reply) ([]string, error) {
 	return nil, errShape
 }
 
-// scored joins members with their scores, which stand in pairs, or one after the other.
+// scored joins members with their scores, which come in pairs or flat.
 func scored(elems []target.Reply) (all []string, err error) {
 	var flat []string
 	for _, e := range elems {
@@ -136,7 +139,7 @@ func scored(elems []target.Reply) (all []string, err error) {
 	return all, nil
 }
 
-// look reads what is there, and what was moved, at one moment.
+// look reads the key and the moved elements at one moment.
 func (p probe) look(c *Client) {
 	read := []string{"LRANGE", p.key, "0", "-1"}
 	if p.kind == "zset" {
@@ -163,7 +166,7 @@ func (p probe) look(c *Client) {
 		}})
 }
 
-// lookAgain looks at a share of the keys once more.
+// lookAgain reads a share of the keys once more.
 func (p *probes) lookAgain(c *Client) {
 	p.mu.Lock()
 	all := p.all

@@ -7,11 +7,11 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// queuesMax is how many queues the workers share.
+// queuesMax is the number of queues that the workers share.
 const queuesMax = 4
 
-// newQueue: unique values are pushed, and taken by clients who wait for them, or moved
-// to a second list. Some hang up as they wait. At the end what is left is read.
+// newQueue pushes unique values, and has clients wait for them, or move them to a second list. Some clients hang up
+// while they wait. At the end it reads what is left.
 func newQueue(env *Env) Plan {
 	own := &probes{}
 	return Plan{
@@ -31,7 +31,7 @@ func newQueue(env *Env) Plan {
 				})
 			case 2, 3:
 				call := Call{Op: "pop", Key: key, Cmds: [][]string{{"BLPOP", key, waitSeconds(c)}}, Out: poppedFrom(key)}
-				if call.HangUp = n%2 == 1 && c.Rand.IntN(3) == 0; call.HangUp { // at the others the order is judged
+				if call.HangUp = n%2 == 1 && c.Rand.IntN(3) == 0; call.HangUp { // the order is judged at the other queues
 					call.Pause = time.Duration(c.Rand.IntN(40)) * time.Millisecond
 				}
 				c.Do(call)
@@ -53,7 +53,7 @@ func newQueue(env *Env) Plan {
 	}
 }
 
-// left reads what is left of a queue, and what was moved, at one moment.
+// readLeft reads a queue and the moved values at one moment.
 func readLeft(c *Client, key string) {
 	c.Do(Call{Op: "left", Key: key,
 		Cmds: [][]string{
@@ -64,7 +64,7 @@ func readLeft(c *Client, key string) {
 		}, Out: leftAndMoved})
 }
 
-// patience is for how many seconds a client waits: 10 ms to half a second.
+// waitSeconds draws a timeout: 10 ms to half a second.
 func waitSeconds(c *Client) string {
 	return strconv.FormatFloat(
 		(10*time.Millisecond + time.Duration(c.Rand.Int64N(int64(490*time.Millisecond)))).Seconds(),
@@ -74,7 +74,7 @@ func waitSeconds(c *Client) string {
 	)
 }
 
-// poppedFrom makes a result of the answer of BLPOP: the value, or nil.
+// poppedFrom makes a result of the reply of BLPOP: the value, or nil.
 func poppedFrom(key string) func([]target.Reply) ([]string, error) {
 	return func(replies []target.Reply) ([]string, error) {
 		switch out := replies[0].Texts(); {
@@ -87,7 +87,7 @@ func poppedFrom(key string) func([]target.Reply) ([]string, error) {
 	}
 }
 
-// leftAndMoved lists what is left, and what was moved with a sign before it.
+// leftAndMoved lists the values that are left, and the moved ones with ">" before them.
 func leftAndMoved(replies []target.Reply) ([]string, error) {
 	lists := replies[len(replies)-1].Elems
 	if len(lists) != 2 {

@@ -6,8 +6,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// The scripts of Redisson's RLock (RedissonLock and RedissonBaseLock), with their
-// arguments in its order.
+// Scripts of Redisson's RLock (RedissonLock and RedissonBaseLock), with their arguments in its order.
 const (
 	redissonLock = `if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then ` +
 		`redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; ` +
@@ -21,8 +20,8 @@ const (
 	countScript = `return redis.call('hget', KEYS[1], ARGV[1])`
 )
 
-// newReentrant: each worker is one owner, who locks up to three times, renews,
-// unlocks, and now and then does it in the wrong order, or not at all.
+// newReentrant makes each worker one owner, which locks up to three times, renews and unlocks, sometimes in the wrong
+// order or not at all.
 func newReentrant(env *Env) Plan {
 	keys := newShortLived(env, "re")
 	return Plan{Setup: startClock, Final: func(c *Client) { lockOnce(c, keys.all(c)) }, Step: func(c *Client) {
@@ -51,7 +50,7 @@ func newReentrant(env *Env) Plan {
 			c.Sleep(time.Duration(c.Rand.IntN(15)) * time.Millisecond)
 		}
 		if c.Rand.IntN(12) == 0 {
-			return // as one who dies
+			return // like a client that dies
 		}
 		for ; depth > 0; depth-- {
 			unlockReentrant(c, key, owner, itoa(leaseMs(c)))
@@ -59,8 +58,7 @@ func newReentrant(env *Env) Plan {
 	}}
 }
 
-// lockOnce takes each of these locks as another owner, and lets it go: those who held them
-// have lost them long since.
+// lockOnce takes each of these locks as another owner, and releases it: the former owners have lost them long ago.
 func lockOnce(c *Client, keys []string) {
 	for _, key := range keys {
 		owner, ms := "last"+itoa(int64(c.ID)), itoa(leaseMs(c))
@@ -70,6 +68,7 @@ func lockOnce(c *Client, keys []string) {
 	}
 }
 
+// lockReentrant runs Redisson's lock script.
 func lockReentrant(c *Client, key, owner, ms string) (locked bool) {
 	call := Call{Op: "lock", Key: key, In: []string{owner, ms}, Out: taken,
 		Cmds: [][]string{{"EVAL", redissonLock, "1", key, ms, owner}}}
@@ -77,6 +76,7 @@ func lockReentrant(c *Client, key, owner, ms string) (locked bool) {
 	return ok && out[0] == "nil"
 }
 
+// unlockReentrant runs Redisson's unlock script.
 func unlockReentrant(c *Client, key, owner, ms string) {
 	channel, args := "ch:"+key, []string{"0", ms, owner, "publish"}
 	call := Call{Op: "unlock", Key: key, In: []string{owner, ms}, Out: word("nil", "0", "1"),
@@ -84,7 +84,7 @@ func unlockReentrant(c *Client, key, owner, ms string) {
 	c.Do(usuallyTelling(c, call, "EVAL", redissonUnlock, holderOfHash, []string{key, channel}, args...))
 }
 
-// taken is nil, or "held" for any time that is left.
+// taken makes a result of the lock script: nil, or "held" for any remaining time.
 func taken(replies []target.Reply) ([]string, error) {
 	out, err := number(replies)
 	if err == nil && out[0] != "nil" {

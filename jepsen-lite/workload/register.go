@@ -7,20 +7,19 @@ import (
 const casScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2]) ` +
 	`redis.call('rpush', KEYS[2], ARGV[2]) return 1 end return 0`
 
-// Keys are used by few workers and not for long, so that the search for an order
-// stays small.
+// Few workers use a key, and not for long, so that the search for an order stays small.
 const (
 	workersPerKey = 4
 	opsPerKey     = 150
-	doubtWeight   = 12 // an unknown outcome counts as many: each may double the orders to try
+	doubtWeight   = 12 // an unknown outcome counts as so many operations, since each may double the orders to try
 )
 
-// shortLived hands out keys: worker id shares its key with few others, and all move
-// on to a new one after a number of operations.
+// shortLived hands out keys. A worker shares its key with few others, and all of them move on to a new key after some
+// operations.
 type shortLived struct {
 	name string
 	used []atomic.Int64
-	seen []int64 // doubts of each worker that have been counted
+	seen []int64 // by worker: its doubts that were counted
 }
 
 func newShortLived(env *Env, name string) *shortLived {
@@ -31,6 +30,7 @@ func newShortLived(env *Env, name string) *shortLived {
 	}
 }
 
+// key returns the present key of a client.
 func (s *shortLived) key(c *Client) string {
 	slot := c.ID / workersPerKey
 	n := s.used[slot].Add(1 + doubtWeight*(c.doubts-s.seen[c.ID]))
@@ -38,7 +38,7 @@ func (s *shortLived) key(c *Client) string {
 	return c.Key(s.name + itoa(int64(slot)) + "-" + itoa(n/opsPerKey))
 }
 
-// all are the keys that there were, a share of them for each worker.
+// all returns a worker's share of the keys of this run.
 func (s *shortLived) all(c *Client) (keys []string) {
 	for slot := c.ID; slot < len(s.used); slot += len(s.seen) {
 		for n := range s.used[slot].Load()/opsPerKey + 1 {
@@ -48,9 +48,10 @@ func (s *shortLived) all(c *Client) (keys []string) {
 	return keys
 }
 
+// newRegister reads, writes, compares and deletes short-lived registers.
 func newRegister(env *Env) Plan {
 	keys := newShortLived(env, "r")
-	seen := make([]string, env.Workers) // the last value each worker saw
+	seen := make([]string, env.Workers) // by worker: the value that it saw last
 	return Plan{
 		Step: func(c *Client) {
 			key := keys.key(c)
@@ -96,9 +97,10 @@ func newRegister(env *Env) Plan {
 	}
 }
 
-// versionsOf is where what was written to a register is kept.
+// versionsOf returns the key of the list of all values of a register.
 func versionsOf(key string) string { return key + ":versions" }
 
+// readVersions reads that list.
 func readVersions(c *Client, key string) {
 	c.Do(Call{Op: "versions", Key: key, Cmds: [][]string{{"LRANGE", versionsOf(key), "0", "-1"}}, Out: members})
 }

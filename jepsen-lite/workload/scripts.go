@@ -9,9 +9,8 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// newScripts: random scripts, of which the nodes must make the same. One worker
-// sends scripts that ask for too much, one after the other, so that there is time
-// for the others.
+// newScripts runs random scripts, whose results must be equal on all nodes. One worker sends scripts that exceed
+// limits, one after the other, so that the other scripts have time.
 func newScripts(env *Env) Plan {
 	var turn atomic.Int64
 	return Plan{Step: func(c *Client) {
@@ -32,8 +31,8 @@ func newScripts(env *Env) Plan {
 	}}
 }
 
-// poison runs a script that writes something and then asks for too much, and looks
-// at what it left. Every third time it is one that is nested too deeply.
+// runPoison runs a script that writes and then exceeds a limit, and reads what it left. Every third script is nested
+// too deeply instead.
 func runPoison(c *Client, turn int64) {
 	key, body := c.Key("p"+itoa(c.env.Unique())), poison[turn%int64(len(poison))]
 	cmd := []string{"EVAL", "redis.call('set', KEYS[1], 'left') " + body, "2", key, key + ":2"}
@@ -55,7 +54,7 @@ func runPoison(c *Client, turn int64) {
 	c.Do(Call{Op: "clear", Key: key, Cmds: [][]string{{"DEL", key, key + ":2"}}, Out: number})
 }
 
-// someOrNil is nil for a length of nothing.
+// someOrNil makes a result of a length; "nil" for 0.
 func someOrNil(replies []target.Reply) ([]string, error) {
 	out, err := number(replies)
 	if err == nil && out[0] == "0" {
@@ -64,7 +63,7 @@ func someOrNil(replies []target.Reply) ([]string, error) {
 	return out, err
 }
 
-// anything notes how an answer begins.
+// anything makes a result of the beginning of a reply.
 func anything(replies []target.Reply) ([]string, error) {
 	text := replies[0].Text()
 	if replies[0].IsErr() {
@@ -75,8 +74,7 @@ func anything(replies []target.Reply) ([]string, error) {
 
 func repeat(s string, n int) string { return strings.Repeat(s, n) }
 
-// statements are the pieces of a random script; %d is a small number. t is a table,
-// s a string, n a number, k the key.
+// statements are the pieces of a random script. %d is a small number, t a table, s a string, n a number, k the key.
 var statements = []string{
 	`for i = 1, %d do t[#t + 1] = i * n end`,
 	`for i = 1, %d do t['f' .. i] = s .. i end`,
@@ -130,15 +128,14 @@ var statements = []string{
 	`s = struct.pack('>I4', math.floor(n) %% 1000 + %d)`,
 }
 
-// remember keeps what a script has computed for good, so that a difference between
-// two nodes is never written over: first the order in which a command answers, then
-// the rest.
+// remember stores the results of a script for good, so that a difference between two nodes is never overwritten: first
+// the order in which a command answers, then the rest.
 const remember = `local o = KEYS[2] .. ':o' redis.call('hset', o, 'f' .. math.floor(n) %% 9, s:sub(1, 5)) ` +
 	`for i, f in ipairs(redis.pcall(%s)) do s = s:sub(1, 900) .. f end ` +
 	`redis.call('set', KEYS[2], redis.sha1hex((redis.call('get', KEYS[2]) or '') .. tostring(n) .. '|' .. s:sub(1, ` +
 	`1000) .. '|' .. #t))` + "\n"
 
-// orders are commands whose answer has an order that a server may choose.
+// orders are commands whose reply has an order that a server may choose.
 var orders = []string{
 	"'hkeys', o",
 	"'hvals', o",
@@ -148,7 +145,7 @@ var orders = []string{
 	"'hkeys', k",
 }
 
-// script makes a random script. A few run into a limit on purpose.
+// script makes a random script. A few exceed a limit on purpose.
 func script(r *rand.Rand) string {
 	var b strings.Builder
 	b.WriteString("local k, s, n, t = KEYS[1], ARGV[1], tonumber(ARGV[1]), {}\n")

@@ -5,7 +5,7 @@ import "lockd/jepsen-lite/target"
 // membersMax bounds a set, so that reading it stays cheap.
 const membersMax = 400
 
-// newSet: unique members are added to a hash; all members are read.
+// newSet adds unique members to a hash, and reads all of them.
 func newSet(env *Env) Plan {
 	read := func(c *Client, key string) {
 		c.Do(Call{Op: "read", Key: key, Cmds: [][]string{{"HKEYS", key}}, Out: members})
@@ -37,6 +37,7 @@ func newSet(env *Env) Plan {
 	}
 }
 
+// members makes a result of an array.
 func members(replies []target.Reply) ([]string, error) {
 	r := replies[len(replies)-1]
 	if r.Kind != '*' || r.Nil {

@@ -7,16 +7,15 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// releaseTellScript releases a lock, and publishes that, as Redisson's does.
+// releaseTellScript releases a lock and publishes that, like Redisson's.
 const releaseTellScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) ` +
 	`redis.call('publish', KEYS[2], '0') return 1 end return 0`
 
-// patience is for how long a waiter waits in all.
+// patience bounds the whole wait of a waiter.
 const patience = 10 * time.Second
 
-// newWaiters: who does not get a lock subscribes to its releases, tries again, and
-// then sleeps until it is told of a release, or its time has passed that the try
-// told. Some holders die and never release.
+// newWaiters makes the losers of a lock subscribe to its releases, try again, and then sleep until a release is
+// published, or as long as the lock can be held. Some holders die without a release.
 func newWaiters(env *Env) Plan {
 	keys := newShortLived(env, "w")
 	return Plan{Setup: startClock, Final: keys.holders, Step: func(c *Client) {
@@ -39,10 +38,11 @@ func newWaiters(env *Env) Plan {
 	}}
 }
 
+// channel returns the channel of the releases.
 func (h *holder) channel() string { return "ch:" + h.key }
 
-// try tries to take the lock, under a new token; its script tells the log clock, too. told is not nil
-// if another one holds it: for how long at most, in milliseconds, and who.
+// try tries to take the lock under a new token, with a script that tells the log clock, too. If another client holds
+// the lock, told is the remaining time of its lease in milliseconds, and its token; else told is nil.
 func (h *holder) try() (told []string, held bool) {
 	askTermSometimes(h.c)
 	h.token = "t" + itoa(h.c.env.Unique())
@@ -54,8 +54,8 @@ func (h *holder) try() (told []string, held bool) {
 	return out[1:3], false
 }
 
-// wait listens on a connection of its own until the lock is taken, or patience is at
-// its end. It reports whether the lock is held.
+// wait listens on a connection of its own until the lock is taken, or patience is over. It reports whether the lock is
+// held.
 func (h *holder) wait() (held bool) {
 	ctx, cancel := context.WithTimeout(h.c.ctx, patience)
 	defer cancel()
@@ -70,18 +70,18 @@ func (h *holder) wait() (held bool) {
 		}
 		told, held := h.try()
 		if told == nil {
-			return held // or nobody can tell
+			return held // false if the outcome is unknown
 		}
 		sleepUntilTold(ear, h.key, told)
 	}
 	return false
 }
 
-// sleep waits for a message, for as long as was told, but not beyond patience.
+// sleepUntilTold waits for a message, for as long as it was told, but not beyond patience.
 func sleepUntilTold(c *Client, key string, told []string) {
 	ms, err := time.ParseDuration(told[0] + "ms")
 	if err != nil || ms < 0 || c.conn == nil {
-		return // the checker has seen what was told
+		return // the checker judges such an answer
 	}
 	c.Local("wait", key, told, func() string {
 		for until := time.Now().Add(ms); c.ctx.Err() == nil; {

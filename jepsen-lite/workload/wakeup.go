@@ -8,19 +8,19 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// Messages carry a number, without gaps on each channel, so that a gap shows.
+// Messages carry a number without gaps on each channel, so that a gap shows.
 const wakeScript = `local n = redis.call('incr', KEYS[1]) redis.call('publish', KEYS[2], n .. ':' .. ARGV[1]) return n`
 
-// A listener pings, so that it notices a node that does not answer any more.
+// A listener pings, so that it notices a node that does not answer.
 const (
 	listenPing = 500 * time.Millisecond
-	listenMax  = 20 * time.Second // then it listens elsewhere
+	listenMax  = 20 * time.Second // after that it listens at another node
 )
 
 const wakeChannels = 2
 
-// newWakeUp: half of the workers listen through all nodes, half publish, from scripts
-// that count, and now and then by PUBLISH.
+// newWakeUp makes half of the workers listen through all nodes, and half publish, by scripts that count, and sometimes
+// by PUBLISH.
 func newWakeUp(env *Env) Plan {
 	const lastText = "last"
 	channel := func(c *Client, n int) string { return c.Key("ch" + itoa(int64(n))) }
@@ -57,8 +57,8 @@ func publish(c *Client, channel, text string) bool {
 	return ok
 }
 
-// listen subscribes and records what it hears, until it is cut off, has listened for
-// long, or has heard the last; what says how to record a message, nil: not at all.
+// listen subscribes and records messages until it is cut off, has listened long enough, or has heard the last one. what
+// returns the record of a message, or nil to ignore it.
 func listen(c *Client, channel string, what func(text string) []string, last func(text string) bool) {
 	out, ok := c.Do(Call{Op: "listen", Key: channel, Cmds: [][]string{{"SUBSCRIBE", channel}}, Out: subscribed})
 	if !ok || out[0] != "OK" || c.conn == nil {
@@ -77,7 +77,7 @@ func listen(c *Client, channel string, what func(text string) []string, last fun
 		r, err := c.conn.Wait(100 * time.Millisecond)
 		switch {
 		case err == target.ErrQuiet && time.Since(answered) > answerMax:
-			c.mark("cut", channel) // a client would look again
+			c.mark("cut", channel) // a program would check again
 			return
 		case err == target.ErrQuiet:
 			continue
@@ -108,6 +108,7 @@ func (c *Client) mark(op, key string, value ...string) {
 	c.env.History.Record(ev)
 }
 
+// subscribed makes a result of the reply of SUBSCRIBE.
 func subscribed(replies []target.Reply) ([]string, error) {
 	if r := replies[0]; r.Kind != '*' || len(r.Elems) != 3 || r.Elems[0].Str != "subscribe" {
 		return nil, errShape

@@ -8,35 +8,35 @@ import (
 	"lockd/jepsen-lite/model"
 )
 
-// Workload is one row of the table.
+// Workload is one row of the table: what clients do, and how their history is judged.
 type Workload struct {
 	Name, Summary string
-	// New prepares a run: setup is done once, before the faults; step is what a worker
-	// does again and again; final is done once by each worker after the faults.
+	// New prepares a run.
 	New   func(env *Env) Plan
 	Check model.Checker
-	Least []string // without which Check could find nothing, as model.Least takes them
-	// Machine draws a key that is not linearizable; nil: there is no such picture.
+	Least []string // operations that must occur for Check to mean anything; see model.Least
+	// Machine draws a key that is not linearizable; nil: it cannot be drawn.
 	Machine *model.Machine
 }
 
-// Plan is what the workers of one run do. Only Step must be there.
+// Plan is the work of one run. Setup runs once before the faults. Step is repeated by each worker. Final runs once in
+// each worker after the faults. All but Step may be nil.
 type Plan struct {
 	Setup func(c *Client)
 	Step  func(c *Client)
 	Final func(c *Client)
-	// Beside is what some more clients do again and again, which have nothing to do with what the workers do.
+	// Beside is repeated by some more clients, independent of the workers.
 	Beside func(c *Client)
-	// Listen is what every other worker does instead of Step, again and again: it listens
-	// until it has heard what Last says, after all the others have come to their ends.
+	// Listen replaces Step in every other worker: it listens until it hears the message of Last, which is sent when all
+	// other workers have ended.
 	Listen func(c *Client)
 	Last   func(c *Client)
 }
 
-// lastMax bounds how long Last is tried, and then waited for.
+// lastMax bounds how long Last is tried, and then how long listeners wait for it.
 const lastMax = 10 * time.Second
 
-// Table is every workload, in the order in which they run.
+// Table is all workloads, in the order in which they run.
 var Table = []Workload{
 	{
 		"register", "GET, SET, SET GET, SET NX, compare-and-set by Lua, DEL; every key is linearizable",
@@ -44,18 +44,18 @@ var Table = []Workload{
 		[]string{"get", "set OK", "swap", "setnx", "cas", "del", "versions"}, &model.RegisterMachine,
 	},
 	{
-		"fresh", "a few count, many read: no read misses what was acknowledged before it, or goes back", newFresh,
+		"fresh", "few clients count, many read: no read misses an addition that was acknowledged before it, or goes back", newFresh,
 		model.All(model.Counter, model.Seen([]string{"add"}, []string{"read"})), []string{"add", "read"}, nil,
 	},
 	{
 		"lock",
-		"SET NX PX, renew and release by token; no two holders, fences grow, a fenced resource refuses only the late",
+		"SET NX PX, renew and release by token; no two holders, fences grow, a fenced resource refuses late holders only",
 		newLock, model.Lock, []string{"acquire OK", "acquire nil", "holder nil", "release 1"}, &model.LockMachine,
 	},
 	{
 		"expiry",
-		"keys of 50 ms to 10 s: there exactly as long as the log clock says, which runs like real time; gone in " +
-			"time, never back",
+		"keys of 50 ms to 10 s exist exactly as long as the log clock says, which runs like real time; they end in " +
+			"time and never come back",
 		newExpiry, model.All(model.Expiry, model.Leases),
 		[]string{"set", "get", "pttl", "exists", "beat", "grant", "observe 1", "observe 0", "glance", "reign"},
 		nil,
@@ -70,7 +70,7 @@ var Table = []Workload{
 		[]string{"add", "read", "mark", "sum"}, nil,
 	},
 	{
-		"stock", "a script that sells one piece: the same for a number that shrinks", newStock,
+		"stock", "a script that sells one piece: no acknowledged sale lost, none done twice", newStock,
 		model.All(model.Stock, model.Seen([]string{"take"}, []string{"read", "sold"})),
 		[]string{"take", "read", "sold"}, nil,
 	},
@@ -86,8 +86,8 @@ var Table = []Workload{
 	},
 	{
 		"queue",
-		"RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, nobody waits in vain, and " +
-			"nothing is given to who is gone",
+		"RPUSH, BLPOP and BLMOVE by waiting clients: each value is given out once, in order; no client waits in vain, " +
+			"and no value is given to a disconnected one",
 		newQueue,
 		model.All(model.Queue, model.Probes, model.Seen([]string{"push"}, []string{"left"}),
 			model.Seen([]string{"offer"}, []string{"rest"})),
@@ -99,39 +99,39 @@ var Table = []Workload{
 		[]string{"transfer done", "ledger", "read"}, nil,
 	},
 	{
-		"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off",
+		"wakeup", "PUBLISH, plain and in scripts: a subscriber gets every message, in one order for all, or is disconnected",
 		newWakeUp, model.WakeUp, []string{"publish", "count-publish", "listen", "message"}, nil,
 	},
 	{
 		"waiters",
-		"who waits for a lock subscribes and sleeps as long as it was told: woken by the release or cut off, never " +
-			"longer",
+		"waiters for a lock subscribe and sleep at most as long as the lock's lease: a release wakes them, or they are " +
+			"disconnected",
 		newWaiters, model.Waiters, []string{"acquire OK", "acquire nil", "holder", "release 1", "wait"},
 		&model.LockMachine,
 	},
 	{
 		"line",
-		"LOCK WAIT, RENEW, UNLOCK beside SET NX: no two holders, first come first served, no grant to who is gone",
+		"LOCK WAIT, RENEW, UNLOCK beside SET NX: no two holders, first come first served, no grant to a disconnected client",
 		newLine, model.Line, []string{"enter", "try", "acquire", "renew", "release 1", "holder"}, &model.LineMachine,
 	},
 	{
 		"shared",
-		"LOCK SHARED: readers together or one writer, in one line, first come first served, each with a lease of his own",
+		"LOCK SHARED: readers together or one writer, in one line, first come first served, each with its own lease",
 		newShared, model.Crowd, []string{"enter", "renew", "release 1", "holder many"}, nil,
 	},
 	{
 		"limit",
-		"LOCK LIMIT: never more hold a semaphore than it is for, first come first served, and no permit is lost",
+		"LOCK LIMIT: a semaphore never has more holders than permits, first come first served, and no permit is lost",
 		newLimit, model.Crowd, []string{"enter", "try", "renew", "release 1"}, nil,
 	},
 	{
 		"idempotent",
-		"LOCK, RENEW and UNLOCK whose answers are lost, and asked for again: one fence for a token, nothing is left behind",
+		"LOCK, RENEW and UNLOCK whose answers are lost, and which are repeated: one fence for a token, no lock is left behind",
 		newIdempotent, model.Crowd, []string{"enter", "renew", "release 1"}, nil,
 	},
 	{
 		"forensics",
-		"locks lost in every way: LOCKS HISTORY and WHY tell on every node what the clients did and saw, all of it, in order",
+		"locks lost in every way: LOCKS HISTORY and WHY tell on every node all that clients did and saw, in order",
 		newForensics,
 		model.All(model.Forensics, model.Seen(
 			[]string{"enter", "try", "acquire", "release", "delete", "force"}, []string{"history"})),
@@ -140,13 +140,13 @@ var Table = []Workload{
 	},
 	{
 		"events",
-		"expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off",
+		"expired events: a subscriber is told of every lease that ends, once, not early, in one order, or is disconnected",
 		newEvents, model.Events, []string{"set", "listen", "message"}, nil,
 	},
 	{
 		"scripts",
-		"random scripts, and such that ask for too much: no node dies of one, all compute the same, a limit undoes " +
-			"what was written",
+		"random scripts, and scripts that exceed limits: no node dies, all compute the same, and a limit undoes the " +
+			"script's writes",
 		newScripts, model.Scripts, []string{"script", "poison", "left"}, nil,
 	},
 }
@@ -161,14 +161,14 @@ func Find(name string) *Workload {
 	return nil
 }
 
-// besideCount is how many clients there are beside the workers, and besideEnd for how long they may go on to end what
-// they have begun.
+// Clients beside the workers.
 const (
 	besideCount = 9
-	besideEnd   = 3 * time.Second
+	// for them to finish what they have begun
+	besideEnd = 3 * time.Second
 )
 
-// Run has all workers work until ctx ends, and listen until they have heard the last.
+// Run has all workers work until ctx ends, and listeners listen until they have heard the last message.
 func (p Plan) Run(ctx context.Context, env *Env) {
 	listening, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
@@ -211,8 +211,7 @@ func (p Plan) Run(ctx context.Context, env *Env) {
 	}
 }
 
-// Once has one worker, or all of them, do something once, within a time. What they read
-// they ask for again until it is answered.
+// Once has some workers do something once, within a time. They repeat reads until these are answered.
 func Once(ctx context.Context, env *Env, workers int, within time.Duration, do func(c *Client)) {
 	if do == nil {
 		return

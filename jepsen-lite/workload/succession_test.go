@@ -19,32 +19,33 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// idleMax is how long a connection of a hall may ask for nothing: then it breaks, as it does when its node dies.
+// idleMax is how long a connection of a waitingRoom may be idle. Then it breaks, as when its node dies.
 const idleMax = 700 * time.Millisecond
 
-// hall is a target in memory, at each of whose nodes clients wait for the elements of lists, one behind the other.
-type hall struct {
+// waitingRoom is a target in memory. At each of its nodes clients wait for elements of lists, in one line for each
+// list.
+type waitingRoom struct {
 	target.Target
 	mu      sync.Mutex
-	waiters map[string][]chan string // of a list
+	waiters map[string][]chan string // by list
 }
 
-func (h *hall) Nodes() []string     { return []string{"n1", "n2", "n3"} }
-func (h *hall) Unknown(string) bool { return false }
-func (h *hall) NotDone(string) bool { return false }
+func (h *waitingRoom) Nodes() []string     { return []string{"n1", "n2", "n3"} }
+func (h *waitingRoom) Unknown(string) bool { return false }
+func (h *waitingRoom) NotDone(string) bool { return false }
 
-func (h *hall) Endpoint(id, attempt int) (addr, node string, err error) {
+func (h *waitingRoom) Endpoint(id, attempt int) (addr, node string, err error) {
 	node = h.Nodes()[(id+attempt)%3]
 	return node, node, nil
 }
 
-func (h *hall) Connect(_ string, timeout time.Duration) (*target.Conn, error) {
+func (h *waitingRoom) Connect(_ string, timeout time.Duration) (*target.Conn, error) {
 	here, there := net.Pipe()
 	go h.serve(there)
 	return target.Over(here, timeout)
 }
 
-func (h *hall) serve(conn net.Conn) {
+func (h *waitingRoom) serve(conn net.Conn) {
 	defer conn.Close()
 	for in := bufio.NewReader(conn); ; {
 		_ = conn.SetReadDeadline(time.Now().Add(idleMax))
@@ -58,7 +59,7 @@ func (h *hall) serve(conn net.Conn) {
 	}
 }
 
-func (h *hall) answer(words []string) string {
+func (h *waitingRoom) answer(words []string) string {
 	switch words[0] {
 	case "BLPOP":
 		seconds, _ := strconv.ParseFloat(words[2], 64)
@@ -74,8 +75,8 @@ func (h *hall) answer(words []string) string {
 	return "+PONG\r\n"
 }
 
-// push gives each of those who wait an element.
-func (h *hall) push(key string, elements []string) {
+// push gives each waiter an element.
+func (h *waitingRoom) push(key string, elements []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, w := range h.waiters[key] {
@@ -85,7 +86,7 @@ func (h *hall) push(key string, elements []string) {
 }
 
 // wait waits for an element.
-func (h *hall) wait(key string, d time.Duration) (e string, ok bool) {
+func (h *waitingRoom) wait(key string, d time.Duration) (e string, ok bool) {
 	mine := make(chan string, 1)
 	h.mu.Lock()
 	h.waiters[key] = append(h.waiters[key], mine)
@@ -103,24 +104,24 @@ func (h *hall) wait(key string, d time.Duration) (e string, ok bool) {
 	return "", false
 }
 
-// stands has two clients wait for elements that the third one offers, and looks at nothing.
+// stands has two clients wait for elements that a third one offers, and does not read the key afterwards.
 func stands(c *Client) {
 	n := c.env.Unique()
-	one, w := probe{takings[0], "k" + itoa(n)}, newWatch(c)
-	w.stand(func(_ int, c *Client) { one.take(c, 0) })
+	one, w := probe{takings[0], "k" + itoa(n)}, newSuccession(c)
+	w.standInLine(func(_ int, c *Client) { one.take(c, 0) })
 	one.offer(c, n)
 	w.all.Wait()
 }
 
-// inHall has a client do something in virtual time, and returns what was recorded, and how long it took.
-func inHall(t *testing.T, do func(t *testing.T, env *Env)) (h *history.History, took time.Duration) {
+// withWaitingRoom has a client do something in virtual time, and returns its history and the time that it took.
+func withWaitingRoom(t *testing.T, do func(t *testing.T, env *Env)) (h *history.History, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		began := time.Now()
 		rec := history.NewRecorder(&text, began)
 		do(t, &Env{
-			Target: &hall{waiters: map[string][]chan string{}}, History: rec, Workers: 1, Seed: 1,
+			Target: &waitingRoom{waiters: map[string][]chan string{}}, History: rec, Workers: 1, Seed: 1,
 			Pause: 40 * time.Millisecond,
 		})
 		took = time.Since(began)
@@ -135,7 +136,7 @@ func inHall(t *testing.T, do func(t *testing.T, env *Env)) (h *history.History, 
 	return h, took
 }
 
-// given reports what was offered in vain, and how many waited.
+// given reports elements that nobody got, and returns how many clients waited.
 func given(t *testing.T, h *history.History) (waited int) {
 	t.Helper()
 	for _, o := range h.Ops {
@@ -149,9 +150,9 @@ func given(t *testing.T, h *history.History) (waited int) {
 	return waited
 }
 
-// The first one of a watch gives away what it has also if its connection has broken while it asked for nothing.
-func TestWatchGivesInSpiteOfABrokenConnection(t *testing.T) {
-	h, _ := inHall(t, func(t *testing.T, env *Env) {
+// The third client of a succession gives away what it has even if its idle connection has broken.
+func TestSuccessionWithABrokenConnection(t *testing.T) {
+	h, _ := withWaitingRoom(t, func(t *testing.T, env *Env) {
 		c := NewClient(t.Context(), env, 0)
 		defer c.Close()
 		c.sure()
@@ -162,12 +163,11 @@ func TestWatchGivesInSpiteOfABrokenConnection(t *testing.T) {
 	}
 }
 
-// When the work ends the watches end with it, but for one that has just begun: what is left to give is given, and nobody
-// waits for what nobody gives.
-func TestWatchesEndWithTheWork(t *testing.T) {
+// Successions end with the work, but for one that has just begun: the rest is given away, and no client waits in vain.
+func TestSuccessionsEndWithTheWork(t *testing.T) {
 	const work = 20 * time.Second
 	for seed := range uint64(20) {
-		h, took := inHall(t, func(t *testing.T, env *Env) {
+		h, took := withWaitingRoom(t, func(t *testing.T, env *Env) {
 			env.Seed, env.Until = seed, time.Now().Add(work)
 			ctx, cancel := context.WithTimeout(t.Context(), work)
 			defer cancel()
@@ -179,7 +179,7 @@ func TestWatchesEndWithTheWork(t *testing.T) {
 	}
 }
 
-// Who comes late waits no longer than there is work, and a while.
+// A client that comes late waits no longer than the rest of the work and besideEnd.
 func TestWaitsEndWithTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := &Env{Until: time.Now().Add(10 * time.Second)}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +60,7 @@ func (s *stakes) tell(v *Verdict, h *history.History, what string, locks bool) {
 }
 
 // watch is what became of one.
-type watch struct {
+type succession struct {
 	h             *history.History
 	first, second *history.Op // who waits
 	tried         int64       // when the third one first gave away what it had, or tried to
@@ -69,7 +70,7 @@ type watch struct {
 }
 
 // due is when the second one must have what was given away when it was not the first one's any more since a moment.
-func (w *watch) due(since int64) int64 {
+func (w *succession) due(since int64) int64 {
 	return max(w.given.End, since, w.second.Start+settledIn) + ghostMax
 }
 
@@ -137,7 +138,7 @@ func only(h *history.History, from, to int64) bool {
 }
 
 // judge judges one watch.
-func (w *watch) judge(v *Verdict) (s stakes) {
+func (w *succession) judge(v *Verdict) (s stakes) {
 	if w.first == nil || w.second == nil || w.given == nil ||
 		!lives(w.h, w.first.Node, w.first.Start, w.first.Start+settledIn) {
 		return s // the first one may not have stood in line
@@ -155,7 +156,7 @@ func (w *watch) judge(v *Verdict) (s stakes) {
 }
 
 // served judges that the second one has what was given away, in time, after the first one was gone.
-func (w *watch) served(v *Verdict, kind string, gone int64) (judged int) {
+func (w *succession) served(v *Verdict, kind string, gone int64) (judged int) {
 	due := w.due(gone)
 	has := w.got(w.second) && w.second.End <= due
 	until := due
@@ -173,7 +174,7 @@ func (w *watch) served(v *Verdict, kind string, gone int64) (judged int) {
 }
 
 // inPlace judges that the first one has what was given away before the second one has.
-func (w *watch) inPlace(v *Verdict) (judged int) {
+func (w *succession) inPlace(v *Verdict) (judged int) {
 	if !w.first.OK() || w.first.Start+waits(w.first) < w.given.End+settledIn ||
 		!only(w.h, w.first.Start, w.given.End+settledIn) {
 		return 0
@@ -182,4 +183,97 @@ func (w *watch) inPlace(v *Verdict) (judged int) {
 		v.Add("place lost", w.second, "%s came before it, and its node was silent for a while only", w.first)
 	}
 	return 1
+}
+
+// SuccessionKey is in the names of locks for which three clients ask alone. The first one has it, or all its permits but one
+// by other tokens; two wait for it by enter, in the order in which they came; and the first one releases it.
+const SuccessionKey = "succession"
+
+// vigils judges the locks of vigils: what is released goes to a client that is there, in time, and who keeps his place
+// has it. And no answer of any lock is older than the bound.
+func successions(v *Verdict, h *history.History, byKey map[string]*lineOf) {
+	var all stakes
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		l := byKey[key]
+		if strings.Contains(key, SuccessionKey) {
+			all.add(l.succession(h).judge(v))
+		}
+		all.stale += l.stale(v, h)
+	}
+	all.tell(v, h, "locks that were released", true)
+}
+
+// vigil finds who was who.
+func (l *lineOf) succession(h *history.History) *succession {
+	w := &succession{h: h, got: isGrant, before: precedes}
+	for _, o := range l.ops {
+		switch {
+		case o.Name == "enter" && w.first == nil:
+			w.first = o
+		case o.Name == "enter" && w.second == nil:
+			w.second = o
+		case o.Name == "release" && o.In[0] == l.ops[0].In[0]:
+			if w.tried == 0 {
+				w.tried = o.Start
+			}
+			if o.OK() && w.given == nil {
+				w.given = o
+			}
+		}
+	}
+	return w
+}
+
+// stale looks for answers to those who waited that came when the lock was theirs no longer, for longer than an answer
+// takes. It returns how many of them were given after a silence of their node.
+func (l *lineOf) stale(v *Verdict, h *history.History) (silences int) {
+	for _, o := range l.ops {
+		fence, granted := fenceOf(o)
+		if o.Name != "enter" || !granted || o.Slept > 0 || !only(h, o.Start, o.End) {
+			continue
+		}
+		if gone, ok := silentFrom(h, o.Node, o.Start, o.End); ok && !gone.dead {
+			silences++
+		}
+		switch by := l.evidence(o, fence); {
+		case by == nil:
+		case by.In[0] == o.In[0]:
+			v.Add("granted too late", o, "its lease was over so soon after that: %s", by)
+		default:
+			v.Add("granted too late", o, "%s had got it after that one, and knew", by)
+		}
+	}
+	return silences
+}
+
+// evidence is what shows that o, which was granted a lock, was told so when it had it no longer, for staleMax and
+// longer: a greater fence was granted and heard of before, or the token did not hold it before it can have ended.
+func (l *lineOf) evidence(o *history.Op, fence int64) *history.Op {
+	for _, b := range l.ops {
+		other, granted := fenceOf(b)
+		if granted && b.In[0] != o.In[0] && other > fence && !goTogether(modeOf(o), modeOf(b)) &&
+			b.End+staleMax < o.End && b.Name != "renew" {
+			return b
+		}
+	}
+	for _, b := range l.ops { // in the order of their starts
+		if len(b.In) == 0 || b.In[0] != o.In[0] || b.Start < o.End {
+			continue
+		}
+		lost := b.OK() && (b.Name == "renew" && b.Out[0] == absent || b.Name == "release" && b.Out[0] == "0")
+		age := millis(o.In[1]) - (b.End - o.End) // at least
+		if lost && age > staleMax && age < o.End-o.Start && l.alone(o) {
+			return b
+		}
+		return nil
+	}
+	return nil
+}
+
+// alone reports whether nothing else was asked for with the token of o until it was answered, by which its lease may be
+// another one.
+func (l *lineOf) alone(o *history.Op) bool {
+	return !slices.ContainsFunc(l.ops, func(b *history.Op) bool {
+		return b != o && len(b.In) > 0 && b.In[0] == o.In[0] && b.Start < o.End
+	})
 }

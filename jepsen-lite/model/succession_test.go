@@ -7,12 +7,12 @@ import (
 
 // What is released goes to a client that is there, within a second and a half after it is known that the first one's node
 // is not; and who comes back in time has its place.
-func TestVigils(t *testing.T) {
+func TestSuccessions(t *testing.T) {
 	const (
-		taken    = "0-1 1@n1 try vigil h,30000,0 = 1\n "
-		released = "5000-5001 1@n1 release vigil h = 1\n 20000-20001 1@n1 set x = OK\n "
-		first    = " 2@n2 enter vigil a,8000,16000" // line 4
-		second   = " 3@n3 enter vigil b,8000,16000" // line 5
+		taken    = "0-1 1@n1 try succession h,30000,0 = 1\n "
+		released = "5000-5001 1@n1 release succession h = 1\n 20000-20001 1@n1 set x = OK\n "
+		first    = " 2@n2 enter succession a,8000,16000" // line 4
+		second   = " 3@n3 enter succession b,8000,16000" // line 5
 		dead     = "\n 3000-19000 died n2\n 3000-3001 fault kill"
 		silent   = "\n 3000-19000 away n2\n 3000-19000 fault pause"
 		briefly  = "\n 2000-3000 away n2\n 2000-3000 fault pause"
@@ -26,15 +26,15 @@ func TestVigils(t *testing.T) {
 	expect(t, check, story("10-?16010"+first, "600-9000"+second+" = 3"+silent), "left to a ghost@5")
 	expect(t, check, story("10-?4990"+first+" gone", "600-6000"+second+" = 3"))
 	expect(t, check, story("10-?4990"+first+" gone", "600-9000"+second+" = 3"), "left to one who hung up@5")
-	expect(t, check, story("10-5002"+first+" = 2", "600-5012"+second+" = 3\n 5010-5011 2@n2 release vigil a = 1"+briefly))
-	expect(t, check, story("10-5012"+first+" = 3", "600-5002"+second+" = 2\n 5010-5011 3@n3 release vigil b = 1"+briefly),
+	expect(t, check, story("10-5002"+first+" = 2", "600-5012"+second+" = 3\n 5010-5011 2@n2 release succession a = 1"+briefly))
+	expect(t, check, story("10-5012"+first+" = 3", "600-5002"+second+" = 2\n 5010-5011 3@n3 release succession b = 1"+briefly),
 		"place lost@5")
 }
 
 // A promise that was kept was at stake, also if the history ends soon after that.
 func TestStakeAtTheEnd(t *testing.T) {
-	const watch = "0-1 1@n1 try vigil h,30000,0 = 1\n 10-?4990 2@n2 enter vigil a,8000,16000 gone\n " +
-		"600-5010 3@n3 enter vigil b,8000,16000 = 3\n 5000-5001 1@n1 release vigil h = 1\n 5011-5012 1@n1 set x = OK"
+	const watch = "0-1 1@n1 try succession h,30000,0 = 1\n 10-?4990 2@n2 enter succession a,8000,16000 gone\n " +
+		"600-5010 3@n3 enter succession b,8000,16000 = 3\n 5000-5001 1@n1 release succession h = 1\n 5011-5012 1@n1 set x = OK"
 	v := onThree(Line)(story(t, watch))
 	if note := strings.Join(v.Notes, "; "); !v.OK() || !strings.Contains(note, "1 times the first waiter hung up") {
 		t.Errorf("%v, undecided %q, notes %s", v.Problems, v.Undecided, note)
