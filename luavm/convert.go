@@ -121,14 +121,14 @@ func (v *VM) fromKeyed(c lauxlib.Call, r resp.Reply, depth int) *lua.LTable {
 	inner := v.recordTable(c, 0)
 	if r.Kind == resp.KindSet {
 		for i := range r.Elems {
-			v.state.RawSet(c, inner, v.fromReply(c, r.Elems[i], depth+1), lua.LTrue)
+			v.state.Tables.RawSet(c, inner, v.fromReply(c, r.Elems[i], depth+1), lua.LTrue)
 		}
 		outer.RawSetString("set", inner)
 		return outer
 	}
 	for i := 0; i+1 < len(r.Elems); i += 2 {
 		key := v.fromReply(c, r.Elems[i], depth+1)
-		v.state.RawSet(c, inner, key, v.fromReply(c, r.Elems[i+1], depth+1))
+		v.state.Tables.RawSet(c, inner, key, v.fromReply(c, r.Elems[i+1], depth+1))
 	}
 	outer.RawSetString("map", inner)
 	return outer
@@ -210,7 +210,7 @@ const replyBytes = 64
 // toElems lists the keys of a table, with their values if values is set.
 func (v *VM) toElems(c lauxlib.Call, t *lua.LTable, values bool, depth int) []resp.Reply {
 	var elems []resp.Reply
-	for key, value := v.state.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.state.NextKey(c, t, key) {
+	for key, value := v.state.Tables.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.state.Tables.NextKey(c, t, key) {
 		c.Need(2 * replyBytes)
 		elems = append(elems, v.toReply(c, key, depth+1))
 		if values {

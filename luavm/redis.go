@@ -31,7 +31,7 @@ func (v *VM) redisLibrary() *lua.LTable {
 	} {
 		t.RawSetString(f.Name, v.b.Function(v.state.L, f.Run))
 	}
-	return v.state.Lock(t)
+	return v.state.Locks.Lock(t)
 }
 
 // commandLibrary returns the table redis of functions, on which that of scripts builds.

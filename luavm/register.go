@@ -70,7 +70,7 @@ func (v *VM) readNamed(c lauxlib.Call) error {
 			"(representing named arguments).")
 	}
 	var a namedArguments
-	for key, value := v.state.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.state.NextKey(c, t, key) {
+	for key, value := v.state.Tables.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.state.Tables.NextKey(c, t, key) {
 		name, ok := lauxlib.AsText(key)
 		if !ok {
 			return resp.Error("named argument key given to redis.register_function is not a string")

@@ -27,7 +27,7 @@ func (v *VM) openGlobals() {
 	add("_VERSION", lua.LString("Lua 5.1"))
 	strings := v.library(lib.OpenString)
 	add("string", strings)
-	add("table", v.state.Lock(lauxlib.NewLibrary(L, v.b, v.state.TableFuncs())))
+	add("table", v.state.Locks.Lock(lauxlib.NewLibrary(L, v.b, v.state.TableFuncs())))
 	add("math", v.library(lib.OpenMath))
 	add("redis", v.redisLibrary())
 	add("bit", v.library(lib.OpenBit))
@@ -37,12 +37,12 @@ func (v *VM) openGlobals() {
 	add("KEYS", lua.LNil)
 	add("ARGV", lua.LNil)
 	v.state.UseStrings(strings)
-	v.state.LockStrictly(globals)
+	v.state.Locks.LockStrictly(globals)
 }
 
 // library returns a library that scripts cannot change.
 func (v *VM) library(open func(*lua.LState, *lauxlib.Budget) *lua.LTable) *lua.LTable {
-	return v.state.Lock(open(v.state.L, v.b))
+	return v.state.Locks.Lock(open(v.state.L, v.b))
 }
 
 // openLibraries makes the environment of libraries of functions: an empty table, in which all their functions run,
@@ -50,19 +50,19 @@ func (v *VM) library(open func(*lua.LState, *lauxlib.Budget) *lua.LTable) *lua.L
 // except KEYS and ARGV.
 func (v *VM) openLibraries() {
 	v.loadGlobals = v.state.L.CreateTable(0, 1)
-	v.loadGlobals.RawSetString("redis", v.state.LockStrictly(v.registrar()))
-	v.state.LockStrictly(v.loadGlobals)
+	v.loadGlobals.RawSetString("redis", v.state.Locks.LockStrictly(v.registrar()))
+	v.state.Locks.LockStrictly(v.loadGlobals)
 
 	v.functionGlobals = v.state.L.CreateTable(0, 32)
 	for name, value := v.state.Globals.Next(lua.LNil); name != lua.LNil; name, value = v.state.Globals.Next(name) {
 		v.functionGlobals.RawSet(name, value)
 	}
 	v.functionGlobals.RawSetString("_G", v.functionGlobals)
-	v.functionGlobals.RawSetString("redis", v.state.Lock(v.commandLibrary()))
-	v.state.LockStrictly(v.functionGlobals)
+	v.functionGlobals.RawSetString("redis", v.state.Locks.Lock(v.commandLibrary()))
+	v.state.Locks.LockStrictly(v.functionGlobals)
 
 	v.libraryEnv = v.state.L.CreateTable(0, 0)
-	v.libraryEnv.Metatable = v.state.Lock(v.state.L.CreateTable(0, 1))
+	v.libraryEnv.Metatable = v.state.Locks.Lock(v.state.L.CreateTable(0, 1))
 }
 
 // seeGlobals makes the functions of libraries see the globals of a table.

@@ -14,18 +14,22 @@ import (
 // The basic functions (lbaselib.c), without those that Redis removes and without
 // coroutines (DESIGN.md).
 
+// baseLib holds the basic functions that need the state.
+type baseLib struct{ st *State }
+
 // BaseFuncs returns the basic functions.
 func (st *State) BaseFuncs() []lauxlib.Func {
+	lib := baseLib{st}
 	return []lauxlib.Func{
-		{"assert", st.assert}, {"collectgarbage", gcInfo}, {"error", st.error}, {"gcinfo", gcInfo},
-		{"getmetatable", st.getMetatable}, {"ipairs", st.ipairs}, {"load", st.load}, {"loadstring", st.loadString},
-		{"next", st.next}, {"pairs", st.pairs}, {"pcall", st.pcall}, {"rawequal", st.rawEqual}, {"rawget", st.rawGet},
-		{"rawset", st.rawSetFunc}, {"select", st.selectFunc}, {"setmetatable", st.setMetatable}, {"tonumber", toNumber},
-		{"tostring", st.toString}, {"type", typeFunc}, {"unpack", st.unpack}, {"xpcall", st.xpcall},
+		{"assert", assertFunc}, {"collectgarbage", gcInfo}, {"error", lib.error}, {"gcinfo", gcInfo},
+		{"getmetatable", lib.getMetatable}, {"ipairs", lib.ipairs}, {"load", lib.load}, {"loadstring", lib.loadString},
+		{"next", lib.next}, {"pairs", lib.pairs}, {"pcall", lib.pcall}, {"rawequal", rawEqualFunc}, {"rawget", rawGetFunc},
+		{"rawset", lib.rawSetFunc}, {"select", selectFunc}, {"setmetatable", lib.setMetatable}, {"tonumber", toNumber},
+		{"tostring", lib.toString}, {"type", typeFunc}, {"unpack", lib.unpack}, {"xpcall", lib.xpcall},
 	}
 }
 
-func (st *State) assert(c lauxlib.Call) int {
+func assertFunc(c lauxlib.Call) int {
 	c.Any(1)
 	if lua.LVIsFalse(c.L.Get(1)) {
 		c.Fail("%s", c.OptText(2, "assertion failed!"))
@@ -36,11 +40,11 @@ func (st *State) assert(c lauxlib.Call) int {
 // gcInfo returns a constant where Redis shows the memory in use.
 func gcInfo(c lauxlib.Call) int { return c.PushNumber(0) }
 
-func (st *State) error(c lauxlib.Call) int {
+func (lib baseLib) error(c lauxlib.Call) int {
 	level := c.OptSmall(2, 1)
 	object := c.L.Get(1)
 	if text, ok := lauxlib.AsText(object); ok && level > 0 {
-		p, _ := c.Budget.PlaceAt(c.L, st.levelOf(c, level))
+		p, _ := c.Budget.PlaceAt(c.L, lib.levelOf(c, level))
 		text = p.String() + text
 		c.Need(len(text))
 		object = lua.LString(text)
@@ -51,7 +55,7 @@ func (st *State) error(c lauxlib.Call) int {
 
 // levelOf returns the level on gopher-lua's stack of a level of Lua's, whose stack lacks the functions that stand for
 // instructions, or for the inside of pcall.
-func (st *State) levelOf(c lauxlib.Call, level int) int {
+func (lib baseLib) levelOf(c lauxlib.Call, level int) int {
 	for at := 1; ; at++ {
 		c.Charge((at + 30) / 32) // gopher-lua walks to each level from the top
 		dbg, ok := c.L.GetStack(at)
@@ -59,7 +63,7 @@ func (st *State) levelOf(c lauxlib.Call, level int) int {
 			return at
 		}
 		f, _ := c.L.GetInfo("f", dbg, lua.LNil)
-		if fn, ok := f.(*lua.LFunction); ok && (fn == st.enter || slices.Contains(st.intrinsics, fn)) {
+		if fn, ok := f.(*lua.LFunction); ok && (fn == lib.st.enter || slices.Contains(lib.st.intrinsics, fn)) {
 			continue
 		}
 		if level--; level == 0 {
@@ -68,17 +72,17 @@ func (st *State) levelOf(c lauxlib.Call, level int) int {
 	}
 }
 
-func (st *State) getMetatable(c lauxlib.Call) int {
+func (lib baseLib) getMetatable(c lauxlib.Call) int {
 	value := c.Any(1)
 	mt := lua.LNil
 	switch x := value.(type) {
 	case *lua.LTable:
 		mt = x.Metatable
 	case lua.LString:
-		mt = st.strings
+		mt = lib.st.strings
 	}
 	t, ok := mt.(*lua.LTable)
-	if !ok || t == st.lock {
+	if !ok || t == lib.st.Locks.lock {
 		return c.Push(lua.LNil)
 	}
 	if protected := t.RawGetString("__metatable"); protected != lua.LNil {
@@ -87,7 +91,7 @@ func (st *State) getMetatable(c lauxlib.Call) int {
 	return c.Push(t)
 }
 
-func (st *State) setMetatable(c lauxlib.Call) int {
+func (lib baseLib) setMetatable(c lauxlib.Call) int {
 	t := c.Table(1)
 	mt := c.L.Get(2)
 	if c.L.GetTop() < 2 || mt != lua.LNil && mt.Type() != lua.LTTable {
@@ -96,18 +100,18 @@ func (st *State) setMetatable(c lauxlib.Call) int {
 	if c.L.GetMetaField(t, "__metatable") != lua.LNil {
 		c.Fail("cannot change a protected metatable")
 	}
-	st.writable(c, t)
+	lib.st.Locks.writable(c, t)
 	t.Metatable = mt
-	st.linked(c, t)
+	lib.st.Tables.chains.linked(c, t)
 	return c.Push(t)
 }
 
-func (st *State) ipairs(c lauxlib.Call) int {
+func (lib baseLib) ipairs(c lauxlib.Call) int {
 	t := c.Table(1)
-	return c.Push(st.ipairsStep, t, lua.LNumber(0))
+	return c.Push(lib.st.ipairsStep, t, lua.LNumber(0))
 }
 
-func (st *State) ipairsNext(c lauxlib.Call) int {
+func ipairsNext(c lauxlib.Call) int {
 	i := c.Small(2) + 1
 	value := c.Table(1).RawGet(lua.LNumber(i))
 	if value == lua.LNil {
@@ -116,14 +120,14 @@ func (st *State) ipairsNext(c lauxlib.Call) int {
 	return c.Push(lua.LNumber(i), value)
 }
 
-func (st *State) pairs(c lauxlib.Call) int {
+func (lib baseLib) pairs(c lauxlib.Call) int {
 	t := c.Table(1)
-	return c.Push(st.Globals.RawGetString("next"), t, lua.LNil)
+	return c.Push(lib.st.Globals.RawGetString("next"), t, lua.LNil)
 }
 
-func (st *State) next(c lauxlib.Call) int {
+func (lib baseLib) next(c lauxlib.Call) int {
 	t := c.Table(1)
-	key, value := st.NextKey(c, t, c.L.Get(2))
+	key, value := lib.st.Tables.NextKey(c, t, c.L.Get(2))
 	if key == lua.LNil {
 		return c.Push(lua.LNil)
 	}
@@ -131,7 +135,7 @@ func (st *State) next(c lauxlib.Call) int {
 }
 
 // pcall is Redis's: for an error that is a table with a field err it returns only that field.
-func (st *State) pcall(c lauxlib.Call) int {
+func (lib baseLib) pcall(c lauxlib.Call) int {
 	if c.L.GetTop() == 0 {
 		return c.Push(lua.LFalse, lua.LString("attempt to call a boolean value")) // Redis calls a place holder of its own
 	}
@@ -139,7 +143,7 @@ func (st *State) pcall(c lauxlib.Call) int {
 	if !c.Callable(fn) {
 		return c.Push(lua.LFalse, lua.LString("attempt to call a "+lauxlib.TypeName(fn)+" value"))
 	}
-	err := st.protect(c, c.L.GetTop()-1)
+	err := lib.st.protect(c, c.L.GetTop()-1)
 	if err == nil {
 		c.L.Insert(lua.LTrue, 1)
 		return c.L.GetTop()
@@ -156,7 +160,7 @@ func (st *State) pcall(c lauxlib.Call) int {
 	return c.Push(lua.LFalse, object)
 }
 
-func (st *State) xpcall(c lauxlib.Call) int {
+func (lib baseLib) xpcall(c lauxlib.Call) int {
 	handler := c.Any(2)
 	fn := c.L.Get(1)
 	c.L.SetTop(2)
@@ -165,7 +169,7 @@ func (st *State) xpcall(c lauxlib.Call) int {
 		object = lua.LString("attempt to call a " + lauxlib.TypeName(fn) + " value")
 	} else {
 		c.L.Push(fn)
-		err := st.protect(c, 0)
+		err := lib.st.protect(c, 0)
 		if err == nil {
 			c.L.Insert(lua.LTrue, 3)
 			return c.L.GetTop() - 2
@@ -177,19 +181,19 @@ func (st *State) xpcall(c lauxlib.Call) int {
 		return c.Push(lua.LFalse, lua.LString("error in error handling"))
 	}
 	c.Push(handler, object)
-	if err := st.protect(c, 1); err != nil {
+	if err := lib.st.protect(c, 1); err != nil {
 		return c.Push(lua.LFalse, lua.LString("error in error handling"))
 	}
 	c.L.SetTop(3) // the handler's first result
 	return c.Push(lua.LFalse, c.L.Get(3))
 }
 
-func (st *State) rawEqual(c lauxlib.Call) int {
+func rawEqualFunc(c lauxlib.Call) int {
 	a, b := c.Any(1), c.Any(2)
 	return c.PushBool(rawEqual(c, a, b))
 }
 
-func (st *State) rawGet(c lauxlib.Call) int {
+func rawGetFunc(c lauxlib.Call) int {
 	t, key := c.Table(1), c.Any(2)
 	if s, ok := key.(lua.LString); ok {
 		c.Touch(len(s))
@@ -197,20 +201,20 @@ func (st *State) rawGet(c lauxlib.Call) int {
 	return c.Push(t.RawGet(key))
 }
 
-func (st *State) rawSetFunc(c lauxlib.Call) int {
+func (lib baseLib) rawSetFunc(c lauxlib.Call) int {
 	t, key, value := c.Table(1), c.Any(2), c.Any(3)
-	st.writable(c, t)
+	lib.st.Locks.writable(c, t)
 	if key == lua.LNil {
 		c.FailBare("table index is nil")
 	}
 	if f, ok := key.(lua.LNumber); ok && f != f {
 		c.FailBare("table index is NaN")
 	}
-	st.RawSet(c, t, key, value)
+	lib.st.Tables.RawSet(c, t, key, value)
 	return c.Push(t)
 }
 
-func (st *State) selectFunc(c lauxlib.Call) int {
+func selectFunc(c lauxlib.Call) int {
 	n := c.L.GetTop()
 	c.Charge(n / 8)
 	if s, ok := c.L.Get(1).(lua.LString); ok && strings.HasPrefix(string(s), "#") {
@@ -249,13 +253,13 @@ func toNumber(c lauxlib.Call) int {
 
 func typeFunc(c lauxlib.Call) int { return c.PushText(lauxlib.TypeName(c.Any(1))) }
 
-func (st *State) toString(c lauxlib.Call) int {
+func (lib baseLib) toString(c lauxlib.Call) int {
 	value := c.Any(1)
 	handler := c.L.GetMetaField(value, "__tostring")
 	if handler != lua.LNil {
 		return c.Push(c.Call(handler, value))
 	}
-	return c.PushText(st.Display(value))
+	return c.PushText(lib.st.Display(value))
 }
 
 // Display returns the result of tostring. Instead of addresses, which differ from node to node, tables and functions
@@ -284,10 +288,10 @@ const nameBytes = 128
 // unpackMax is the number of values that fit on Lua's stack.
 const unpackMax = lauxlib.CStackMax
 
-func (st *State) unpack(c lauxlib.Call) int {
+func (lib baseLib) unpack(c lauxlib.Call) int {
 	t := c.Table(1)
 	first := c.OptSmall(2, 1)
-	last := st.optLast(c, 3, t)
+	last := lib.st.Tables.optLast(c, 3, t)
 	if first > last {
 		return 0
 	}

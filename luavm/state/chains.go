@@ -16,12 +16,13 @@ const freeHops = 2
 // chains stores for each table how many hops may lead to it, and to it as a metatable. It never counts too few: it
 // ignores links that were removed.
 type chains struct {
+	locks   *Locks
 	toTable map[*lua.LTable]int
 	toMeta  map[*lua.LTable]int
 }
 
-func newChains() chains {
-	return chains{map[*lua.LTable]int{}, map[*lua.LTable]int{}}
+func newChains(lk *Locks) chains {
+	return chains{locks: lk, toTable: map[*lua.LTable]int{}, toMeta: map[*lua.LTable]int{}}
 }
 
 func (ch *chains) clear() {
@@ -33,17 +34,17 @@ func (ch *chains) clear() {
 const linkBytes = 128
 
 // linked records that a table was given a metatable.
-func (st *State) linked(c lauxlib.Call, t *lua.LTable) {
-	for hops := st.chains.toTable[t]; hops < metaLoopMax; {
+func (ch *chains) linked(c lauxlib.Call, t *lua.LTable) {
+	for hops := ch.toTable[t]; hops < metaLoopMax; {
 		mt, ok := t.Metatable.(*lua.LTable)
-		if !ok || st.locked(t) {
+		if !ok || ch.locks.locked(t) {
 			return
 		}
-		if known, ok := st.chains.toMeta[mt]; !ok || known < hops {
+		if known, ok := ch.toMeta[mt]; !ok || known < hops {
 			c.Need(linkBytes)
-			st.chains.toMeta[mt] = hops
+			ch.toMeta[mt] = hops
 		}
-		if t = st.hop(c, mt, hops); t == nil {
+		if t = ch.hop(c, mt, hops); t == nil {
 			return
 		}
 		hops++
@@ -51,25 +52,25 @@ func (st *State) linked(c lauxlib.Call, t *lua.LTable) {
 }
 
 // redirected records that the __index of a table was set, which matters if the table is a metatable.
-func (st *State) redirected(c lauxlib.Call, mt *lua.LTable) {
-	hops, ok := st.chains.toMeta[mt]
+func (ch *chains) redirected(c lauxlib.Call, mt *lua.LTable) {
+	hops, ok := ch.toMeta[mt]
 	if !ok {
 		return
 	}
-	if next := st.hop(c, mt, hops); next != nil {
-		st.linked(c, next)
+	if next := ch.hop(c, mt, hops); next != nil {
+		ch.linked(c, next)
 	}
 }
 
 // hop records the step from the table with metatable mt to its __index. It returns that table if it is farther now
 // than known before.
-func (st *State) hop(c lauxlib.Call, mt *lua.LTable, hops int) *lua.LTable {
+func (ch *chains) hop(c lauxlib.Call, mt *lua.LTable, hops int) *lua.LTable {
 	next, ok := mt.RawGetString("__index").(*lua.LTable)
-	if !ok || st.chains.toTable[next] > hops {
+	if !ok || ch.toTable[next] > hops {
 		return nil
 	}
 	c.Need(linkBytes)
-	st.chains.toTable[next] = hops + 1
-	st.b.RaiseChain(hops - freeHops)
+	ch.toTable[next] = hops + 1
+	c.Budget.RaiseChain(hops - freeHops)
 	return next
 }

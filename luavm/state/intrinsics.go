@@ -13,19 +13,19 @@ import (
 // 5.1, or lacks a bound.
 
 // intrinsicFuncs returns the functions of compiler.Intrinsics.
-func (st *State) intrinsicFuncs() map[string]func(lauxlib.Call) int {
+func (ts *Tables) intrinsicFuncs() map[string]func(lauxlib.Call) int {
 	return map[string]func(lauxlib.Call) int{
-		"(concat)": st.concatOp, "(index)": st.indexOp, "(setindex)": st.setIndexOp, "(setglobal)": setGlobalOp,
-		"(eq)":  st.equalOp,
-		"(lt)":  func(c lauxlib.Call) int { return c.PushBool(st.less(c, c.L.Get(1), c.L.Get(2))) },
-		"(le)":  func(c lauxlib.Call) int { return c.PushBool(st.lessEqual(c, c.L.Get(1), c.L.Get(2))) },
-		"(gt)":  func(c lauxlib.Call) int { return c.PushBool(st.less(c, c.L.Get(2), c.L.Get(1))) },
-		"(ge)":  func(c lauxlib.Call) int { return c.PushBool(st.lessEqual(c, c.L.Get(2), c.L.Get(1))) },
-		"(mod)": func(c lauxlib.Call) int { return st.arithmetic(c, "__mod", modulo) },
-		"(pow)": func(c lauxlib.Call) int { return st.arithmetic(c, "__pow", libc.Pow) },
-		"(len)": st.lenOp, "(forprep)": forPrepOp, "(closure)": closureOp,
-		"(table)": tableOp, "(item)": st.itemOp, "(field)": st.fieldOp,
-		"(vararg)": varargOp, "(arg)": st.argOp,
+		"(concat)": concatOp, "(index)": indexOp, "(setindex)": ts.setIndexOp, "(setglobal)": setGlobalOp,
+		"(eq)":  equalOp,
+		"(lt)":  func(c lauxlib.Call) int { return c.PushBool(less(c, c.L.Get(1), c.L.Get(2))) },
+		"(le)":  func(c lauxlib.Call) int { return c.PushBool(lessEqual(c, c.L.Get(1), c.L.Get(2))) },
+		"(gt)":  func(c lauxlib.Call) int { return c.PushBool(less(c, c.L.Get(2), c.L.Get(1))) },
+		"(ge)":  func(c lauxlib.Call) int { return c.PushBool(lessEqual(c, c.L.Get(2), c.L.Get(1))) },
+		"(mod)": func(c lauxlib.Call) int { return arithmetic(c, "__mod", modulo) },
+		"(pow)": func(c lauxlib.Call) int { return arithmetic(c, "__pow", libc.Pow) },
+		"(len)": ts.lenOp, "(forprep)": forPrepOp, "(closure)": closureOp,
+		"(table)": tableOp, "(item)": ts.itemOp, "(field)": ts.fieldOp,
+		"(vararg)": varargOp, "(arg)": argOp,
 	}
 }
 
@@ -88,23 +88,23 @@ func count(c lauxlib.Call, n int) int {
 }
 
 // itemOp sets positional fields of a constructor, from the given index on.
-func (st *State) itemOp(c lauxlib.Call) int {
+func (ts *Tables) itemOp(c lauxlib.Call) int {
 	t := c.L.Get(1).(*lua.LTable)
 	place := count(c, 2)
 	for i := 3; i <= c.L.GetTop(); i++ {
-		st.RawSet(c, t, lua.LNumber(place+i-3), c.L.Get(i))
+		ts.RawSet(c, t, lua.LNumber(place+i-3), c.L.Get(i))
 	}
 	return c.Push(t)
 }
 
 // fieldOp sets a field with a computed key, unless one of the positional fields so far has that key.
-func (st *State) fieldOp(c lauxlib.Call) int {
+func (ts *Tables) fieldOp(c lauxlib.Call) int {
 	t := c.L.Get(1).(*lua.LTable)
 	key := c.L.Get(3)
 	index, isIndex := lauxlib.ArrayIndex(key)
 	if !isIndex || index > count(c, 2) {
 		checkKey(c, key)
-		st.RawSet(c, t, key, c.L.Get(4))
+		ts.RawSet(c, t, key, c.L.Get(4))
 	}
 	return c.Push(t)
 }
@@ -117,7 +117,7 @@ func varargOp(c lauxlib.Call) int {
 }
 
 // argOp makes the table "arg" of a vararg function.
-func (st *State) argOp(c lauxlib.Call) int {
+func argOp(c lauxlib.Call) int {
 	n := c.L.GetTop()
 	c.Need(lauxlib.TableBytes + firstEntryBytes + n*lauxlib.SlotBytes)
 	t := c.L.CreateTable(n, 1)

@@ -9,7 +9,7 @@ import (
 
 // The state has a function for each intrinsic that compiled code calls, and no other.
 func TestIntrinsics(t *testing.T) {
-	funcs := New(lauxlib.NewBudget()).intrinsicFuncs()
+	funcs := New(lauxlib.NewBudget()).Tables.intrinsicFuncs()
 	for _, name := range compiler.Intrinsics {
 		if funcs[name] == nil {
 			t.Errorf("%s has no function", name)

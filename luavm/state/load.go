@@ -13,13 +13,13 @@ import (
 // loadSteps and loadBytes are the cost of compiling a byte of source.
 const loadSteps, loadBytes = 16, 64
 
-func (st *State) loadString(c lauxlib.Call) int {
+func (lib baseLib) loadString(c lauxlib.Call) int {
 	source := c.Text(1)
-	return st.loadChunk(c, source, c.OptText(2, source))
+	return lib.loadChunk(c, source, c.OptText(2, source))
 }
 
 // load compiles the pieces that a function returns.
-func (st *State) load(c lauxlib.Call) int {
+func (lib baseLib) load(c lauxlib.Call) int {
 	fn := c.Function(1)
 	name := c.OptText(2, "=(load)")
 	var source strings.Builder
@@ -38,22 +38,22 @@ func (st *State) load(c lauxlib.Call) int {
 		c.Need(2 * len(text))
 		source.WriteString(text)
 	}
-	return st.loadChunk(c, source.String(), name)
+	return lib.loadChunk(c, source.String(), name)
 }
 
-func (st *State) loadChunk(c lauxlib.Call, source, name string) int {
+func (lib baseLib) loadChunk(c lauxlib.Call, source, name string) int {
 	size := min(len(source), compiler.SourceBytesMax) + 256
 	c.Charge(size * loadSteps)
 	c.Alloc(size * loadBytes)
 	if strings.HasPrefix(source, "\x1bLua") {
 		return c.Push(lua.LNil, lua.LString(compiler.ChunkID(name)+": bad header in precompiled chunk"))
 	}
-	st.loaded++
-	chunk, message := compiler.Compile(name, loadedKey(st.loaded), source)
+	lib.st.loaded++
+	chunk, message := compiler.Compile(name, loadedKey(lib.st.loaded), source)
 	if message != "" {
 		return c.Push(lua.LNil, lua.LString(message))
 	}
-	return c.Push(st.Instantiate(chunk))
+	return c.Push(lib.st.Instantiate(chunk))
 }
 
 // loadedMark begins the keys of chunks that loadstring compiled.

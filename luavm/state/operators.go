@@ -12,14 +12,14 @@ import (
 )
 
 // concatOp evaluates "..", of all its operands at once.
-func (st *State) concatOp(c lauxlib.Call) int {
+func concatOp(c lauxlib.Call) int {
 	var room [8]string
 	n, size := c.L.GetTop(), 0
 	parts := room[:0]
 	for i := 1; i <= n; i++ {
 		text, ok := lauxlib.AsText(c.L.Get(i))
 		if !ok {
-			return st.concatSlowly(c, n)
+			return concatSlowly(c, n)
 		}
 		parts = append(parts, text)
 		size += len(text)
@@ -30,7 +30,7 @@ func (st *State) concatOp(c lauxlib.Call) int {
 }
 
 // concatSlowly concatenates from the right, two at a time, by metamethods where needed.
-func (st *State) concatSlowly(c lauxlib.Call, n int) int {
+func concatSlowly(c lauxlib.Call, n int) int {
 	right := c.L.Get(n)
 	for i := n - 1; i >= 1; i-- {
 		left := c.L.Get(i)
@@ -58,7 +58,7 @@ func (st *State) concatSlowly(c lauxlib.Call, n int) int {
 }
 
 // indexOp evaluates t[k] for a key that may be a long string.
-func (st *State) indexOp(c lauxlib.Call) int {
+func indexOp(c lauxlib.Call) int {
 	object, key := c.L.Get(1), c.L.Get(2)
 	if s, ok := key.(lua.LString); ok {
 		c.Touch(len(s))
@@ -79,7 +79,7 @@ func (st *State) indexOp(c lauxlib.Call) int {
 const metaLoopMax = 100
 
 // setIndexOp executes t[k] = value.
-func (st *State) setIndexOp(c lauxlib.Call) int {
+func (ts *Tables) setIndexOp(c lauxlib.Call) int {
 	object, key, value := c.L.Get(1), c.L.Get(2), c.L.Get(3)
 	target := object
 	for hops := range metaLoopMax {
@@ -88,18 +88,18 @@ func (st *State) setIndexOp(c lauxlib.Call) int {
 		}
 		t, isTable := target.(*lua.LTable)
 		if isTable {
-			if st.locked(t) {
+			if ts.locks.locked(t) {
 				c.Fail(readonlyTable)
 			}
 			if t.Metatable == lua.LNil || t.RawGet(key) != lua.LNil {
-				st.RawSet(c, t, key, value)
+				ts.RawSet(c, t, key, value)
 				return 0
 			}
 		}
 		handler := c.L.GetMetaField(target, "__newindex")
 		switch {
 		case handler == lua.LNil && isTable:
-			st.RawSet(c, t, key, value)
+			ts.RawSet(c, t, key, value)
 			return 0
 		case handler == lua.LNil:
 			blame(c, "index", 0, target)
@@ -113,18 +113,15 @@ func (st *State) setIndexOp(c lauxlib.Call) int {
 	return 0
 }
 
-// readonlyTable is Redis's error for a write to a library or a global.
-const readonlyTable = "Attempt to modify a readonly table"
-
 func setGlobalOp(c lauxlib.Call) int {
 	c.Fail(readonlyTable)
 	return 0
 }
 
-func (st *State) equalOp(c lauxlib.Call) int { return c.PushBool(st.equal(c, c.L.Get(1), c.L.Get(2))) }
+func equalOp(c lauxlib.Call) int { return c.PushBool(equal(c, c.L.Get(1), c.L.Get(2))) }
 
 // equal evaluates ==.
-func (st *State) equal(c lauxlib.Call, a, b lua.LValue) bool {
+func equal(c lauxlib.Call, a, b lua.LValue) bool {
 	if rawEqual(c, a, b) {
 		return true
 	}
@@ -154,11 +151,11 @@ func rawEqual(c lauxlib.Call, a, b lua.LValue) bool {
 }
 
 // less evaluates a < b.
-func (st *State) less(c lauxlib.Call, a, b lua.LValue) bool {
+func less(c lauxlib.Call, a, b lua.LValue) bool {
 	if less, ok := plainLess(c, a, b); ok {
 		return less
 	}
-	result, ok := st.compareBy(c, "__lt", a, b)
+	result, ok := compareBy(c, "__lt", a, b)
 	if !ok {
 		c.Fail("%s", compareMessage(lauxlib.TypeName(a), lauxlib.TypeName(b)))
 	}
@@ -166,7 +163,7 @@ func (st *State) less(c lauxlib.Call, a, b lua.LValue) bool {
 }
 
 // lessEqual evaluates a <= b; without __le, as not (b < a).
-func (st *State) lessEqual(c lauxlib.Call, a, b lua.LValue) bool {
+func lessEqual(c lauxlib.Call, a, b lua.LValue) bool {
 	if x, ok := a.(lua.LNumber); ok {
 		if y, ok := b.(lua.LNumber); ok {
 			return x <= y
@@ -175,10 +172,10 @@ func (st *State) lessEqual(c lauxlib.Call, a, b lua.LValue) bool {
 	if less, ok := plainLess(c, b, a); ok {
 		return !less
 	}
-	if result, ok := st.compareBy(c, "__le", a, b); ok {
+	if result, ok := compareBy(c, "__le", a, b); ok {
 		return result
 	}
-	result, ok := st.compareBy(c, "__lt", b, a)
+	result, ok := compareBy(c, "__lt", b, a)
 	if !ok {
 		c.Fail("%s", compareMessage(lauxlib.TypeName(a), lauxlib.TypeName(b)))
 	}
@@ -201,7 +198,7 @@ func plainLess(c lauxlib.Call, a, b lua.LValue) (less, ok bool) {
 	return false, false
 }
 
-func (st *State) compareBy(c lauxlib.Call, event string, a, b lua.LValue) (result, ok bool) {
+func compareBy(c lauxlib.Call, event string, a, b lua.LValue) (result, ok bool) {
 	if a.Type() != b.Type() {
 		return false, false
 	}
@@ -220,7 +217,7 @@ func modulo(a, b float64) float64 {
 
 // arithmetic applies op to two operands as luaV_arith does. It serves %, ^ and,
 // as a metamethod of strings, the other operators.
-func (st *State) arithmetic(c lauxlib.Call, event string, op func(a, b float64) float64) int {
+func arithmetic(c lauxlib.Call, event string, op func(a, b float64) float64) int {
 	a, b := c.L.Get(1), c.L.Get(2)
 	if x, ok := a.(lua.LNumber); ok {
 		if y, ok := b.(lua.LNumber); ok {
@@ -232,9 +229,9 @@ func (st *State) arithmetic(c lauxlib.Call, event string, op func(a, b float64) 
 	if ok1 && ok2 {
 		return c.PushNumber(op(x, y))
 	}
-	handler := st.tableMeta(a, event)
+	handler := tableMeta(a, event)
 	if handler == lua.LNil {
-		handler = st.tableMeta(b, event)
+		handler = tableMeta(b, event)
 	}
 	if handler == lua.LNil {
 		if ok1 {
@@ -247,7 +244,7 @@ func (st *State) arithmetic(c lauxlib.Call, event string, op func(a, b float64) 
 }
 
 // tableMeta returns a table's metamethod: strings have none of their own in Lua.
-func (st *State) tableMeta(value lua.LValue, event string) lua.LValue {
+func tableMeta(value lua.LValue, event string) lua.LValue {
 	if t, ok := value.(*lua.LTable); ok {
 		if mt, ok := t.Metatable.(*lua.LTable); ok {
 			return mt.RawGetString(event)
@@ -257,12 +254,12 @@ func (st *State) tableMeta(value lua.LValue, event string) lua.LValue {
 }
 
 // lenOp evaluates #.
-func (st *State) lenOp(c lauxlib.Call) int {
+func (ts *Tables) lenOp(c lauxlib.Call) int {
 	switch x := c.L.Get(1).(type) {
 	case lua.LString:
 		return c.PushNumber(float64(len(x)))
 	case *lua.LTable:
-		return c.PushNumber(float64(st.length(c, x)))
+		return c.PushNumber(float64(ts.length(c, x)))
 	default:
 		blame(c, "get length of", 0, x)
 	}
@@ -271,7 +268,7 @@ func (st *State) lenOp(c lauxlib.Call) int {
 
 // stringArithmetic gives strings the operators that gopher-lua's machine leaves to metamethods: Lua reads "010" as
 // ten, gopher-lua as eight.
-func (st *State) stringArithmetic(mt *lua.LTable) {
+func stringArithmetic(L *lua.LState, b *lauxlib.Budget, mt *lua.LTable) {
 	ops := []struct {
 		event string
 		op    func(a, b float64) float64
@@ -283,13 +280,13 @@ func (st *State) stringArithmetic(mt *lua.LTable) {
 	}
 	for _, o := range ops {
 		op := func(a, b float64) float64 { return libc.NaNLikeX86(o.op(a, b), a, b) }
-		run := func(c lauxlib.Call) int { return st.arithmetic(c, o.event, op) }
-		mt.RawSetString(o.event, st.b.Function(st.L, run))
+		run := func(c lauxlib.Call) int { return arithmetic(c, o.event, op) }
+		mt.RawSetString(o.event, b.Function(L, run))
 	}
-	mt.RawSetString("__unm", st.b.Function(st.L, st.negateString))
+	mt.RawSetString("__unm", b.Function(L, negateString))
 }
 
-func (st *State) negateString(c lauxlib.Call) int {
+func negateString(c lauxlib.Call) int {
 	f, ok := c.AsNumber(c.L.Get(1))
 	if !ok {
 		blame(c, "perform arithmetic on", 0, c.L.Get(1))

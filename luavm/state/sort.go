@@ -6,14 +6,14 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-func (st *State) sort(c lauxlib.Call) int {
+func (lib tableLib) sort(c lauxlib.Call) int {
 	t := c.Table(1)
-	n := st.length(c, t)
-	s := sorter{st: st, c: c, t: t}
+	n := lib.tables.length(c, t)
+	s := sorter{tables: lib.tables, c: c, t: t}
 	if c.L.Get(2) != lua.LNil {
 		s.before = c.Function(2)
 	}
-	st.writable(c, t)
+	lib.tables.locks.writable(c, t)
 	s.sort(1, n)
 	return 0
 }
@@ -21,7 +21,7 @@ func (st *State) sort(c lauxlib.Call) int {
 // sorter is Lua's own quicksort, step by step: scripts see its results for an inconsistent comparison, and the order
 // of the comparison's calls.
 type sorter struct {
-	st     *State
+	tables *Tables
 	c      lauxlib.Call
 	t      *lua.LTable
 	before *lua.LFunction // nil: by <
@@ -30,8 +30,8 @@ type sorter struct {
 func (s *sorter) get(i int) lua.LValue { return s.t.RawGet(lua.LNumber(i)) }
 
 func (s *sorter) set(i, j int, a, b lua.LValue) {
-	s.st.set(s.c, s.t, i, a)
-	s.st.set(s.c, s.t, j, b)
+	s.tables.set(s.c, s.t, i, a)
+	s.tables.set(s.c, s.t, j, b)
 }
 
 func (s *sorter) less(a, b lua.LValue) bool {
@@ -42,7 +42,7 @@ func (s *sorter) less(a, b lua.LValue) bool {
 	if less, ok := plainLess(s.c, a, b); ok {
 		return less
 	}
-	less, ok := s.st.compareBy(s.c, "__lt", a, b)
+	less, ok := compareBy(s.c, "__lt", a, b)
 	if !ok {
 		s.c.FailBare(compareMessage(lauxlib.TypeName(a), lauxlib.TypeName(b)))
 	}

@@ -22,12 +22,11 @@ func init() { lua.MaxTableGetLoop = metaLoopMax }
 type State struct {
 	L       *lua.LState
 	Globals *lua.LTable
+	Locks   *Locks
+	Tables  *Tables
 	Origin  string // position at which the last error was raised
 	b       *lauxlib.Budget
 
-	lock       *lua.LTable    // metatable of tables that scripts cannot change
-	strict     *lua.LTable    // the same for tables where reading an absent key is an error
-	stricts    []*lua.LTable  // the tables with it
 	strings    *lua.LTable    // metatable of strings
 	body       *lua.LFunction // runs act for Execute
 	enter      *lua.LFunction // calls functions for protect
@@ -35,14 +34,10 @@ type State struct {
 	ipairsStep *lua.LFunction
 
 	// Of the present run:
-	act     func(*lua.LState)
-	names   map[lua.LValue]int // numbers that tostring gave to tables and functions
-	chains  chains
-	sparse  map[*lua.LTable]struct{}
-	deleted map[*lua.LTable]int // number of keys that a table has lost
-	walks   [walksMax]walk
-	loaded  int    // number of chunks compiled by loadstring
-	broken  string // the panic of a command
+	act    func(*lua.LState)
+	names  map[lua.LValue]int // numbers that tostring gave to tables and functions
+	loaded int                // number of chunks compiled by loadstring
+	broken string             // the panic of a command
 }
 
 // New returns a state without library functions; see BaseFuncs and TableFuncs.
@@ -52,36 +47,32 @@ func New(b *lauxlib.Budget) *State {
 			SkipOpenLibs: true, CallStackSize: callsMax,
 			RegistrySize: registersStart, RegistryMaxSize: registersTotalMax, RegistryGrowStep: registersGrow,
 		}),
-		b: b, names: map[lua.LValue]int{}, chains: newChains(),
-		sparse: map[*lua.LTable]struct{}{}, deleted: map[*lua.LTable]int{},
+		b: b, names: map[lua.LValue]int{},
 	}
 	st.L.SetContext(b)
 	b.Chunks = map[string]*compiler.Chunk{}
 	st.Globals = st.L.G.Global
 	st.L.Env = st.Globals
-	st.lock = st.L.CreateTable(0, 0)
-	st.lock.Metatable = st.lock
-	st.strict = st.L.CreateTable(0, 1)
-	st.strict.RawSetString("__index", b.Function(st.L, unknownGlobal))
-	st.Lock(st.strict)
+	st.Locks = newLocks(st.L, b)
+	st.Tables = newTables(st.Locks)
 	st.openIntrinsics()
 	return st
 }
 
 // UseStrings makes the functions of a library the methods of strings.
 func (st *State) UseStrings(library *lua.LTable) {
-	st.strings = st.Lock(st.L.CreateTable(0, 8))
+	st.strings = st.Locks.Lock(st.L.CreateTable(0, 8))
 	st.strings.RawSetString("__index", library)
-	st.stringArithmetic(st.strings)
+	stringArithmetic(st.L, st.b, st.strings)
 	st.L.SetMetatable(lua.LString(""), st.strings)
 }
 
 func (st *State) openIntrinsics() {
-	funcs := st.intrinsicFuncs()
+	funcs := st.Tables.intrinsicFuncs()
 	for _, name := range compiler.Intrinsics {
 		st.intrinsics = append(st.intrinsics, st.b.Function(st.L, funcs[name]))
 	}
-	st.ipairsStep = st.b.Function(st.L, st.ipairsNext)
+	st.ipairsStep = st.b.Function(st.L, ipairsNext)
 	st.body = st.L.NewFunction(func(L *lua.LState) int {
 		L.Panic = st.raised
 		st.act(L)
@@ -100,9 +91,6 @@ func (st *State) Begin() {
 	for ; st.loaded > 0; st.loaded-- {
 		delete(st.b.Chunks, loadedKey(st.loaded))
 	}
-	st.walks = [walksMax]walk{}
 	clear(st.names)
-	st.chains.clear()
-	clear(st.sparse)
-	clear(st.deleted)
+	st.Tables.begin()
 }

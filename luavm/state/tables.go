@@ -6,6 +6,31 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
+// Tables reads and changes tables as Lua 5.1 does, charges for it, and keeps what gopher-lua does not tell of them.
+type Tables struct {
+	locks  *Locks
+	chains chains
+
+	// Of the present run:
+	sparse  map[*lua.LTable]struct{} // tables with a gap in their array
+	deleted map[*lua.LTable]int      // number of keys that a table has lost
+	walks   [walksMax]walk
+}
+
+func newTables(lk *Locks) *Tables {
+	return &Tables{
+		locks: lk, chains: newChains(lk), sparse: map[*lua.LTable]struct{}{}, deleted: map[*lua.LTable]int{},
+	}
+}
+
+// begin forgets the tables of the previous run.
+func (ts *Tables) begin() {
+	ts.chains.clear()
+	clear(ts.sparse)
+	clear(ts.deleted)
+	ts.walks = [walksMax]walk{}
+}
+
 // checkKey raises the machine's error for a key that no table can hold.
 func checkKey(c lauxlib.Call, key lua.LValue) {
 	if key == lua.LNil {
@@ -18,18 +43,18 @@ func checkKey(c lauxlib.Call, key lua.LValue) {
 
 // RawSet stores into a table and charges for its growth. It keeps the last slot of the array filled, so that # need
 // not search for it.
-func (st *State) RawSet(c lauxlib.Call, t *lua.LTable, key, value lua.LValue) {
+func (ts *Tables) RawSet(c lauxlib.Call, t *lua.LTable, key, value lua.LValue) {
 	checkKey(c, key)
 	index, isIndex := lauxlib.ArrayIndex(key)
 	if value == lua.LNil {
-		st.rawDelete(t, key, index)
+		ts.rawDelete(t, key, index)
 		return
 	}
 	if isIndex {
 		if slots := t.Len(); index > slots {
 			if index > slots+1 {
-				st.sparse[t] = struct{}{}
-				st.deleted[t] += index - slots
+				ts.sparse[t] = struct{}{}
+				ts.deleted[t] += index - slots
 			}
 			c.Need((index - slots) * lauxlib.SlotBytes)
 		}
@@ -47,7 +72,7 @@ func (st *State) RawSet(c lauxlib.Call, t *lua.LTable, key, value lua.LValue) {
 	}
 	t.RawSetH(key, value)
 	if isText && s == "__index" {
-		st.redirected(c, t)
+		ts.chains.redirected(c, t)
 	}
 }
 
@@ -55,11 +80,11 @@ func (st *State) RawSet(c lauxlib.Call, t *lua.LTable, key, value lua.LValue) {
 // array.
 const firstEntryBytes = 2048
 
-func (st *State) rawDelete(t *lua.LTable, key lua.LValue, index int) {
+func (ts *Tables) rawDelete(t *lua.LTable, key lua.LValue, index int) {
 	if t.RawGet(key) == lua.LNil {
 		return
 	}
-	st.deleted[t]++
+	ts.deleted[t]++
 	if index == 0 {
 		t.RawSetH(key, lua.LNil)
 		return
@@ -69,9 +94,9 @@ func (st *State) rawDelete(t *lua.LTable, key lua.LValue, index int) {
 }
 
 // length returns #t: a border, the one that Lua 5.1 would find if that is known.
-func (st *State) length(c lauxlib.Call, t *lua.LTable) int {
+func (ts *Tables) length(c lauxlib.Call, t *lua.LTable) int {
 	n := t.Len()
-	if _, gaps := st.sparse[t]; !gaps && n < lua.MaxArrayIndex-1 {
+	if _, gaps := ts.sparse[t]; !gaps && n < lua.MaxArrayIndex-1 {
 		return n
 	}
 	// Lua keeps the elements behind a gap in the hash part and finds the border
@@ -95,21 +120,14 @@ func (st *State) length(c lauxlib.Call, t *lua.LTable) int {
 func has(t *lua.LTable, i int) bool { return t.RawGet(lua.LNumber(i)) != lua.LNil }
 
 // set is lua_rawseti on a table that may be read-only.
-func (st *State) set(c lauxlib.Call, t *lua.LTable, i int, value lua.LValue) {
-	st.RawSet(c, t, lua.LNumber(i), value)
+func (ts *Tables) set(c lauxlib.Call, t *lua.LTable, i int, value lua.LValue) {
+	ts.RawSet(c, t, lua.LNumber(i), value)
 }
 
 // optLast returns argument n, an index of a table; the last index if it is nil or missing.
-func (st *State) optLast(c lauxlib.Call, n int, t *lua.LTable) int {
+func (ts *Tables) optLast(c lauxlib.Call, n int, t *lua.LTable) int {
 	if c.L.Get(n) == lua.LNil {
-		return st.length(c, t)
+		return ts.length(c, t)
 	}
 	return c.Small(n)
-}
-
-// writable raises an error for a table that scripts may not change.
-func (st *State) writable(c lauxlib.Call, t *lua.LTable) {
-	if st.locked(t) {
-		c.FailBare(readonlyTable)
-	}
 }

@@ -6,17 +6,21 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// The table library (ltablib.c).
+// tableLib holds the functions of the table library (ltablib.c).
+type tableLib struct{ tables *Tables }
 
 // TableFuncs returns the functions of the table library.
 func (st *State) TableFuncs() []lauxlib.Func {
+	lib := tableLib{st.Tables}
 	return []lauxlib.Func{
-		{"concat", st.concat}, {"foreach", st.foreach}, {"foreachi", st.foreachi}, {"getn", st.getn},
-		{"insert", st.insert}, {"maxn", st.maxn}, {"remove", st.remove}, {"setn", setn}, {"sort", st.sort},
+		{"concat", lib.concat}, {"foreach", lib.foreach}, {"foreachi", lib.foreachi}, {"getn", lib.getn},
+		{"insert", lib.insert}, {"maxn", lib.maxn}, {"remove", lib.remove}, {"setn", setn}, {"sort", lib.sort},
 	}
 }
 
-func (st *State) getn(c lauxlib.Call) int { return c.PushNumber(float64(st.length(c, c.Table(1)))) }
+func (lib tableLib) getn(c lauxlib.Call) int {
+	return c.PushNumber(float64(lib.tables.length(c, c.Table(1))))
+}
 
 func setn(c lauxlib.Call) int {
 	c.Table(1)
@@ -24,9 +28,9 @@ func setn(c lauxlib.Call) int {
 	return 0
 }
 
-func (st *State) foreachi(c lauxlib.Call) int {
+func (lib tableLib) foreachi(c lauxlib.Call) int {
 	t := c.Table(1)
-	n := st.length(c, t)
+	n := lib.tables.length(c, t)
 	fn := c.Function(2)
 	for i := 1; i <= n; i++ {
 		result := c.Call(fn, lua.LNumber(i), t.RawGet(lua.LNumber(i)))
@@ -37,9 +41,9 @@ func (st *State) foreachi(c lauxlib.Call) int {
 	return 0
 }
 
-func (st *State) foreach(c lauxlib.Call) int {
+func (lib tableLib) foreach(c lauxlib.Call) int {
 	t, fn := c.Table(1), c.Function(2)
-	for key, value := st.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = st.NextKey(c, t, key) {
+	for key, value := lib.tables.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = lib.tables.NextKey(c, t, key) {
 		if result := c.Call(fn, key, value); result != lua.LNil {
 			return c.Push(result)
 		}
@@ -47,10 +51,10 @@ func (st *State) foreach(c lauxlib.Call) int {
 	return 0
 }
 
-func (st *State) maxn(c lauxlib.Call) int {
+func (lib tableLib) maxn(c lauxlib.Call) int {
 	t := c.Table(1)
 	most := lua.LNumber(0)
-	for key, _ := st.NextKey(c, t, lua.LNil); key != lua.LNil; key, _ = st.NextKey(c, t, key) {
+	for key, _ := lib.tables.NextKey(c, t, lua.LNil); key != lua.LNil; key, _ = lib.tables.NextKey(c, t, key) {
 		c.Charge(1)
 		if n, ok := key.(lua.LNumber); ok && n > most {
 			most = n
@@ -59,33 +63,33 @@ func (st *State) maxn(c lauxlib.Call) int {
 	return c.Push(most)
 }
 
-func (st *State) insert(c lauxlib.Call) int {
+func (lib tableLib) insert(c lauxlib.Call) int {
 	t := c.Table(1)
-	end := st.length(c, t) + 1
+	end := lib.tables.length(c, t) + 1
 	pos, value := end, c.L.Get(2)
 	switch c.L.GetTop() {
 	case 2:
 	case 3:
 		pos, value = c.Small(2), c.L.Get(3)
 		end = max(end, pos)
-		st.writable(c, t)
-		st.shiftUp(c, t, pos, end)
+		lib.tables.locks.writable(c, t)
+		lib.shiftUp(c, t, pos, end)
 	default:
 		c.Fail("wrong number of arguments to 'insert'")
 	}
-	st.writable(c, t)
-	st.set(c, t, pos, value)
+	lib.tables.locks.writable(c, t)
+	lib.tables.set(c, t, pos, value)
 	return 0
 }
 
 // shiftUp moves t[pos..end-1] one place up.
-func (st *State) shiftUp(c lauxlib.Call, t *lua.LTable, pos, end int) {
+func (lib tableLib) shiftUp(c lauxlib.Call, t *lua.LTable, pos, end int) {
 	chargeShift(c, pos, end)
 	for i := end; i > pos; i-- {
 		if i%1024 == 0 {
 			c.Charge(0)
 		}
-		st.set(c, t, i, t.RawGet(lua.LNumber(i-1)))
+		lib.tables.set(c, t, i, t.RawGet(lua.LNumber(i-1)))
 	}
 }
 
@@ -99,28 +103,28 @@ func chargeShift(c lauxlib.Call, pos, end int) {
 	}
 }
 
-func (st *State) remove(c lauxlib.Call) int {
+func (lib tableLib) remove(c lauxlib.Call) int {
 	t := c.Table(1)
-	end := st.length(c, t)
+	end := lib.tables.length(c, t)
 	pos := c.OptSmall(2, end)
 	if pos < 1 || pos > end {
 		return 0
 	}
-	st.writable(c, t)
+	lib.tables.locks.writable(c, t)
 	removed := t.RawGet(lua.LNumber(pos))
 	chargeShift(c, pos, end)
 	for ; pos < end; pos++ {
-		st.set(c, t, pos, t.RawGet(lua.LNumber(pos+1)))
+		lib.tables.set(c, t, pos, t.RawGet(lua.LNumber(pos+1)))
 	}
-	st.set(c, t, end, lua.LNil)
+	lib.tables.set(c, t, end, lua.LNil)
 	return c.Push(removed)
 }
 
-func (st *State) concat(c lauxlib.Call) int {
+func (lib tableLib) concat(c lauxlib.Call) int {
 	separator := c.OptText(2, "")
 	t := c.Table(1)
 	first := c.OptSmall(3, 1)
-	last := st.optLast(c, 4, t)
+	last := lib.tables.optLast(c, 4, t)
 	w := lauxlib.Buffer{C: c}
 	for i := first; i <= last; i++ {
 		value := t.RawGet(lua.LNumber(i))

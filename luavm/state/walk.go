@@ -19,18 +19,18 @@ type walk struct {
 const walksMax = 8
 
 // NextKey is lua_next.
-func (st *State) NextKey(c lauxlib.Call, t *lua.LTable, key lua.LValue) (lua.LValue, lua.LValue) {
+func (ts *Tables) NextKey(c lauxlib.Call, t *lua.LTable, key lua.LValue) (lua.LValue, lua.LValue) {
 	if s, ok := key.(lua.LString); ok {
 		c.Touch(len(s))
 	}
-	w := st.walkOf(t, key)
+	w := ts.walkOf(t, key)
 	if w.table != t || key == lua.LNil || w.last != key {
-		c.Charge(lauxlib.ArraySlots(t)/32 + st.deleted[t])
+		c.Charge(lauxlib.ArraySlots(t)/32 + ts.deleted[t])
 	}
 	from := key
 	if index, ok := lauxlib.ArrayIndex(key); ok {
 		slots := lauxlib.ArraySlots(t)
-		if index > slots && st.deleted[t] == 0 {
+		if index > slots && ts.deleted[t] == 0 {
 			c.FailBare("invalid key to 'next'")
 		}
 		from = lua.LNumber(min(index, slots)) // the array may have been cut since
@@ -49,14 +49,14 @@ func (st *State) NextKey(c lauxlib.Call, t *lua.LTable, key lua.LValue) (lua.LVa
 }
 
 // walkOf returns the walk that key continues, or one to replace by a new one.
-func (st *State) walkOf(t *lua.LTable, key lua.LValue) *walk {
-	for i := range st.walks {
-		if w := &st.walks[i]; w.table == t && (w.last == key || key == lua.LNil) {
+func (ts *Tables) walkOf(t *lua.LTable, key lua.LValue) *walk {
+	for i := range ts.walks {
+		if w := &ts.walks[i]; w.table == t && (w.last == key || key == lua.LNil) {
 			return w
 		}
 	}
-	copy(st.walks[1:], st.walks[:])
-	return &st.walks[0]
+	copy(ts.walks[1:], ts.walks[:])
+	return &ts.walks[0]
 }
 
 var indexField = lauxlib.PrivateField[lua.LTable]("k2i")

@@ -17,12 +17,12 @@ import (
 func (st *State) raised(L *lua.LState) {
 	object := L.Get(-1)
 	ours := st.b.Caught(object)
-	st.chargeUnwinding(L)
+	chargeUnwinding(L, st.b)
 	switch s, isText := object.(lua.LString); {
 	case st.b.LimitMet() != "":
 		object = lua.LString(st.b.LimitMet())
 	case isText && !ours && strings.HasPrefix(string(s), compiler.KeyMark):
-		object = lua.LString(st.translate(L, string(s)))
+		object = lua.LString(translate(L, st.b, string(s)))
 	}
 	st.noteOrigin(L)
 	// A stack trace that is not empty keeps PCall from making one, which takes
@@ -32,7 +32,7 @@ func (st *State) raised(L *lua.LState) {
 
 // chargeUnwinding charges for gopher-lua's work to raise an error: for each function on the stack it walks the list
 // of open upvalues.
-func (st *State) chargeUnwinding(L *lua.LState) {
+func chargeUnwinding(L *lua.LState, b *lauxlib.Budget) {
 	depth := 16
 	for depth < callsMax {
 		if _, ok := L.GetStack(depth); !ok {
@@ -40,7 +40,7 @@ func (st *State) chargeUnwinding(L *lua.LState) {
 		}
 		depth *= 2
 	}
-	st.b.Take(depth * depth / 64)
+	b.Take(depth * depth / 64)
 }
 
 // noteOrigin records what Redis's error handler adds to an error: the source and the line of the function that raised
@@ -57,19 +57,19 @@ func (st *State) noteOrigin(L *lua.LState) {
 }
 
 // translate turns a message of gopher-lua's machine into Lua 5.1's.
-func (st *State) translate(L *lua.LState, text string) string {
+func translate(L *lua.LState, b *lauxlib.Budget, text string) string {
 	var p lauxlib.Place
 	for level := 0; p.Chunk == nil; level++ {
 		var ok bool
-		if p, ok = st.b.PlaceAt(L, level); !ok {
+		if p, ok = b.PlaceAt(L, level); !ok {
 			break
 		}
 	}
 	_, message, _ := strings.Cut(text, ": ")
-	return p.String() + st.reword(L, p.Site, message)
+	return p.String() + reword(L, p.Site, message)
 }
 
-func (st *State) reword(L *lua.LState, s compiler.Site, m string) string {
+func reword(L *lua.LState, s compiler.Site, m string) string {
 	var first compiler.Desc
 	if len(s.Operands) > 0 {
 		first = s.Operands[0]
