@@ -16,21 +16,21 @@ func (v *VM) Load(
 		return nil, lim, err
 	}
 	code := v.prepare(p, nil)
-	v.b.Fill(lim)
-	v.loading = &loading{names: map[string]struct{}{}}
-	err = v.state.Execute(func(L *lua.LState) {
-		v.register(L, code)
-		functions = v.loading.functions
+	v.budget.Fill(lim)
+	v.box.loading = &loading{names: map[string]struct{}{}}
+	err = v.box.state.Execute(func(L *lua.LState) {
+		v.box.register(L, code)
+		functions = v.box.loading.functions
 	})
-	v.loading = nil
-	left = v.b.Left()
+	v.box.end()
+	left = v.budget.Left()
 	if err == nil {
 		return functions, left, nil
 	}
-	if v.b.LimitMet() != "" {
+	if v.budget.LimitMet() != "" {
 		return nil, left, v.limitMet()
 	}
-	return nil, left, resp.Error("ERR Error registering functions: " + v.errorText(err))
+	return nil, left, resp.Error("ERR Error registering functions: " + v.box.errorText(err))
 }
 
 // Call runs a function of a library that Load has accepted: name is the name under which the function was registered.
@@ -43,13 +43,13 @@ func (v *VM) Call(
 		return resp.Fail(err), lim, false
 	}
 	code := v.prepare(p, call)
-	v.b.Fill(lim)
-	v.loading = &loading{wanted: name, callback: lua.LNil}
-	return v.finish(name, v.state.Execute(func(L *lua.LState) {
-		v.register(L, code)
-		L.Push(v.loading.callback)
-		v.loading = nil
-		v.seeGlobals(v.functionGlobals)
+	v.budget.Fill(lim)
+	v.box.loading = &loading{wanted: name, callback: lua.LNil}
+	return v.finish(name, v.box.state.Execute(func(L *lua.LState) {
+		v.box.register(L, code)
+		L.Push(v.box.loading.callback)
+		v.box.loading = nil
+		v.box.seeGlobals(v.box.functionGlobals)
 		L.Push(stringTable(L, keys))
 		L.Push(stringTable(L, argv))
 		v.answer(L, 2)
@@ -57,8 +57,8 @@ func (v *VM) Call(
 }
 
 // register runs the code of a library in the environment for loading.
-func (v *VM) register(L *lua.LState, code *lua.LFunction) {
-	v.seeGlobals(v.loadGlobals)
+func (b *sandbox) register(L *lua.LState, code *lua.LFunction) {
+	b.seeGlobals(b.loadGlobals)
 	L.Push(code)
 	L.Call(0, 0)
 }

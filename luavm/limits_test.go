@@ -170,8 +170,8 @@ func TestCacheIsBounded(t *testing.T) {
 	if held := int64(after.HeapAlloc) - int64(before.HeapAlloc); held > programsBytesMax {
 		t.Errorf("the cache holds %d KiB", held>>10)
 	}
-	if v.bytes > programsBytesMax || len(v.b.Chunks) > len(v.programs) {
-		t.Errorf("%d bytes by estimate, %d programs, %d chunks", v.bytes, len(v.programs), len(v.b.Chunks))
+	if v.programs.bytes > programsBytesMax || len(v.budget.Chunks) > len(v.programs.kept) {
+		t.Errorf("%d bytes by estimate, %d programs, %d chunks", v.programs.bytes, len(v.programs.kept), len(v.budget.Chunks))
 	}
 	runtime.KeepAlive(v)
 }

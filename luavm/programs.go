@@ -38,33 +38,51 @@ var (
 	}
 )
 
+// programs caches programs by the marks of their kinds and the SHA1 of their sources.
+type programs struct {
+	kept  map[string]*program
+	bytes int // of the programs, by estimate
+}
+
 // program returns the compiled form of a script, from the cache or by compiling it.
 func (v *VM) program(kind *programKind, s resp.Script) (*program, error) {
 	key := kind.mark + s.SHA
-	if p := v.programs[key]; p != nil && p.source == s.Source {
+	if p := v.programs.kept[key]; p != nil && p.source == s.Source {
 		return p, nil
 	}
-	text := strings.Clone(s.Source) // the request may alias a whole entry of the log
-	chunk, message := compiler.Compile("@"+kind.name, compiler.KeyMark+key, text)
-	if message != "" {
-		return nil, resp.Error(kind.compile + message)
+	key = strings.Clone(key) // the request may alias a whole entry of the log
+	p, err := compile(kind, key, strings.Clone(s.Source))
+	if err != nil {
+		return nil, err
 	}
-	p := &program{kind: kind, source: text, chunk: chunk}
-	if !kind.library {
-		p.straight = straighten(chunk)
+	if v.programs.keep(p, key) {
+		clear(v.budget.Chunks)
+		if v.box != nil {
+			clear(v.box.mains)
+		}
 	}
-	v.keep(p, strings.Clone(key))
 	return p, nil
 }
 
-// keep puts a program into the cache, which it empties first if it is full.
-func (v *VM) keep(p *program, key string) {
-	size := len(p.source) + p.chunk.Bytes() + p.straight.bytes()
-	if len(v.programs) >= programsMax || v.bytes+size > programsBytesMax {
-		v.programs, v.bytes = map[string]*program{}, 0
-		clear(v.mains)
-		clear(v.b.Chunks)
+func compile(kind *programKind, key, source string) (*program, error) {
+	chunk, message := compiler.Compile("@"+kind.name, compiler.KeyMark+key, source)
+	if message != "" {
+		return nil, resp.Error(kind.compile + message)
 	}
-	v.programs[key] = p
-	v.bytes += size
+	p := &program{kind: kind, source: source, chunk: chunk}
+	if !kind.library {
+		p.straight = straighten(chunk)
+	}
+	return p, nil
+}
+
+// keep puts a program into the cache. If the cache is full keep empties it first, and reports that.
+func (c *programs) keep(p *program, key string) (emptied bool) {
+	size := len(p.source) + p.chunk.Bytes() + p.straight.bytes()
+	if len(c.kept) >= programsMax || c.bytes+size > programsBytesMax {
+		c.kept, c.bytes, emptied = map[string]*program{}, 0, true
+	}
+	c.kept[key] = p
+	c.bytes += size
+	return emptied
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"lockd/luavm/lauxlib"
+	"lockd/luavm/state"
 	"lockd/resp"
 
 	lua "github.com/yuin/gopher-lua"
@@ -25,29 +26,29 @@ type loading struct {
 const functionBytes = 512
 
 // registrar returns the table redis that the code of a library sees.
-func (v *VM) registrar() *lua.LTable {
-	t := lauxlib.NewLibrary(v.state.L, v.b, []lauxlib.Func{
-		{"register_function", v.registerFunction}, {"log", v.redisLog},
+func (b *sandbox) registrar() *lua.LTable {
+	t := lauxlib.NewLibrary(b.state.L, b.budget, []lauxlib.Func{
+		{"register_function", b.registerFunction}, {"log", redisLog},
 	})
 	addConstants(t)
 	return t
 }
 
-func (v *VM) registerFunction(c lauxlib.Call) int {
+func (b *sandbox) registerFunction(c lauxlib.Call) int {
 	c.Charge(callSteps)
-	if v.loading == nil {
-		v.refuse(c, "redis.register_function can only be called on FUNCTION LOAD command")
-	} else if err := v.readFunction(c); err != nil {
-		v.refuse(c, err.Error())
+	if b.loading == nil {
+		refuse(c, "redis.register_function can only be called on FUNCTION LOAD command")
+	} else if err := b.loading.readFunction(c, b.state.Tables); err != nil {
+		refuse(c, err.Error())
 	}
 	return 0
 }
 
 // readFunction reads the arguments of register_function, in either form, and registers the function.
-func (v *VM) readFunction(c lauxlib.Call) error {
+func (l *loading) readFunction(c lauxlib.Call, tables *state.Tables) error {
 	switch c.L.GetTop() {
 	case 1:
-		return v.readNamed(c)
+		return l.readNamed(c, tables)
 	case 2:
 		name, ok := lauxlib.AsText(c.L.Get(1))
 		if !ok {
@@ -57,20 +58,20 @@ func (v *VM) readFunction(c lauxlib.Call) error {
 		if !ok {
 			return resp.Error("second argument to redis.register_function must be a function")
 		}
-		return v.loading.add(c, resp.Function{Name: name}, callback)
+		return l.add(c, resp.Function{Name: name}, callback)
 	}
 	return resp.Error("wrong number of arguments to redis.register_function")
 }
 
 // readNamed reads a table of named arguments.
-func (v *VM) readNamed(c lauxlib.Call) error {
+func (l *loading) readNamed(c lauxlib.Call, tables *state.Tables) error {
 	t, ok := c.L.Get(1).(*lua.LTable)
 	if !ok {
 		return resp.Error("calling redis.register_function with a single argument is only applicable to Lua table " +
 			"(representing named arguments).")
 	}
 	var a namedArguments
-	for key, value := v.state.Tables.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.state.Tables.NextKey(c, t, key) {
+	for key, value := tables.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = tables.NextKey(c, t, key) {
 		name, ok := lauxlib.AsText(key)
 		if !ok {
 			return resp.Error("named argument key given to redis.register_function is not a string")
@@ -85,7 +86,7 @@ func (v *VM) readNamed(c lauxlib.Call) error {
 	case a.callback == nil:
 		return resp.Error("redis.register_function must get a callback argument")
 	}
-	return v.loading.add(c, a.function, a.callback)
+	return l.add(c, a.function, a.callback)
 }
 
 // namedArguments are the named arguments read so far.

@@ -94,7 +94,7 @@ func (r *rerun) again(args resp.Args, left int64) (resp.Reply, int64) {
 func (v *VM) runAgain(
 	p *program, sha string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
 ) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
-	r := rerun{done: v.straight.called, call: call, stop: v.b.Stop}
+	r := rerun{done: v.straight.called, call: call, stop: v.budget.Stop}
 	v.straight.called = nil
 	reply, left, limited = v.interpret(p, sha, keys, argv, lim, r.again)
 	if len(r.done) > 0 && !limited {
@@ -379,7 +379,7 @@ func (s *straight) command(given []value) (value, bool) {
 	return s.fromReply(&reply)
 }
 
-// fromReply is VM.fromReply for RESP2; false for errors and arrays.
+// fromReply is converter.fromReply for RESP2; false for errors and arrays.
 func (s *straight) fromReply(r *resp.Reply) (value, bool) {
 	switch r.Kind {
 	case resp.KindInt, resp.KindBool:
@@ -394,7 +394,7 @@ func (s *straight) fromReply(r *resp.Reply) (value, bool) {
 	return value{}, false
 }
 
-// toReply is VM.toReply for the value that a straight script returns.
+// toReply is converter.toReply for the value that a straight script returns.
 func (s *straight) toReply(v value) (resp.Reply, bool) {
 	s.charge(1)
 	switch v.kind {

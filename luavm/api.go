@@ -10,6 +10,7 @@ import (
 
 	"lockd/luavm/lauxlib"
 	"lockd/luavm/libc"
+	"lockd/luavm/state"
 	"lockd/resp"
 
 	lua "github.com/yuin/gopher-lua"
@@ -21,27 +22,39 @@ const (
 	redisVersionNum = 0x070204
 )
 
-// redisLibrary returns the table redis of scripts.
-func (v *VM) redisLibrary() *lua.LTable {
-	t := v.commandLibrary()
+// api is what the table redis offers to scripts and functions, and the commands that they call through it.
+type api struct {
+	budget *lauxlib.Budget
+	state  *state.State
+
+	// Of the present run:
+	run   resp.ScriptCall
+	proto int // of replies, as redis.setresp chose
+}
+
+func (a *api) converter(c lauxlib.Call) converter { return converter{c, a.state.Tables, a.proto} }
+
+// scriptLibrary returns the table redis of scripts.
+func (a *api) scriptLibrary() *lua.LTable {
+	t := a.commandLibrary()
 	for _, f := range []lauxlib.Func{
 		{"replicate_commands", func(c lauxlib.Call) int { return c.Push(lua.LTrue) }},
 		{"breakpoint", func(c lauxlib.Call) int { return c.Push(lua.LFalse) }},
 		{"debug", func(lauxlib.Call) int { return 0 }},
 	} {
-		t.RawSetString(f.Name, v.b.Function(v.state.L, f.Run))
+		t.RawSetString(f.Name, a.budget.Function(a.state.L, f.Run))
 	}
-	return v.state.Locks.Lock(t)
+	return a.state.Locks.Lock(t)
 }
 
 // commandLibrary returns the table redis of functions, on which that of scripts builds.
-func (v *VM) commandLibrary() *lua.LTable {
-	t := lauxlib.NewLibrary(v.state.L, v.b, []lauxlib.Func{
-		{"call", func(c lauxlib.Call) int { return v.command(c, true) }},
-		{"pcall", func(c lauxlib.Call) int { return v.command(c, false) }},
-		{"log", v.redisLog}, {"setresp", v.setResp}, {"sha1hex", v.sha1Hex},
-		{"error_reply", v.errorReply}, {"status_reply", v.statusReply},
-		{"set_repl", v.setRepl}, {"acl_check_cmd", v.aclCheck},
+func (a *api) commandLibrary() *lua.LTable {
+	t := lauxlib.NewLibrary(a.state.L, a.budget, []lauxlib.Func{
+		{"call", func(c lauxlib.Call) int { return a.command(c, true) }},
+		{"pcall", func(c lauxlib.Call) int { return a.command(c, false) }},
+		{"log", redisLog}, {"setresp", a.setResp}, {"sha1hex", sha1Hex},
+		{"error_reply", errorReply}, {"status_reply", statusReply},
+		{"set_repl", setRepl}, {"acl_check_cmd", a.aclCheck},
 	})
 	for i, name := range []string{"REPL_NONE", "REPL_AOF", "REPL_SLAVE", "REPL_ALL"} {
 		t.RawSetString(name, lua.LNumber(i))
@@ -99,35 +112,35 @@ func formatArgument(f float64) string {
 const callSteps = 50
 
 // command implements redis.call, which raises errors, and redis.pcall, which returns them.
-func (v *VM) command(c lauxlib.Call, raise bool) int {
+func (a *api) command(c lauxlib.Call, raise bool) int {
 	args, err := arguments(c)
 	if err != nil {
-		return v.failed(c, v.errorTable(c, err.Error()), raise)
+		return failed(c, errorTable(c, err.Error()), raise)
 	}
 	size := 0
 	for _, a := range args {
 		size += len(a)
 	}
 	c.Charge(callSteps + size/16)
-	reply := v.runCommand(args)
+	reply := a.runCommand(args)
 	c.Charge(0) // the command may have taken the last steps
 	if reply.IsErr() {
-		t := v.errorTable(c, "-"+reply.Str)
+		t := errorTable(c, "-"+reply.Str)
 		t.RawSetString("ignore_error_stats_update", lua.LTrue)
-		return v.failed(c, t, raise)
+		return failed(c, t, raise)
 	}
-	return c.Push(v.fromReply(c, reply, 0))
+	return c.Push(a.converter(c).fromReply(reply, 0))
 }
 
 // runCommand records a panic of the command, which gopher-lua would take for one of its own.
-func (v *VM) runCommand(args resp.Args) (reply resp.Reply) {
+func (a *api) runCommand(args resp.Args) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {
-			v.state.Crash(commandPanic(r))
+			a.state.Crash(commandPanic(r))
 		}
 	}()
-	reply, left := v.run(args, v.b.StepsLeft())
-	v.b.SetSteps(left)
+	reply, left := a.run(args, a.budget.StepsLeft())
+	a.budget.SetSteps(left)
 	return reply
 }
 
@@ -136,16 +149,16 @@ func commandPanic(r any) string {
 	return fmt.Sprintf("luavm: panic in a command of a script: %v\n\n%s", r, debug.Stack())
 }
 
-func (v *VM) failed(c lauxlib.Call, t *lua.LTable, raise bool) int {
+func failed(c lauxlib.Call, t *lua.LTable, raise bool) int {
 	if raise {
 		c.Raise(t)
 	}
 	return c.Push(t)
 }
 
-func (v *VM) sha1Hex(c lauxlib.Call) int {
+func sha1Hex(c lauxlib.Call) int {
 	if c.L.GetTop() != 1 {
-		v.refuse(c, "wrong number of arguments")
+		refuse(c, "wrong number of arguments")
 	}
 	text, _ := lauxlib.AsText(c.L.Get(1))
 	c.Touch(4 * len(text))
@@ -159,20 +172,20 @@ func oneString(c lauxlib.Call) (string, bool) {
 	return string(s), ok && c.L.GetTop() == 1
 }
 
-func (v *VM) errorReply(c lauxlib.Call) int {
+func errorReply(c lauxlib.Call) int {
 	s, ok := oneString(c)
 	if !ok {
-		return c.Push(v.errorTable(c, "wrong number or type of arguments"))
+		return c.Push(errorTable(c, "wrong number or type of arguments"))
 	}
-	return c.Push(v.errorTable(c, "-"+strings.TrimPrefix(s, "-")))
+	return c.Push(errorTable(c, "-"+strings.TrimPrefix(s, "-")))
 }
 
-func (v *VM) statusReply(c lauxlib.Call) int {
+func statusReply(c lauxlib.Call) int {
 	s, ok := oneString(c)
 	if !ok {
-		return c.Push(v.errorTable(c, "wrong number or type of arguments"))
+		return c.Push(errorTable(c, "wrong number or type of arguments"))
 	}
-	return c.Push(v.fieldTable(c, "ok", s))
+	return c.Push(fieldTable(c, "ok", s))
 }
 
 // toInt reads argument n as a C int: 0 if it is not a number.
@@ -182,52 +195,52 @@ func toInt(c lauxlib.Call, n int) int {
 }
 
 // redisLog checks its arguments and logs nothing: every replica would write the line, again at each replay.
-func (v *VM) redisLog(c lauxlib.Call) int {
+func redisLog(c lauxlib.Call) int {
 	if c.L.GetTop() < 2 {
-		v.refuse(c, "redis.log() requires two arguments or more.")
+		refuse(c, "redis.log() requires two arguments or more.")
 	} else if _, ok := c.AsNumber(c.L.Get(1)); !ok {
-		v.refuse(c, "First argument must be a number (log level).")
+		refuse(c, "First argument must be a number (log level).")
 	}
 	if level := toInt(c, 1); level < 0 || level > 3 {
-		v.refuse(c, "Invalid debug level.")
+		refuse(c, "Invalid debug level.")
 	}
 	return 0
 }
 
-func (v *VM) setResp(c lauxlib.Call) int {
+func (a *api) setResp(c lauxlib.Call) int {
 	if c.L.GetTop() != 1 {
-		v.refuse(c, "redis.setresp() requires one argument.")
+		refuse(c, "redis.setresp() requires one argument.")
 	}
 	proto := toInt(c, 1)
 	if proto != 2 && proto != 3 {
-		v.refuse(c, "RESP version must be 2 or 3.")
+		refuse(c, "RESP version must be 2 or 3.")
 	}
-	v.proto = proto
+	a.proto = proto
 	return 0
 }
 
 // setRepl changes nothing: scripts are replicated as such, not their effects.
-func (v *VM) setRepl(c lauxlib.Call) int {
+func setRepl(c lauxlib.Call) int {
 	if c.L.GetTop() != 1 {
-		v.refuse(c, "redis.set_repl() requires two arguments.")
+		refuse(c, "redis.set_repl() requires two arguments.")
 	}
 	if flags := toInt(c, 1); flags&^3 != 0 {
-		v.refuse(c, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
+		refuse(c, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0
 }
 
 // aclCheck answers whether the user of the script may make a call.
-func (v *VM) aclCheck(c lauxlib.Call) int {
+func (a *api) aclCheck(c lauxlib.Call) int {
 	args, err := arguments(c)
 	if err != nil {
-		v.refuse(c, err.Error())
+		refuse(c, err.Error())
 	}
 	c.Charge(callSteps)
-	reply := v.runCommand(append(resp.Args{resp.ScriptMay}, args...))
+	reply := a.runCommand(append(resp.Args{resp.ScriptMay}, args...))
 	c.Charge(0) // the check may have taken the last steps
 	if reply.IsErr() {
-		v.refuse(c, reply.Str)
+		refuse(c, reply.Str)
 	}
 	return c.Push(lua.LBool(reply.Int != 0))
 }
