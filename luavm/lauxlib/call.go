@@ -34,13 +34,6 @@ func (c Call) Alloc(bytes int) { c.Budget.alloc(c.L, bytes) }
 // Raise raises an error as it is.
 func (c Call) Raise(object lua.LValue) { c.Budget.raise(c.L, object) }
 
-// RaiseSpent raises the error of the limit that was met, if one was.
-func (c Call) RaiseSpent() {
-	if c.Budget.spent != "" {
-		c.Raise(lua.LString(c.Budget.spent))
-	}
-}
-
 // Touch charges for reading or comparing n bytes.
 func (c Call) Touch(n int) { c.Charge(1 + n/16) }
 

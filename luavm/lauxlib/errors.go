@@ -45,6 +45,16 @@ func (b *Budget) where(L *lua.LState) string {
 	return p.String()
 }
 
+// callee returns the caller's name for the running function. Without a name, or if the caller is not Lua code, it is
+// "?".
+func (b *Budget) callee(L *lua.LState) compiler.Desc {
+	p, _ := b.PlaceAt(L, 1)
+	if p.Site.Callee.Kind == "" {
+		return compiler.Desc{Name: "?"}
+	}
+	return p.Site.Callee
+}
+
 // TypeName returns the name of a value's type.
 func TypeName(v lua.LValue) string { return v.Type().String() }
 
@@ -63,36 +73,6 @@ func (c Call) Fail(format string, args ...any) {
 
 // FailBare raises an error without a position, as the Lua machine itself does for errors of C functions.
 func (c Call) FailBare(msg string) { c.Raise(lua.LString(msg)) }
-
-// callee returns the caller's name for the running function. Without a name, or if the caller is not Lua code, it is
-// "?".
-func (c Call) callee() compiler.Desc {
-	p, _ := c.Budget.PlaceAt(c.L, 1)
-	if p.Site.Callee.Kind == "" {
-		return compiler.Desc{Name: "?"}
-	}
-	return p.Site.Callee
-}
-
-// ArgError raises luaL_argerror's error for argument n.
-func (c Call) ArgError(n int, why string) {
-	callee := c.callee()
-	if callee.Kind == "method" {
-		if n--; n == 0 {
-			c.Fail("calling '%s' on bad self (%s)", callee.Name, why)
-		}
-	}
-	c.Fail("bad argument #%d to '%s' (%s)", n, callee.Name, why)
-}
-
-// typeError raises luaL_typerror's error for argument n.
-func (c Call) typeError(n int, want string) {
-	got := "no value"
-	if n <= c.L.GetTop() {
-		got = c.L.Get(n).Type().String()
-	}
-	c.ArgError(n, want+" expected, got "+got)
-}
 
 // CheckStack raises luaL_checkstack's error if n more values would not fit beside the used ones.
 func (c Call) CheckStack(used, n int, what string) {

@@ -22,7 +22,7 @@ func (c Call) Call(fn lua.LValue, args ...lua.LValue) lua.LValue {
 // CallStack is L.Call with its depth bounded and its callee checked. Calls from Go nest on
 // Go's stack, so their depth is bounded, as in Lua.
 func (c Call) CallStack(nargs, nret int) {
-	if fn := c.L.Get(-nargs - 1); !c.Callable(fn) {
+	if fn := c.L.Get(-nargs - 1); !Callable(c.L, fn) {
 		c.FailBare("attempt to call a " + TypeName(fn) + " value")
 	}
 	c.nest()
@@ -49,11 +49,11 @@ func (c Call) Protect(enter *lua.LFunction, nargs int) error {
 }
 
 // Callable reports whether a value can be called.
-func (c Call) Callable(fn lua.LValue) bool {
+func Callable(L *lua.LState, fn lua.LValue) bool {
 	if fn.Type() == lua.LTFunction {
 		return true
 	}
-	return c.L.GetMetaField(fn, "__call").Type() == lua.LTFunction
+	return L.GetMetaField(fn, "__call").Type() == lua.LTFunction
 }
 
 // Index returns t[k], evaluated by the machine itself, for the cost of an instruction.

@@ -14,7 +14,7 @@ type Table struct {
 }
 
 // NewTable returns an empty Table.
-func (c Call) NewTable() *Table {
+func NewTable(c Call) *Table {
 	c.Need(TableBytes)
 	return &Table{c: c}
 }

@@ -37,7 +37,7 @@ func OpenBit(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 // bitsOf reads argument n as BitOp does: adding 2^52+2^51 rounds the number to an
 // integer whose low 32 bits are those of the sum. Beyond 2^51 the sum rounds further, as in BitOp.
 func bitsOf(c lauxlib.Call, n int) uint32 {
-	f := c.Number(n)
+	f := c.Arg(n).Number()
 	if math.IsNaN(f) {
 		return 0
 	}

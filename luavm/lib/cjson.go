@@ -54,7 +54,7 @@ func OpenCJSON(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 	with := func(args int, set func(c lauxlib.Call, s *cjsonSettings) int) func(lauxlib.Call) int {
 		return func(c lauxlib.Call) int {
 			if c.L.GetTop() > args {
-				c.ArgError(args+1, "found too many arguments")
+				c.Arg(args + 1).Fail("found too many arguments")
 			}
 			return set(c, cfg.current(c.Budget))
 		}
@@ -62,7 +62,7 @@ func OpenCJSON(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 	one := func(run func(c lauxlib.Call, s *cjsonSettings) int) func(lauxlib.Call) int {
 		return func(c lauxlib.Call) int {
 			if c.L.GetTop() != 1 {
-				c.ArgError(1, "expected 1 argument")
+				c.Arg(1).Fail("expected 1 argument")
 			}
 			return run(c, cfg.current(c.Budget))
 		}
@@ -105,9 +105,9 @@ func OpenCJSON(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 // argument 1, whichever it is, as in the original.
 func intSetting(c lauxlib.Call, n int, setting *int, least, most int) int {
 	if c.L.Get(n) != lua.LNil {
-		v := int(int32(c.Integer(n)))
+		v := int(int32(c.Arg(n).Integer()))
 		if v < least || v > most {
-			c.ArgError(1, "expected integer between "+strconv.Itoa(least)+" and "+strconv.Itoa(most))
+			c.Arg(1).Fail("expected integer between " + strconv.Itoa(least) + " and " + strconv.Itoa(most))
 		}
 		*setting = v
 	}
@@ -125,11 +125,11 @@ func enumSetting(c lauxlib.Call, setting *int, words ...string) int {
 			*setting = 1
 		}
 	default:
-		word := libc.CString(c.Text(1))
+		word := libc.CString(c.Arg(1).Text())
 		i := slices.Index(words, word)
 		if i < 0 {
 			c.Need(len(word))
-			c.ArgError(1, "invalid option '"+word+"'")
+			c.Arg(1).Fail("invalid option '" + word + "'")
 		}
 		*setting = i
 	}

@@ -52,7 +52,7 @@ type jsonReader struct {
 }
 
 func cjsonDecode(c lauxlib.Call, s *cjsonSettings) int {
-	r := &jsonReader{c: c, cjsonSettings: s, data: c.Text(1)}
+	r := &jsonReader{c: c, cjsonSettings: s, data: c.Arg(1).Text()}
 	if len(r.data) >= 2 && (r.data[0] == 0 || r.data[1] == 0) {
 		c.Fail("JSON parser does not support UTF-16 or UTF-32")
 	}
@@ -98,7 +98,7 @@ func (r *jsonReader) descend(depth, used, slots int) {
 
 func (r *jsonReader) object(depth, used int) lua.LValue {
 	r.descend(depth, used, 3)
-	object := r.c.NewTable()
+	object := lauxlib.NewTable(r.c)
 	t := r.next()
 	if t.kind == jsonObjectEnd {
 		return object.Table()
@@ -124,7 +124,7 @@ func (r *jsonReader) object(depth, used int) lua.LValue {
 
 func (r *jsonReader) array(depth, used int) lua.LValue {
 	r.descend(depth, used, 2)
-	array := r.c.NewTable()
+	array := lauxlib.NewTable(r.c)
 	t := r.next()
 	if t.kind == jsonArrayEnd {
 		return array.Table()

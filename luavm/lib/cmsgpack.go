@@ -16,12 +16,12 @@ var msgpackLibrary = []lauxlib.Func{
 	{"pack", msgpackPack},
 	{"unpack", func(c lauxlib.Call) int { return msgpackUnpack(c, 0, 0) }},
 	{"unpack_one", func(c lauxlib.Call) int {
-		offset := c.OptInteger(2, 0)
+		offset := c.Arg(2).OptInteger(0)
 		return msgpackUnpack(c, 1, offset)
 	}},
 	{"unpack_limit", func(c lauxlib.Call) int {
-		limit := c.Integer(2)
-		return msgpackUnpack(c, limit, c.OptInteger(3, 0))
+		limit := c.Arg(2).Integer()
+		return msgpackUnpack(c, limit, c.Arg(3).OptInteger(0))
 	}},
 }
 
@@ -69,10 +69,10 @@ const (
 func msgpackPack(c lauxlib.Call) int {
 	args := c.L.GetTop()
 	if args == 0 {
-		c.ArgError(0, "MessagePack pack needs input.")
+		c.Arg(0).Fail("MessagePack pack needs input.")
 	}
 	if 2*args > lauxlib.CStackMax {
-		c.ArgError(0, "Too many arguments for MessagePack pack.")
+		c.Arg(0).Fail("Too many arguments for MessagePack pack.")
 	}
 	w := &msgpackWriter{lauxlib.Buffer{C: c}}
 	for i := 1; i <= args; i++ {
@@ -213,7 +213,7 @@ func (w *msgpackWriter) length(n int, fix, mark16, mark32 byte) {
 // msgpackUnpack pushes the values from offset on, at most limit of them; limit and offset 0 mean all. Otherwise the
 // next offset comes first, -1 at the end.
 func msgpackUnpack(c lauxlib.Call, limit, offset int64) int {
-	s := c.Text(1)
+	s := c.Arg(1).Text()
 	if offset < 0 || limit < 0 {
 		// The original shows the input's length where the words promise the limit.
 		c.Fail("Invalid request to unpack with offset of %d and limit of %d.", int32(offset), int32(len(s)))
@@ -330,7 +330,7 @@ func (r *msgpackReader) fixed(mark byte, used int) lua.LValue {
 }
 
 func (r *msgpackReader) array(n uint64, used int) lua.LValue {
-	t := r.c.NewTable()
+	t := lauxlib.NewTable(r.c)
 	r.c.CheckStack(used+1, 1, "in function mp_decode_to_lua_array")
 	for i := uint64(1); i <= n; i++ {
 		t.Set(lua.LNumber(i), r.value(used+2))
@@ -339,7 +339,7 @@ func (r *msgpackReader) array(n uint64, used int) lua.LValue {
 }
 
 func (r *msgpackReader) mapping(n uint64, used int) lua.LValue {
-	t := r.c.NewTable()
+	t := lauxlib.NewTable(r.c)
 	for ; n > 0; n-- {
 		key := r.value(used + 1)
 		t.Set(key, r.value(used+2))

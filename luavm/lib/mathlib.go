@@ -22,7 +22,7 @@ func OpenMath(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 // one returns a function of one number.
 func one(f func(float64) float64) func(lauxlib.Call) int {
 	return func(c lauxlib.Call) int {
-		x := c.Number(1)
+		x := c.Arg(1).Number()
 		return c.PushNumber(libc.NaNLikeX86(f(x), x, x))
 	}
 }
@@ -30,7 +30,7 @@ func one(f func(float64) float64) func(lauxlib.Call) int {
 // inside returns a function of one number whose NaN for an argument outside its domain has no sign in C.
 func inside(f func(float64) float64) func(lauxlib.Call) int {
 	return func(c lauxlib.Call) int {
-		x := c.Number(1)
+		x := c.Arg(1).Number()
 		y := f(x)
 		if math.IsNaN(y) && !math.IsNaN(x) {
 			return c.PushNumber(math.Copysign(y, 1))
@@ -42,15 +42,15 @@ func inside(f func(float64) float64) func(lauxlib.Call) int {
 // two returns a function of two numbers. Compiled C checks the second first.
 func two(f func(a, b float64) float64) func(lauxlib.Call) int {
 	return func(c lauxlib.Call) int {
-		b := c.Number(2)
-		a := c.Number(1)
+		b := c.Arg(2).Number()
+		a := c.Arg(1).Number()
 		return c.PushNumber(libc.NaNLikeX86(f(a, b), a, b))
 	}
 }
 
 func power(c lauxlib.Call) int {
-	y := c.Number(2)
-	return c.PushNumber(libc.Pow(c.Number(1), y)) // which handles the sign of a NaN
+	y := c.Arg(2).Number()
+	return c.PushNumber(libc.Pow(c.Arg(1).Number(), y)) // which handles the sign of a NaN
 }
 
 func mathFuncs(r *random) []lauxlib.Func {
@@ -72,17 +72,17 @@ func mathFuncs(r *random) []lauxlib.Func {
 }
 
 func frexp(c lauxlib.Call) int {
-	frac, exp := math.Frexp(c.Number(1))
+	frac, exp := math.Frexp(c.Arg(1).Number())
 	return c.Push(lua.LNumber(frac), lua.LNumber(exp))
 }
 
 func ldexp(c lauxlib.Call) int {
-	exp := c.Small(2)
-	return c.PushNumber(math.Ldexp(c.Number(1), exp))
+	exp := c.Arg(2).Small()
+	return c.PushNumber(math.Ldexp(c.Arg(1).Number(), exp))
 }
 
 func modf(c lauxlib.Call) int {
-	x := c.Number(1)
+	x := c.Arg(1).Number()
 	if math.IsInf(x, 0) {
 		return c.Push(lua.LNumber(x), lua.LNumber(math.Copysign(0, x)))
 	}
@@ -93,11 +93,11 @@ func modf(c lauxlib.Call) int {
 // extreme returns max or min.
 func extreme(better func(a, b float64) bool) func(lauxlib.Call) int {
 	return func(c lauxlib.Call) int {
-		best := c.Number(1)
+		best := c.Arg(1).Number()
 		n := c.L.GetTop()
 		c.Charge(n / 8)
 		for i := 2; i <= n; i++ {
-			if x := c.Number(i); better(x, best) {
+			if x := c.Arg(i).Number(); better(x, best) {
 				best = x
 			}
 		}
@@ -136,15 +136,15 @@ func (r *random) number(c lauxlib.Call) int {
 	case 0:
 		return c.PushNumber(drawn)
 	case 1:
-		high := c.Small(1)
+		high := c.Arg(1).Small()
 		if high < 1 {
-			c.ArgError(1, "interval is empty")
+			c.Arg(1).Fail("interval is empty")
 		}
 		return c.PushNumber(math.Floor(drawn*float64(high)) + 1)
 	case 2:
-		low, high := c.Small(1), c.Small(2)
+		low, high := c.Arg(1).Small(), c.Arg(2).Small()
 		if low > high {
-			c.ArgError(2, "interval is empty")
+			c.Arg(2).Fail("interval is empty")
 		}
 		width := int32(high) - int32(low) + 1 // overflows as C's int
 		return c.PushNumber(math.Floor(drawn*float64(width)) + float64(low))
@@ -154,6 +154,6 @@ func (r *random) number(c lauxlib.Call) int {
 }
 
 func (r *random) seed(c lauxlib.Call) int {
-	*r.of(c) = newLrand48(int32(c.Small(1)))
+	*r.of(c) = newLrand48(int32(c.Arg(1).Small()))
 	return 0
 }

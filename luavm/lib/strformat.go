@@ -8,7 +8,7 @@ import (
 )
 
 func format(c lauxlib.Call) int {
-	text := c.Text(1)
+	text := c.Arg(1).Text()
 	c.Touch(len(text))
 	out := lauxlib.Buffer{C: c}
 	arg := 1
@@ -23,7 +23,7 @@ func format(c lauxlib.Call) int {
 		}
 		arg++
 		if arg > c.L.GetTop() {
-			c.ArgError(arg, "no value")
+			c.Arg(arg).Fail("no value")
 		}
 		var spec libc.Spec
 		spec, i = parseSpec(c, text, i)
@@ -88,17 +88,17 @@ func convert(w *lauxlib.Buffer, spec libc.Spec, arg int) {
 	c := w.C
 	switch spec.Verb {
 	case 'c':
-		w.Add(libc.CString(spec.Text(string([]byte{byte(libc.Int32(c.Number(arg)))}))))
+		w.Add(libc.CString(spec.Text(string([]byte{byte(libc.Int32(c.Arg(arg).Number()))}))))
 	case 'd', 'i':
-		w.Add(spec.Signed(libc.Int64(c.Number(arg))))
+		w.Add(spec.Signed(libc.Int64(c.Arg(arg).Number())))
 	case 'o', 'u', 'x', 'X':
-		w.Add(spec.Unsigned(libc.Uint64(c.Number(arg))))
+		w.Add(spec.Unsigned(libc.Uint64(c.Arg(arg).Number())))
 	case 'e', 'E', 'f', 'g', 'G':
-		w.Add(spec.Float(c.Number(arg)))
+		w.Add(spec.Float(c.Arg(arg).Number()))
 	case 'q':
-		quote(w, c.Text(arg))
+		quote(w, c.Arg(arg).Text())
 	case 's':
-		s := c.Text(arg)
+		s := c.Arg(arg).Text()
 		if spec.Precision < 0 && len(s) >= 100 {
 			w.Add(s) // too long to be formatted, so it is kept whole
 			return

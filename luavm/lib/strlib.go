@@ -31,12 +31,12 @@ func position(pos int64, length int) int64 {
 	return max(pos, 0)
 }
 
-func lenFunc(c lauxlib.Call) int { return c.PushNumber(float64(len(c.Text(1)))) }
+func lenFunc(c lauxlib.Call) int { return c.PushNumber(float64(len(c.Arg(1).Text()))) }
 
 func sub(c lauxlib.Call) int {
-	s := c.Text(1)
-	from := max(position(c.Integer(2), len(s)), 1)
-	to := min(position(c.OptInteger(3, -1), len(s)), int64(len(s)))
+	s := c.Arg(1).Text()
+	from := max(position(c.Arg(2).Integer(), len(s)), 1)
+	to := min(position(c.Arg(3).OptInteger(-1), len(s)), int64(len(s)))
 	if from > to {
 		return c.PushText("")
 	}
@@ -44,7 +44,7 @@ func sub(c lauxlib.Call) int {
 }
 
 func reverse(c lauxlib.Call) int {
-	s := c.Text(1)
+	s := c.Arg(1).Text()
 	c.Need(len(s))
 	b := make([]byte, len(s))
 	for i := range b {
@@ -59,7 +59,7 @@ func upperFunc(c lauxlib.Call) int { return mapBytes(c, 'a', 'z') }
 
 // mapBytes flips the case of the letters from first to last.
 func mapBytes(c lauxlib.Call, first, last byte) int {
-	s := c.Text(1)
+	s := c.Arg(1).Text()
 	c.Need(2 * len(s))
 	b := []byte(s)
 	for i, x := range b {
@@ -71,7 +71,7 @@ func mapBytes(c lauxlib.Call, first, last byte) int {
 }
 
 func rep(c lauxlib.Call) int {
-	s, n := c.Text(1), c.Small(2)
+	s, n := c.Arg(1).Text(), c.Arg(2).Small()
 	if n <= 0 || s == "" {
 		return c.PushText("")
 	}
@@ -83,9 +83,9 @@ func rep(c lauxlib.Call) int {
 }
 
 func byteFunc(c lauxlib.Call) int {
-	s := c.Text(1)
-	from := position(c.OptInteger(2, 1), len(s))
-	to := min(position(c.OptInteger(3, from), len(s)), int64(len(s)))
+	s := c.Arg(1).Text()
+	from := position(c.Arg(2).OptInteger(1), len(s))
+	to := min(position(c.Arg(3).OptInteger(from), len(s)), int64(len(s)))
 	from = max(from, 1)
 	if from > to {
 		return 0
@@ -104,9 +104,9 @@ func charFunc(c lauxlib.Call) int {
 	c.Need(2 * n)
 	b := make([]byte, n)
 	for i := range b {
-		code := c.Small(i + 1)
+		code := c.Arg(i + 1).Small()
 		if code < 0 || code > 255 {
-			c.ArgError(i+1, "invalid value")
+			c.Arg(i + 1).Fail("invalid value")
 		}
 		b[i] = byte(code)
 	}
@@ -114,7 +114,7 @@ func charFunc(c lauxlib.Call) int {
 }
 
 func dump(c lauxlib.Call) int {
-	c.Function(1)
+	c.Arg(1).Function()
 	c.Fail("unable to dump given function")
 	return 0
 }
@@ -124,8 +124,8 @@ const specials = "^$*+?.([%-"
 
 // find is string.find, and string.match if indexes is false.
 func find(c lauxlib.Call, indexes bool) int {
-	s, p := c.Text(1), c.Text(2)
-	init := position(c.OptInteger(3, 1), len(s)) - 1
+	s, p := c.Arg(1).Text(), c.Arg(2).Text()
+	init := position(c.Arg(3).OptInteger(1), len(s)) - 1
 	start := int(min(max(init, 0), int64(len(s))))
 	if indexes && (lua.LVAsBool(c.L.Get(4)) || !strings.ContainsAny(p, specials)) {
 		// Searching is a comparison at each place in the worst case.
@@ -151,7 +151,7 @@ func find(c lauxlib.Call, indexes bool) int {
 }
 
 func gmatch(c lauxlib.Call) int {
-	s, p := c.Text(1), c.Text(2)
+	s, p := c.Arg(1).Text(), c.Arg(2).Text()
 	c.Need(lauxlib.FunctionBytes)
 	pos := 0
 	return c.Push(c.Budget.Function(c.L, func(c lauxlib.Call) int {
@@ -170,13 +170,13 @@ func gmatch(c lauxlib.Call) int {
 }
 
 func gsub(c lauxlib.Call) int {
-	src, p := c.Text(1), c.Text(2)
+	src, p := c.Arg(1).Text(), c.Arg(2).Text()
 	pattern, anchored := 0, strings.HasPrefix(p, "^")
 	if anchored {
 		pattern = 1
 	}
 	replace := replacement(c)
-	most := c.OptInteger(4, int64(len(src))+1)
+	most := c.Arg(4).OptInteger(int64(len(src)) + 1)
 	most = int64(int32(most))
 	m := &matcher{c: c, src: src, pat: p}
 	out := lauxlib.Buffer{C: c}
@@ -227,6 +227,6 @@ func replacement(c lauxlib.Call) func(m *matcher, out *lauxlib.Buffer, start, en
 			m.substitute(out, c.Index(r, m.value(0, start, end)), start, end)
 		}
 	}
-	c.ArgError(3, "string/function/table expected")
+	c.Arg(3).Fail("string/function/table expected")
 	return nil
 }

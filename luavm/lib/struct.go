@@ -123,12 +123,12 @@ func (f *structFormat) control(opt byte) {
 		}
 		f.align = n
 	default:
-		f.c.ArgError(1, "invalid format option '"+string([]byte{opt})+"'")
+		f.c.Arg(1).Fail("invalid format option '" + string([]byte{opt}) + "'")
 	}
 }
 
 func structPack(c lauxlib.Call) int {
-	f := newFormat(c, c.Text(1))
+	f := newFormat(c, c.Arg(1).Text())
 	c.L.Push(lua.LNil) // as the original: a missing argument is nil, not "no value"
 	out := &lauxlib.Buffer{C: c}
 	arg := 2
@@ -142,13 +142,13 @@ func structPack(c lauxlib.Call) int {
 		}
 		switch opt {
 		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I':
-			f.packInteger(out, c.Number(arg), int(size))
+			f.packInteger(out, c.Arg(arg).Number(), int(size))
 			arg++
 		case 'f':
-			f.packBits(out, uint64(math.Float32bits(libc.Float32(c.Number(arg)))), 4)
+			f.packBits(out, uint64(math.Float32bits(libc.Float32(c.Arg(arg).Number()))), 4)
 			arg++
 		case 'd':
-			f.packBits(out, math.Float64bits(libc.OneNaN(c.Number(arg))), 8)
+			f.packBits(out, math.Float64bits(libc.OneNaN(c.Arg(arg).Number())), 8)
 			arg++
 		case 'c', 's':
 			f.packString(out, arg, opt, size)
@@ -181,12 +181,12 @@ func (f *structFormat) packBits(out *lauxlib.Buffer, bits uint64, size int) {
 }
 
 func (f *structFormat) packString(out *lauxlib.Buffer, arg int, opt byte, size uint64) {
-	s := f.c.Text(arg)
+	s := f.c.Arg(arg).Text()
 	if size == 0 {
 		size = uint64(len(s))
 	}
 	if uint64(len(s)) < size {
-		f.c.ArgError(arg+1, "string too short") // one too far, as in the original
+		f.c.Arg(arg + 1).Fail("string too short") // one too far, as in the original
 	}
 	out.Add(s[:size])
 	if opt == 's' {
@@ -203,11 +203,11 @@ type structReader struct {
 }
 
 func structUnpack(c lauxlib.Call) int {
-	r := &structReader{structFormat: newFormat(c, c.Text(1)), data: c.Text(2)}
+	r := &structReader{structFormat: newFormat(c, c.Arg(1).Text()), data: c.Arg(2).Text()}
 	args := c.L.GetTop()
-	r.pos = uint64(c.OptInteger(3, 1))
+	r.pos = uint64(c.Arg(3).OptInteger(1))
 	if r.pos == 0 {
-		c.ArgError(3, "offset must be 1 or greater")
+		c.Arg(3).Fail("offset must be 1 or greater")
 	}
 	r.pos--
 	for {
@@ -226,7 +226,7 @@ func structUnpack(c lauxlib.Call) int {
 
 func (r *structReader) checkRoom(size uint64) {
 	if have := uint64(len(r.data)); size > have || r.pos > have-size {
-		r.c.ArgError(2, "data string too short")
+		r.c.Arg(2).Fail("data string too short")
 	}
 }
 
@@ -314,7 +314,7 @@ func (r *structReader) pushText(s string) {
 }
 
 func structSize(c lauxlib.Call) int {
-	f := newFormat(c, c.Text(1))
+	f := newFormat(c, c.Arg(1).Text())
 	pos := uint64(0)
 	for {
 		opt, size, pad, ok := f.next(pos)
@@ -324,9 +324,9 @@ func structSize(c lauxlib.Call) int {
 		}
 		switch {
 		case opt == 's':
-			c.ArgError(1, "option 's' has no fixed size")
+			c.Arg(1).Fail("option 's' has no fixed size")
 		case opt == 'c' && size == 0:
-			c.ArgError(1, "option 'c0' has no fixed size")
+			c.Arg(1).Fail("option 'c0' has no fixed size")
 		case !libc.IsAlnum(opt): // unknown letters pass, as in the original
 			f.control(opt)
 		}

@@ -30,9 +30,9 @@ func (st *State) BaseFuncs() []lauxlib.Func {
 }
 
 func assertFunc(c lauxlib.Call) int {
-	c.Any(1)
+	c.Arg(1).Any()
 	if lua.LVIsFalse(c.L.Get(1)) {
-		c.Fail("%s", c.OptText(2, "assertion failed!"))
+		c.Fail("%s", c.Arg(2).OptText("assertion failed!"))
 	}
 	return c.L.GetTop()
 }
@@ -41,7 +41,7 @@ func assertFunc(c lauxlib.Call) int {
 func gcInfo(c lauxlib.Call) int { return c.PushNumber(0) }
 
 func (lib baseLib) error(c lauxlib.Call) int {
-	level := c.OptSmall(2, 1)
+	level := c.Arg(2).OptSmall(1)
 	object := c.L.Get(1)
 	if text, ok := lauxlib.AsText(object); ok && level > 0 {
 		p, _ := c.Budget.PlaceAt(c.L, lib.levelOf(c, level))
@@ -73,7 +73,7 @@ func (lib baseLib) levelOf(c lauxlib.Call, level int) int {
 }
 
 func (lib baseLib) getMetatable(c lauxlib.Call) int {
-	value := c.Any(1)
+	value := c.Arg(1).Any()
 	mt := lua.LNil
 	switch x := value.(type) {
 	case *lua.LTable:
@@ -92,10 +92,10 @@ func (lib baseLib) getMetatable(c lauxlib.Call) int {
 }
 
 func (lib baseLib) setMetatable(c lauxlib.Call) int {
-	t := c.Table(1)
+	t := c.Arg(1).Table()
 	mt := c.L.Get(2)
 	if c.L.GetTop() < 2 || mt != lua.LNil && mt.Type() != lua.LTTable {
-		c.ArgError(2, "nil or table expected")
+		c.Arg(2).Fail("nil or table expected")
 	}
 	if c.L.GetMetaField(t, "__metatable") != lua.LNil {
 		c.Fail("cannot change a protected metatable")
@@ -107,13 +107,13 @@ func (lib baseLib) setMetatable(c lauxlib.Call) int {
 }
 
 func (lib baseLib) ipairs(c lauxlib.Call) int {
-	t := c.Table(1)
+	t := c.Arg(1).Table()
 	return c.Push(lib.st.ipairsStep, t, lua.LNumber(0))
 }
 
 func ipairsNext(c lauxlib.Call) int {
-	i := c.Small(2) + 1
-	value := c.Table(1).RawGet(lua.LNumber(i))
+	i := c.Arg(2).Small() + 1
+	value := c.Arg(1).Table().RawGet(lua.LNumber(i))
 	if value == lua.LNil {
 		return 0
 	}
@@ -121,12 +121,12 @@ func ipairsNext(c lauxlib.Call) int {
 }
 
 func (lib baseLib) pairs(c lauxlib.Call) int {
-	t := c.Table(1)
+	t := c.Arg(1).Table()
 	return c.Push(lib.st.Globals.RawGetString("next"), t, lua.LNil)
 }
 
 func (lib baseLib) next(c lauxlib.Call) int {
-	t := c.Table(1)
+	t := c.Arg(1).Table()
 	key, value := lib.st.Tables.NextKey(c, t, c.L.Get(2))
 	if key == lua.LNil {
 		return c.Push(lua.LNil)
@@ -140,7 +140,7 @@ func (lib baseLib) pcall(c lauxlib.Call) int {
 		return c.Push(lua.LFalse, lua.LString("attempt to call a boolean value")) // Redis calls a place holder of its own
 	}
 	fn := c.L.Get(1)
-	if !c.Callable(fn) {
+	if !lauxlib.Callable(c.L, fn) {
 		return c.Push(lua.LFalse, lua.LString("attempt to call a "+lauxlib.TypeName(fn)+" value"))
 	}
 	err := lib.st.protect(c, c.L.GetTop()-1)
@@ -161,11 +161,11 @@ func (lib baseLib) pcall(c lauxlib.Call) int {
 }
 
 func (lib baseLib) xpcall(c lauxlib.Call) int {
-	handler := c.Any(2)
+	handler := c.Arg(2).Any()
 	fn := c.L.Get(1)
 	c.L.SetTop(2)
 	var object lua.LValue
-	if !c.Callable(fn) {
+	if !lauxlib.Callable(c.L, fn) {
 		object = lua.LString("attempt to call a " + lauxlib.TypeName(fn) + " value")
 	} else {
 		c.L.Push(fn)
@@ -177,7 +177,7 @@ func (lib baseLib) xpcall(c lauxlib.Call) int {
 		object = err.Object
 	}
 	c.L.SetTop(2)
-	if !c.Callable(handler) {
+	if !lauxlib.Callable(c.L, handler) {
 		return c.Push(lua.LFalse, lua.LString("error in error handling"))
 	}
 	c.Push(handler, object)
@@ -189,12 +189,12 @@ func (lib baseLib) xpcall(c lauxlib.Call) int {
 }
 
 func rawEqualFunc(c lauxlib.Call) int {
-	a, b := c.Any(1), c.Any(2)
+	a, b := c.Arg(1).Any(), c.Arg(2).Any()
 	return c.PushBool(rawEqual(c, a, b))
 }
 
 func rawGetFunc(c lauxlib.Call) int {
-	t, key := c.Table(1), c.Any(2)
+	t, key := c.Arg(1).Table(), c.Arg(2).Any()
 	if s, ok := key.(lua.LString); ok {
 		c.Touch(len(s))
 	}
@@ -202,7 +202,7 @@ func rawGetFunc(c lauxlib.Call) int {
 }
 
 func (lib baseLib) rawSetFunc(c lauxlib.Call) int {
-	t, key, value := c.Table(1), c.Any(2), c.Any(3)
+	t, key, value := c.Arg(1).Table(), c.Arg(2).Any(), c.Arg(3).Any()
 	lib.st.Locks.writable(c, t)
 	if key == lua.LNil {
 		c.FailBare("table index is nil")
@@ -220,29 +220,29 @@ func selectFunc(c lauxlib.Call) int {
 	if s, ok := c.L.Get(1).(lua.LString); ok && strings.HasPrefix(string(s), "#") {
 		return c.PushNumber(float64(n - 1))
 	}
-	i := c.Small(1)
+	i := c.Arg(1).Small()
 	if i < 0 {
 		i += n
 	} else if i > n {
 		i = n
 	}
 	if i < 1 {
-		c.ArgError(1, "index out of range")
+		c.Arg(1).Fail("index out of range")
 	}
 	return n - i
 }
 
 func toNumber(c lauxlib.Call) int {
-	base := c.OptSmall(2, 10)
+	base := c.Arg(2).OptSmall(10)
 	if base == 10 {
-		if f, ok := c.AsNumber(c.Any(1)); ok {
+		if f, ok := c.AsNumber(c.Arg(1).Any()); ok {
 			return c.PushNumber(f)
 		}
 		return c.Push(lua.LNil)
 	}
-	s := c.Text(1)
+	s := c.Arg(1).Text()
 	if base < 2 || base > 36 {
-		c.ArgError(2, "base out of range")
+		c.Arg(2).Fail("base out of range")
 	}
 	c.Touch(lauxlib.NumeralPrice * len(s))
 	if n, ok := libc.ParseBase(s, base); ok {
@@ -251,10 +251,10 @@ func toNumber(c lauxlib.Call) int {
 	return c.Push(lua.LNil)
 }
 
-func typeFunc(c lauxlib.Call) int { return c.PushText(lauxlib.TypeName(c.Any(1))) }
+func typeFunc(c lauxlib.Call) int { return c.PushText(lauxlib.TypeName(c.Arg(1).Any())) }
 
 func (lib baseLib) toString(c lauxlib.Call) int {
-	value := c.Any(1)
+	value := c.Arg(1).Any()
 	handler := c.L.GetMetaField(value, "__tostring")
 	if handler != lua.LNil {
 		return c.Push(c.Call(handler, value))
@@ -289,8 +289,8 @@ const nameBytes = 128
 const unpackMax = lauxlib.CStackMax
 
 func (lib baseLib) unpack(c lauxlib.Call) int {
-	t := c.Table(1)
-	first := c.OptSmall(2, 1)
+	t := c.Arg(1).Table()
+	first := c.Arg(2).OptSmall(1)
 	last := lib.st.Tables.optLast(c, 3, t)
 	if first > last {
 		return 0

@@ -14,14 +14,14 @@ import (
 const loadSteps, loadBytes = 16, 64
 
 func (lib baseLib) loadString(c lauxlib.Call) int {
-	source := c.Text(1)
-	return lib.loadChunk(c, source, c.OptText(2, source))
+	source := c.Arg(1).Text()
+	return lib.loadChunk(c, source, c.Arg(2).OptText(source))
 }
 
 // load compiles the pieces that a function returns.
 func (lib baseLib) load(c lauxlib.Call) int {
-	fn := c.Function(1)
-	name := c.OptText(2, "=(load)")
+	fn := c.Arg(1).Function()
+	name := c.Arg(2).OptText("=(load)")
 	var source strings.Builder
 	for {
 		piece := c.Call(fn)

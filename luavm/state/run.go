@@ -65,7 +65,9 @@ func (st *State) Instantiate(c *compiler.Chunk) *lua.LFunction {
 func (st *State) protect(c lauxlib.Call, nargs int) *lua.ApiError {
 	err := c.Protect(st.enter, nargs)
 	st.checkPanic(err)
-	c.RaiseSpent()
+	if text := st.b.LimitMet(); text != "" {
+		c.Raise(lua.LString(text))
+	}
 	if err == nil {
 		return nil
 	}

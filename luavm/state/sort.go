@@ -7,11 +7,11 @@ import (
 )
 
 func (lib tableLib) sort(c lauxlib.Call) int {
-	t := c.Table(1)
+	t := c.Arg(1).Table()
 	n := lib.tables.length(c, t)
 	s := sorter{tables: lib.tables, c: c, t: t}
 	if c.L.Get(2) != lua.LNil {
-		s.before = c.Function(2)
+		s.before = c.Arg(2).Function()
 	}
 	lib.tables.locks.writable(c, t)
 	s.sort(1, n)

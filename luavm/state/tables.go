@@ -129,5 +129,5 @@ func (ts *Tables) optLast(c lauxlib.Call, n int, t *lua.LTable) int {
 	if c.L.Get(n) == lua.LNil {
 		return ts.length(c, t)
 	}
-	return c.Small(n)
+	return c.Arg(n).Small()
 }

@@ -19,19 +19,19 @@ func (st *State) TableFuncs() []lauxlib.Func {
 }
 
 func (lib tableLib) getn(c lauxlib.Call) int {
-	return c.PushNumber(float64(lib.tables.length(c, c.Table(1))))
+	return c.PushNumber(float64(lib.tables.length(c, c.Arg(1).Table())))
 }
 
 func setn(c lauxlib.Call) int {
-	c.Table(1)
+	c.Arg(1).Table()
 	c.Fail("'setn' is obsolete")
 	return 0
 }
 
 func (lib tableLib) foreachi(c lauxlib.Call) int {
-	t := c.Table(1)
+	t := c.Arg(1).Table()
 	n := lib.tables.length(c, t)
-	fn := c.Function(2)
+	fn := c.Arg(2).Function()
 	for i := 1; i <= n; i++ {
 		result := c.Call(fn, lua.LNumber(i), t.RawGet(lua.LNumber(i)))
 		if result != lua.LNil {
@@ -42,7 +42,7 @@ func (lib tableLib) foreachi(c lauxlib.Call) int {
 }
 
 func (lib tableLib) foreach(c lauxlib.Call) int {
-	t, fn := c.Table(1), c.Function(2)
+	t, fn := c.Arg(1).Table(), c.Arg(2).Function()
 	for key, value := lib.tables.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = lib.tables.NextKey(c, t, key) {
 		if result := c.Call(fn, key, value); result != lua.LNil {
 			return c.Push(result)
@@ -52,7 +52,7 @@ func (lib tableLib) foreach(c lauxlib.Call) int {
 }
 
 func (lib tableLib) maxn(c lauxlib.Call) int {
-	t := c.Table(1)
+	t := c.Arg(1).Table()
 	most := lua.LNumber(0)
 	for key, _ := lib.tables.NextKey(c, t, lua.LNil); key != lua.LNil; key, _ = lib.tables.NextKey(c, t, key) {
 		c.Charge(1)
@@ -64,13 +64,13 @@ func (lib tableLib) maxn(c lauxlib.Call) int {
 }
 
 func (lib tableLib) insert(c lauxlib.Call) int {
-	t := c.Table(1)
+	t := c.Arg(1).Table()
 	end := lib.tables.length(c, t) + 1
 	pos, value := end, c.L.Get(2)
 	switch c.L.GetTop() {
 	case 2:
 	case 3:
-		pos, value = c.Small(2), c.L.Get(3)
+		pos, value = c.Arg(2).Small(), c.L.Get(3)
 		end = max(end, pos)
 		lib.tables.locks.writable(c, t)
 		lib.shiftUp(c, t, pos, end)
@@ -104,9 +104,9 @@ func chargeShift(c lauxlib.Call, pos, end int) {
 }
 
 func (lib tableLib) remove(c lauxlib.Call) int {
-	t := c.Table(1)
+	t := c.Arg(1).Table()
 	end := lib.tables.length(c, t)
-	pos := c.OptSmall(2, end)
+	pos := c.Arg(2).OptSmall(end)
 	if pos < 1 || pos > end {
 		return 0
 	}
@@ -121,9 +121,9 @@ func (lib tableLib) remove(c lauxlib.Call) int {
 }
 
 func (lib tableLib) concat(c lauxlib.Call) int {
-	separator := c.OptText(2, "")
-	t := c.Table(1)
-	first := c.OptSmall(3, 1)
+	separator := c.Arg(2).OptText("")
+	t := c.Arg(1).Table()
+	first := c.Arg(3).OptSmall(1)
 	last := lib.tables.optLast(c, 4, t)
 	w := lauxlib.Buffer{C: c}
 	for i := first; i <= last; i++ {
