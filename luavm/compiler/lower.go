@@ -20,10 +20,6 @@ import (
 // Arithmetic stays as it is; metamethods of the string type handle strings among its operands, so that numbers pay
 // nothing.
 
-// plainBytesMax is the length, in bytes, up to which a string constant may be
-// hashed or compared by one instruction, at the price of one step.
-const plainBytesMax = 1024
-
 // sumMax is the number of operators in a row that are left to gopher-lua's compiler, which at each of them searches
 // all those before it for constants.
 const sumMax = 32
@@ -35,31 +31,31 @@ var Intrinsics = []string{
 	"(mod)", "(pow)", "(len)", "(forprep)", "(closure)", "(table)", "(item)", "(field)", "(vararg)", "(arg)",
 }
 
+// lowerer lowers expressions. A body lowers the statements of a function by it.
 type lowerer struct {
-	*parsed
+	tree   *parsed
 	name   string // of the chunk, as messages show it
-	sites  []Site
+	sites  sites
 	fn     *function
-	lines  map[int]int // line -> its plain site
-	known  map[siteKey]int
 	folds  map[ast.Expr]bool // lowered expressions that the compiler folds into one constant
 	work   int               // comparisons of constants, see constantWorkMax
 	active int               // locals in scope, each in a register
-	breaks []string          // label of each open loop of the function; "" if break needs none
 	labels int
 }
 
-// lower rewrites p. sites are the places that the nodes refer to instead of lines. message is an error as the parser
-// gives it; name is the chunk's name in messages.
-func lower(name string, p *parsed) (stmts []ast.Stmt, sites []Site, message string) {
+// lower rewrites a tree. list has the places that the nodes refer to instead of lines. message is an error as the
+// parser gives it; name is the chunk's name in messages.
+func lower(name string, tree *parsed) (stmts []ast.Stmt, list []Site, message string) {
 	l := &lowerer{
-		parsed: p, name: name, fn: p.main, lines: map[int]int{}, known: map[siteKey]int{}, folds: map[ast.Expr]bool{},
+		tree: tree, name: name, fn: tree.main, folds: map[ast.Expr]bool{},
+		sites: sites{lines: map[int]int{}, known: map[siteKey]int{}},
 	}
 	defer caught(&message)
-	main := &ast.FunctionExpr{ParList: &ast.ParList{HasVargs: true}, Stmts: l.block(p.body)}
+	b := body{l: l}
+	main := &ast.FunctionExpr{ParList: &ast.ParList{HasVargs: true}, Stmts: b.block(tree.body)}
 	stmts = []ast.Stmt{
 		&ast.LocalAssignStmt{Names: Intrinsics, Exprs: []ast.Expr{&ast.Comma3Expr{}}},
 		&ast.ReturnStmt{Exprs: []ast.Expr{main}},
 	}
-	return stmts, l.sites, ""
+	return stmts, l.sites.list, ""
 }

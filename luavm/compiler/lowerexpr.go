@@ -8,8 +8,6 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// Expressions.
-
 // exprs lowers a list. In an open list the last expression yields all its values.
 func (l *lowerer) exprs(list []ast.Expr, open bool) []ast.Expr {
 	out := make([]ast.Expr, len(list))
@@ -24,9 +22,6 @@ func (l *lowerer) exprs(list []ast.Expr, open bool) []ast.Expr {
 	return out
 }
 
-// open lowers an expression to all its values.
-func (l *lowerer) open(e ast.Expr) ast.Expr { return l.exprs([]ast.Expr{e}, true)[0] }
-
 // single lowers an expression to exactly one value.
 func (l *lowerer) single(e ast.Expr) ast.Expr {
 	out := l.expr(e)
@@ -39,38 +34,11 @@ func (l *lowerer) single(e ast.Expr) ast.Expr {
 	return out
 }
 
-// isNumber reports whether an expression of the source can only be a number.
-func (l *lowerer) isNumber(e ast.Expr) bool {
-	switch x := e.(type) {
-	case *ast.NumberExpr, *ast.UnaryLenOpExpr:
-		return true
-	case *ast.UnaryMinusOpExpr:
-		return l.isNumber(x.Expr)
-	case *ast.ArithmeticOpExpr:
-		return l.isNumber(x.Lhs) && l.isNumber(x.Rhs)
-	case *ast.IdentExpr:
-		v := l.uses[x]
-		return v != nil && v.counter && !v.assigned
-	}
-	return false
-}
-
-// isPlain reports whether one step bounds a comparison with e, or an index by e.
-func (l *lowerer) isPlain(e ast.Expr) bool {
-	switch x := e.(type) {
-	case *ast.NilExpr, *ast.TrueExpr, *ast.FalseExpr:
-		return true
-	case *ast.StringExpr:
-		return len(x.Value) <= plainBytesMax
-	}
-	return l.isNumber(e)
-}
-
 func (l *lowerer) expr(e ast.Expr) ast.Expr {
-	line := l.line(e.Line())
+	line := l.sites.line(e.Line())
 	switch x := e.(type) {
 	case *ast.IdentExpr:
-		if v := l.uses[x]; v != nil {
+		if v := l.tree.uses[x]; v != nil {
 			return l.load(v, line)
 		}
 		l.constant(x.Value, e.Line())
@@ -88,9 +56,9 @@ func (l *lowerer) expr(e ast.Expr) ast.Expr {
 	case *ast.LogicalOpExpr:
 		return at(&ast.LogicalOpExpr{Operator: x.Operator, Lhs: l.expr(x.Lhs), Rhs: l.single(x.Rhs)}, line)
 	case *ast.UnaryMinusOpExpr:
-		s := Site{Line: e.Line(), Operands: []Desc{l.describe(x.Expr)}}
+		s := Site{Line: e.Line(), Operands: []Desc{l.tree.describe(l.fn, x.Expr)}}
 		operand := l.expr(x.Expr)
-		return l.folded(at(&ast.UnaryMinusOpExpr{Expr: operand}, l.site(s)), e.Line(), operand)
+		return l.folded(at(&ast.UnaryMinusOpExpr{Expr: operand}, l.sites.add(s)), e.Line(), operand)
 	case *ast.UnaryNotOpExpr:
 		return at(&ast.UnaryNotOpExpr{Expr: l.expr(x.Expr)}, line)
 	case *ast.UnaryLenOpExpr:
@@ -110,11 +78,18 @@ func (l *lowerer) expr(e ast.Expr) ast.Expr {
 	return e
 }
 
+// checked lowers an expression that is alone in its statement, and checks its registers.
+func (l *lowerer) checked(e ast.Expr) ast.Expr {
+	out := l.expr(e)
+	l.fits(e.Line(), out)
+	return out
+}
+
 func (l *lowerer) index(x *ast.AttrGetExpr) ast.Expr {
-	if !l.isPlain(x.Key) {
+	if !l.tree.isPlain(x.Key) {
 		return l.intrinsic("(index)", x.Line(), []ast.Expr{x.Object}, l.expr(x.Object), l.single(x.Key))
 	}
-	id := l.site(Site{Line: x.Line(), Operands: []Desc{l.describe(x.Object)}})
+	id := l.sites.add(Site{Line: x.Line(), Operands: []Desc{l.tree.describe(l.fn, x.Object)}})
 	return at(&ast.AttrGetExpr{Object: l.expr(x.Object), Key: l.expr(x.Key)}, id)
 }
 
@@ -123,15 +98,15 @@ func (l *lowerer) call(x *ast.FuncCallExpr) ast.Expr {
 	out := &ast.FuncCallExpr{AdjustRet: x.AdjustRet}
 	if x.Func == nil {
 		s.Callee = Desc{"method", x.Method}
-		s.Operands = []Desc{l.describe(x.Receiver)}
+		s.Operands = []Desc{l.tree.describe(l.fn, x.Receiver)}
 		out.Receiver, out.Method = l.expr(x.Receiver), x.Method
 		l.constant(x.Method, x.Line())
 	} else {
-		s.Callee = l.describe(x.Func)
+		s.Callee = l.tree.describe(l.fn, x.Func)
 		out.Func = l.expr(x.Func)
 	}
 	out.Args = l.exprs(x.Args, true)
-	return at(out, l.site(s))
+	return at(out, l.sites.add(s))
 }
 
 // operandsMax bounds the operands of one call of the concat intrinsic.
@@ -159,8 +134,8 @@ func (l *lowerer) concat(x *ast.StringConcatOpExpr) ast.Expr {
 
 func (l *lowerer) compare(x *ast.RelationalOpExpr) ast.Expr {
 	line := x.Line()
-	if l.isPlain(x.Lhs) || l.isPlain(x.Rhs) {
-		return at(&ast.RelationalOpExpr{Operator: x.Operator, Lhs: l.expr(x.Lhs), Rhs: l.expr(x.Rhs)}, l.line(line))
+	if l.tree.isPlain(x.Lhs) || l.tree.isPlain(x.Rhs) {
+		return at(&ast.RelationalOpExpr{Operator: x.Operator, Lhs: l.expr(x.Lhs), Rhs: l.expr(x.Rhs)}, l.sites.line(line))
 	}
 	name := map[string]string{
 		"==": "(eq)", "~=": "(eq)", "<": "(lt)", "<=": "(le)", ">": "(gt)", ">=": "(ge)",
@@ -168,7 +143,7 @@ func (l *lowerer) compare(x *ast.RelationalOpExpr) ast.Expr {
 	call := l.intrinsic(name, line, nil, l.expr(x.Lhs), l.single(x.Rhs))
 	call.AdjustRet = true
 	if x.Operator == "~=" {
-		return at(&ast.UnaryNotOpExpr{Expr: call}, l.line(line))
+		return at(&ast.UnaryNotOpExpr{Expr: call}, l.sites.line(line))
 	}
 	return call
 }
@@ -180,14 +155,14 @@ func (l *lowerer) arithmetic(x *ast.ArithmeticOpExpr) ast.Expr {
 		name := map[string]string{"%": "(mod)", "^": "(pow)"}[x.Operator]
 		return l.intrinsic(name, x.Line(), operands, l.expr(x.Lhs), l.single(x.Rhs))
 	}
-	s := Site{Line: x.Line(), Operands: []Desc{l.describe(x.Lhs), l.describe(x.Rhs)}}
+	s := Site{Line: x.Line(), Operands: []Desc{l.tree.describe(l.fn, x.Lhs), l.tree.describe(l.fn, x.Rhs)}}
 	left, right := l.expr(x.Lhs), l.expr(x.Rhs)
 	if operators(left) >= sumMax {
 		call := l.intrinsic("(vararg)", x.Line(), nil, left)
 		call.AdjustRet = true
 		left = call
 	}
-	out := at(&ast.ArithmeticOpExpr{Operator: x.Operator, Lhs: left, Rhs: right}, l.site(s))
+	out := at(&ast.ArithmeticOpExpr{Operator: x.Operator, Lhs: left, Rhs: right}, l.sites.add(s))
 	return l.folded(out, x.Line(), left, right)
 }
 
@@ -207,7 +182,7 @@ func operators(e ast.Expr) int {
 // table lowers a constructor. Fields are set in order, but positional ones win over computed keys, as in Lua. The
 // fields before the first computed key are left to the machine.
 func (l *lowerer) table(x *ast.TableExpr) ast.Expr {
-	line := l.line(x.Line())
+	line := l.sites.line(x.Line())
 	plain := at(&ast.TableExpr{}, line)
 	named, positional, n := 0, 0, 0
 	for ; n < len(x.Fields); n++ {
@@ -245,7 +220,7 @@ func (l *lowerer) table(x *ast.TableExpr) ast.Expr {
 // item lowers positional field n of a constructor: the last one yields all its values.
 func (l *lowerer) item(x *ast.TableExpr, n int) ast.Expr {
 	if n == len(x.Fields)-1 {
-		return l.open(x.Fields[n].Value)
+		return l.exprs([]ast.Expr{x.Fields[n].Value}, true)[0]
 	}
 	return l.single(x.Fields[n].Value)
 }
@@ -257,7 +232,7 @@ func (l *lowerer) count(n, line int) ast.Expr {
 		return at(&ast.NilExpr{}, line)
 	}
 	e := at(numberExpr(float64(n)), line)
-	l.constant(number(e.Value), l.sites[line].Line)
+	l.constant(number(e.Value), l.sites.list[line].Line)
 	return e
 }
 
@@ -283,4 +258,35 @@ func isPlainKey(key ast.Expr) bool {
 		return f < 1
 	}
 	return false
+}
+
+func (l *lowerer) function(x *ast.FunctionExpr) ast.Expr {
+	line := l.sites.line(x.Line())
+	outer, active := l.fn, l.active
+	fn := l.tree.funcs[x]
+	params := l.tree.decls[x]
+	l.fn, l.active = fn, len(params)
+	out := at(&ast.FunctionExpr{ParList: &ast.ParList{HasVargs: fn.vararg, Names: slots(params)}}, line)
+	if fn.arg != nil && fn.arg.used {
+		out.Stmts = append(out.Stmts, l.argTable(fn, line))
+		params = append(params[:len(params):len(params)], fn.arg)
+		l.active++
+	}
+	out.Stmts = append(out.Stmts, l.boxes(params, line)...)
+	out.Stmts = append(out.Stmts, (&body{l: l}).block(x.Stmts)...)
+	out.SetLastLine(l.sites.line(x.LastLine()))
+	l.fn, l.active = outer, active
+	call := l.intrinsic("(closure)", x.Line(), nil, out)
+	call.AdjustRet = true
+	return call
+}
+
+// argTable declares "arg": the table of the extra arguments, or nil in a
+// function that uses "..." (Lua 5.1's compatibility with 5.0).
+func (l *lowerer) argTable(fn *function, line int) ast.Stmt {
+	s := at(&ast.LocalAssignStmt{Names: []string{fn.arg.slot}}, line)
+	if !fn.dots {
+		s.Exprs = []ast.Expr{l.intrinsic("(arg)", fn.line, nil, at(&ast.Comma3Expr{}, line))}
+	}
+	return s
 }

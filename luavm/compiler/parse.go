@@ -21,31 +21,37 @@ const (
 	functionsMax       = 1000 // gopher-lua's compiler takes 12 KiB for each
 )
 
+// parser parses by recursive descent. It has a method for each production of the grammar, so it has many.
 type parser struct {
-	*lexer
-	*parsed
+	lex    *lexer
+	tree   *parsed
 	fn     *function
 	levels int
 	count  int // functions
 }
 
 // parse reads a chunk. message is the error of luaL_loadbuffer, "" if there is none.
-func parse(chunkname, source string) (p *parsed, message string) {
-	ps := &parser{
-		lexer: newLexer(chunkname, source),
-		parsed: &parsed{
-			uses: map[*ast.IdentExpr]*variable{}, decls: map[ast.PositionHolder][]*variable{},
-			funcs: map[*ast.FunctionExpr]*function{}, localFunc: map[*ast.LocalAssignStmt]bool{},
-		},
-	}
+func parse(chunkname, source string) (tree *parsed, message string) {
 	if len(source) > SourceBytesMax {
 		return nil, fmt.Sprintf("%s:1: script longer than %d bytes", chunkname, SourceBytesMax)
 	}
+	lex := newLexer(chunkname, source)
+	main := &function{lex: lex, vararg: true, upvals: map[*variable]bool{}}
+	p := &parser{lex: lex, fn: main, tree: &parsed{
+		main: main, uses: map[*ast.IdentExpr]*variable{}, decls: map[ast.PositionHolder][]*variable{},
+		funcs: map[*ast.FunctionExpr]*function{}, localFunc: map[*ast.LocalAssignStmt]bool{},
+	}}
 	defer caught(&message)
-	ps.fn = &function{vararg: true, upvals: map[*variable]bool{}}
-	ps.main = ps.fn
-	ps.next()
-	ps.parsed.body = ps.chunk()
-	ps.check(tokEOS)
-	return ps.parsed, ""
+	lex.next()
+	p.tree.body = p.chunk()
+	lex.check(tokEOS)
+	return p.tree, ""
 }
+
+func (p *parser) enter() {
+	if p.levels++; p.levels > syntaxLevelsMax {
+		p.lex.fail("chunk has too many syntax levels", 0)
+	}
+}
+
+func (p *parser) leave() { p.levels-- }

@@ -25,43 +25,43 @@ type expr struct {
 
 func (p *parser) exprList() []ast.Expr {
 	list := []ast.Expr{p.expr().Expr}
-	for p.accept(',') {
+	for p.lex.accept(',') {
 		list = append(list, p.expr().Expr)
 	}
 	return list
 }
 
 func (p *parser) variable() expr {
-	id := at(&ast.IdentExpr{}, p.line)
-	id.Value = p.name()
-	if v := p.find(id.Value); v != nil {
-		p.uses[id] = v
+	id := at(&ast.IdentExpr{}, p.lex.line)
+	id.Value = p.lex.name()
+	if v := p.fn.find(id.Value); v != nil {
+		p.tree.uses[id] = v
 	}
 	return expr{id, expVar, 1}
 }
 
 func (p *parser) field(object expr) expr {
-	p.next()
-	line := p.line
-	key := at(&ast.StringExpr{Value: p.name()}, line)
+	p.lex.next()
+	line := p.lex.line
+	key := at(&ast.StringExpr{Value: p.lex.name()}, line)
 	return p.deep(expr{at(&ast.AttrGetExpr{Object: object.Expr, Key: key}, line), expVar, object.depth + 1})
 }
 
 // deep bounds the depth of a tree, whatever the grammar allows.
 func (p *parser) deep(e expr) expr {
 	if e.depth > expressionDepthMax {
-		p.fail(fmt.Sprintf("expression has more than %d operators in a row", expressionDepthMax), 0)
+		p.lex.fail(fmt.Sprintf("expression has more than %d operators in a row", expressionDepthMax), 0)
 	}
 	return e
 }
 
 func (p *parser) prefix() expr {
-	switch p.tok {
+	switch p.lex.tok {
 	case '(':
-		line := p.line
-		p.next()
+		line := p.lex.line
+		p.lex.next()
 		e := p.expr()
-		p.match(')', '(', line)
+		p.lex.match(')', '(', line)
 		switch x := e.Expr.(type) {
 		case *ast.FuncCallExpr:
 			x.AdjustRet = true
@@ -72,21 +72,21 @@ func (p *parser) prefix() expr {
 	case tokName:
 		return p.variable()
 	}
-	p.syntaxError("unexpected symbol")
+	p.lex.syntaxError("unexpected symbol")
 	return expr{}
 }
 
 func (p *parser) primary() expr {
 	e := p.prefix()
 	for {
-		switch p.tok {
+		switch p.lex.tok {
 		case '.':
 			e = p.field(e)
 		case '[':
 			e = p.index(e)
 		case ':':
-			p.next()
-			e = p.call(e, p.name())
+			p.lex.next()
+			e = p.call(e, p.lex.name())
 		case '(', tokString, '{':
 			e = p.call(e, "")
 		default:
@@ -96,16 +96,16 @@ func (p *parser) primary() expr {
 }
 
 func (p *parser) index(object expr) expr {
-	line := p.line
+	line := p.lex.line
 	key := p.bracketed()
 	depth := max(object.depth, key.depth) + 1
 	return p.deep(expr{at(&ast.AttrGetExpr{Object: object.Expr, Key: key.Expr}, line), expVar, depth})
 }
 
 func (p *parser) bracketed() expr {
-	p.next()
+	p.lex.next()
 	key := p.expr()
-	p.expect(']')
+	p.lex.expect(']')
 	return key
 }
 
@@ -116,26 +116,26 @@ func (p *parser) call(fn expr, method string) expr {
 		args = append(args, e.Expr)
 		depth = max(depth, e.depth)
 	}
-	line := p.line
-	switch p.tok {
+	line := p.lex.line
+	switch p.lex.tok {
 	case '(':
-		if line != p.lastLine {
-			p.syntaxError("ambiguous syntax (function call x new statement)")
+		if line != p.lex.lastLine {
+			p.lex.syntaxError("ambiguous syntax (function call x new statement)")
 		}
-		p.next()
-		if p.tok != ')' {
-			for add(p.expr()); p.accept(','); {
+		p.lex.next()
+		if p.lex.tok != ')' {
+			for add(p.expr()); p.lex.accept(','); {
 				add(p.expr())
 			}
 		}
-		p.match(')', '(', line)
+		p.lex.match(')', '(', line)
 	case '{':
 		add(p.table())
 	case tokString:
-		add(expr{at(&ast.StringExpr{Value: p.text}, line), expValue, 1})
-		p.next()
+		add(expr{at(&ast.StringExpr{Value: p.lex.text}, line), expValue, 1})
+		p.lex.next()
 	default:
-		p.syntaxError("function arguments expected")
+		p.lex.syntaxError("function arguments expected")
 	}
 	c := at(&ast.FuncCallExpr{Args: args}, line)
 	if method == "" {
@@ -147,40 +147,40 @@ func (p *parser) call(fn expr, method string) expr {
 }
 
 func (p *parser) table() expr {
-	line := p.line
+	line := p.lex.line
 	t := at(&ast.TableExpr{}, line)
 	depth := 0
-	p.expect('{')
-	for p.tok != '}' {
+	p.lex.expect('{')
+	for p.lex.tok != '}' {
 		f := &ast.Field{}
 		switch {
-		case p.tok == '[':
+		case p.lex.tok == '[':
 			key := p.bracketed()
 			f.Key, depth = key.Expr, max(depth, key.depth)
-			p.expect('=')
-		case p.tok == tokName && p.peek() == '=':
-			f.Key = at(&ast.StringExpr{Value: p.name()}, p.line)
-			p.expect('=')
+			p.lex.expect('=')
+		case p.lex.tok == tokName && p.lex.peek() == '=':
+			f.Key = at(&ast.StringExpr{Value: p.lex.name()}, p.lex.line)
+			p.lex.expect('=')
 		}
 		value := p.expr()
 		f.Value, depth = value.Expr, max(depth, value.depth)
 		t.Fields = append(t.Fields, f)
-		if !p.accept(',') && !p.accept(';') {
+		if !p.lex.accept(',') && !p.lex.accept(';') {
 			break
 		}
 	}
-	p.match('}', '{', line)
+	p.lex.match('}', '{', line)
 	return p.deep(expr{t, expValue, depth + 1})
 }
 
 func (p *parser) simple() expr {
-	line := p.line
+	line := p.lex.line
 	var e ast.Expr
-	switch p.tok {
+	switch p.lex.tok {
 	case tokNumber:
-		e = at(numberExpr(p.num), line)
+		e = at(numberExpr(p.lex.num), line)
 	case tokString:
-		e = at(&ast.StringExpr{Value: p.text}, line)
+		e = at(&ast.StringExpr{Value: p.lex.text}, line)
 	case tokNil:
 		e = at(&ast.NilExpr{}, line)
 	case tokTrue:
@@ -189,19 +189,19 @@ func (p *parser) simple() expr {
 		e = at(&ast.FalseExpr{}, line)
 	case tokDots:
 		if !p.fn.vararg {
-			p.syntaxError("cannot use '...' outside a vararg function")
+			p.lex.syntaxError("cannot use '...' outside a vararg function")
 		}
 		p.fn.dots = true
 		e = at(&ast.Comma3Expr{}, line)
 	case '{':
 		return p.table()
 	case tokFunction:
-		p.next()
-		return expr{p.function(false, p.line), expValue, 1}
+		p.lex.next()
+		return expr{p.function(false, p.lex.line), expValue, 1}
 	default:
 		return p.primary()
 	}
-	p.next()
+	p.lex.next()
 	return expr{e, expValue, 1}
 }
 
@@ -219,20 +219,20 @@ func (p *parser) expr() expr { return p.operand(0) }
 func (p *parser) operand(limit int) expr {
 	p.enter()
 	var e expr
-	switch op := p.tok; op {
+	switch op := p.lex.tok; op {
 	case tokNot, '-', '#':
-		p.next()
+		p.lex.next()
 		e = p.unary(op, p.operand(unaryPriority))
 	default:
 		e = p.simple()
 	}
 	for {
-		op := p.tok
+		op := p.lex.tok
 		pr, ok := priorities[op]
 		if !ok || pr[0] <= limit {
 			break
 		}
-		p.next()
+		p.lex.next()
 		e = p.binary(op, e, p.operand(pr[1]))
 	}
 	p.leave()
@@ -249,7 +249,7 @@ func (p *parser) unary(op token, x expr) expr {
 	default:
 		e = &ast.UnaryLenOpExpr{Expr: x.Expr}
 	}
-	return p.deep(expr{at(e, p.lastLine), expValue, x.depth + 1})
+	return p.deep(expr{at(e, p.lex.lastLine), expValue, x.depth + 1})
 }
 
 func (p *parser) binary(op token, a, b expr) expr {
@@ -264,5 +264,5 @@ func (p *parser) binary(op token, a, b expr) expr {
 	default:
 		e = &ast.ArithmeticOpExpr{Operator: op.String(), Lhs: a.Expr, Rhs: b.Expr}
 	}
-	return p.deep(expr{at(e, p.lastLine), expValue, max(a.depth, b.depth) + 1})
+	return p.deep(expr{at(e, p.lex.lastLine), expValue, max(a.depth, b.depth) + 1})
 }

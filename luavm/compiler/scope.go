@@ -20,8 +20,9 @@ type variable struct {
 // separates variables from the functions that share them, which shows as soon as one of them assigns.
 func (v *variable) boxed() bool { return v.captured && v.assigned }
 
-// function is the parser's state of a function.
+// function is a function of the source: its variables, and what the lowerer must know of it.
 type function struct {
+	lex    *lexer // raises the errors of its limits
 	parent *function
 	line   int
 	active []*variable
@@ -37,42 +38,42 @@ type function struct {
 }
 
 // tooMany raises Lua's error for a limit of one function.
-func (p *parser) tooMany(limit int, what string) {
-	if p.fn.parent == nil {
-		p.fail(fmt.Sprintf("main function has more than %d %s", limit, what), 0)
+func (fn *function) tooMany(limit int, what string) {
+	if fn.parent == nil {
+		fn.lex.fail(fmt.Sprintf("main function has more than %d %s", limit, what), 0)
 	}
-	p.fail(fmt.Sprintf("function at line %d has more than %d %s", p.fn.line, limit, what), 0)
+	fn.lex.fail(fmt.Sprintf("function at line %d has more than %d %s", fn.line, limit, what), 0)
 }
 
 // newVar makes a variable that is not in scope yet.
-func (p *parser) newVar(name string, pending int) *variable {
-	if len(p.fn.active)+pending+1 > localsMax {
-		p.tooMany(localsMax, "local variables")
+func (fn *function) newVar(name string, pending int) *variable {
+	if len(fn.active)+pending+1 > localsMax {
+		fn.tooMany(localsMax, "local variables")
 	}
-	return &variable{name: name, fn: p.fn}
+	return &variable{name: name, fn: fn}
 }
 
 // declare brings variables into scope.
-func (p *parser) declare(vars ...*variable) {
+func (fn *function) declare(vars ...*variable) {
 	for _, v := range vars {
-		v.slot = v.name + " " + strconv.Itoa(len(p.fn.active))
-		p.fn.active = append(p.fn.active, v)
+		v.slot = v.name + " " + strconv.Itoa(len(fn.active))
+		fn.active = append(fn.active, v)
 	}
 }
 
 // hidden declares n variables that no source can name; they only occupy places in the scope.
-func (p *parser) hidden(n int) {
+func (fn *function) hidden(n int) {
 	for range n {
-		p.declare(p.newVar("(for)", 0))
+		fn.declare(fn.newVar("(for)", 0))
 	}
 }
 
-func (p *parser) find(name string) *variable {
-	for fn := p.fn; fn != nil; fn = fn.parent {
-		for i := len(fn.active) - 1; i >= 0; i-- {
-			if v := fn.active[i]; v.name == name {
+func (fn *function) find(name string) *variable {
+	for f := fn; f != nil; f = f.parent {
+		for i := len(f.active) - 1; i >= 0; i-- {
+			if v := f.active[i]; v.name == name {
 				v.used = true
-				p.capture(v)
+				fn.capture(v)
 				return v
 			}
 		}
@@ -81,15 +82,15 @@ func (p *parser) find(name string) *variable {
 }
 
 // capture records that the present function uses v.
-func (p *parser) capture(v *variable) {
-	if v.fn == p.fn {
+func (fn *function) capture(v *variable) {
+	if v.fn == fn {
 		return
 	}
 	v.captured, v.fn.captures = true, true
-	for fn := p.fn; fn != v.fn; fn = fn.parent {
-		fn.upvals[v] = true
-		if len(fn.upvals) > upvaluesMax {
-			p.tooMany(upvaluesMax, "upvalues")
+	for f := fn; f != v.fn; f = f.parent {
+		f.upvals[v] = true
+		if len(f.upvals) > upvaluesMax {
+			fn.tooMany(upvaluesMax, "upvalues")
 		}
 	}
 }

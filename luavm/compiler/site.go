@@ -17,14 +17,11 @@ type Site struct {
 	Operands []Desc // of the values that may be wrong: receiver, operands, arguments of an intrinsic
 }
 
-// line returns the index of the plain site of a line.
-func (l *lowerer) line(line int) int {
-	id, ok := l.lines[line]
-	if !ok {
-		id = l.site(Site{Line: line})
-		l.lines[line] = id
-	}
-	return id
+// sites are the sites of a chunk. Nodes refer to them by index; equal sites share one.
+type sites struct {
+	list  []Site
+	lines map[int]int // line -> its plain site
+	known map[siteKey]int
 }
 
 // siteKey identifies sites with up to two operands.
@@ -35,32 +32,42 @@ type siteKey struct {
 	operands [2]Desc
 }
 
-// site returns the index of a site; equal sites share it.
-func (l *lowerer) site(s Site) int {
-	key := siteKey{line: s.Line, callee: s.Callee, count: len(s.Operands)}
-	if len(s.Operands) > len(key.operands) {
-		l.sites = append(l.sites, s)
-		return len(l.sites) - 1
-	}
-	copy(key.operands[:], s.Operands)
-	id, ok := l.known[key]
+// line returns the index of the plain site of a line.
+func (ss *sites) line(line int) int {
+	id, ok := ss.lines[line]
 	if !ok {
-		id = len(l.sites)
-		l.known[key] = id
-		l.sites = append(l.sites, s)
+		id = ss.add(Site{Line: line})
+		ss.lines[line] = id
 	}
 	return id
 }
 
-// describe returns the name of an expression's value, as ldebug.c does.
-func (l *lowerer) describe(e ast.Expr) Desc {
+// add returns the index of a site.
+func (ss *sites) add(s Site) int {
+	key := siteKey{line: s.Line, callee: s.Callee, count: len(s.Operands)}
+	if len(s.Operands) > len(key.operands) {
+		ss.list = append(ss.list, s)
+		return len(ss.list) - 1
+	}
+	copy(key.operands[:], s.Operands)
+	id, ok := ss.known[key]
+	if !ok {
+		id = len(ss.list)
+		ss.known[key] = id
+		ss.list = append(ss.list, s)
+	}
+	return id
+}
+
+// describe returns the name that an expression's value has in a function, as ldebug.c does.
+func (p *parsed) describe(fn *function, e ast.Expr) Desc {
 	switch x := e.(type) {
 	case *ast.IdentExpr:
-		v := l.uses[x]
+		v := p.uses[x]
 		switch {
 		case v == nil:
 			return Desc{"global", x.Value}
-		case v.fn == l.fn:
+		case v.fn == fn:
 			return Desc{"local", x.Value}
 		}
 		return Desc{"upvalue", x.Value}
@@ -77,9 +84,9 @@ func (l *lowerer) describe(e ast.Expr) Desc {
 func (l *lowerer) intrinsic(name string, line int, operands []ast.Expr, args ...ast.Expr) *ast.FuncCallExpr {
 	s := Site{Line: line}
 	for _, o := range operands {
-		s.Operands = append(s.Operands, l.describe(o))
+		s.Operands = append(s.Operands, l.tree.describe(l.fn, o))
 	}
-	c := at(&ast.FuncCallExpr{Func: &ast.IdentExpr{Value: name}, Args: args}, l.site(s))
+	c := at(&ast.FuncCallExpr{Func: &ast.IdentExpr{Value: name}, Args: args}, l.sites.add(s))
 	c.Func.SetLine(c.Line())
 	return c
 }

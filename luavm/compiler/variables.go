@@ -18,14 +18,14 @@ func (l *lowerer) boxes(vars []*variable, line int) []ast.Stmt {
 	var out []ast.Stmt
 	for _, v := range vars {
 		if v.boxed() {
-			box := at(&ast.TableExpr{Fields: []*ast.Field{{Value: l.slot(v.slot, line)}}}, line)
-			out = append(out, at(&ast.AssignStmt{Lhs: []ast.Expr{l.slot(v.slot, line)}, Rhs: []ast.Expr{box}}, line))
+			box := at(&ast.TableExpr{Fields: []*ast.Field{{Value: slot(v.slot, line)}}}, line)
+			out = append(out, at(&ast.AssignStmt{Lhs: []ast.Expr{slot(v.slot, line)}, Rhs: []ast.Expr{box}}, line))
 		}
 	}
 	return out
 }
 
-func (l *lowerer) slot(name string, line int) ast.Expr {
+func slot(name string, line int) ast.Expr {
 	return at(&ast.IdentExpr{Value: name}, line)
 }
 
@@ -40,15 +40,15 @@ func (l *lowerer) store(v *variable, line int, value ast.Expr) ast.Stmt {
 		return assign(value)
 	}
 	first := at(&ast.LocalAssignStmt{Names: []string{"(value)"}, Exprs: []ast.Expr{value}}, line)
-	return at(&ast.DoBlockStmt{Stmts: []ast.Stmt{first, assign(l.slot("(value)", line))}}, line)
+	return at(&ast.DoBlockStmt{Stmts: []ast.Stmt{first, assign(slot("(value)", line))}}, line)
 }
 
 // load returns the expression for a local variable.
 func (l *lowerer) load(v *variable, line int) ast.Expr {
-	id := l.slot(v.slot, line)
+	id := slot(v.slot, line)
 	if !v.boxed() {
 		return id
 	}
-	l.constant(number("1"), l.sites[line].Line)
+	l.constant(number("1"), l.sites.list[line].Line)
 	return at(&ast.AttrGetExpr{Object: id, Key: at(numberExpr(1), line)}, line)
 }
