@@ -36,13 +36,40 @@ const (
 	wallLowBits, markBits = 32, 2
 )
 
+// inlineEntry is an entry whose bytes follow it.
+type inlineEntry Entry
+
 // setWall reports whether a wall time fits: it does for about a thousand years from 1970.
-func (e *Entry) setWall(ms int64, mark Mark) (ok bool) {
+func (e *inlineEntry) setWall(ms int64, mark Mark) (ok bool) {
 	e.wallLow, e.wallHigh = uint32(ms), int16(ms>>wallLowBits)<<markBits|int16(mark)
 	return e.wall() == ms
 }
 
-func (e *Entry) wall() int64 { return int64(e.wallHigh>>markBits)<<wallLowBits | int64(e.wallLow) }
+func (e *inlineEntry) wall() int64 {
+	return int64(e.wallHigh>>markBits)<<wallLowBits | int64(e.wallLow)
+}
+
+// headBytes returns the number of bytes before the key.
+func (e *inlineEntry) headBytes() int {
+	if (*Entry)(e).Mark() == IsLock {
+		return entryBytes + shortFactsBytes
+	}
+	return entryBytes
+}
+
+// following returns n bytes of key and string, from one on. No pointer may lead past the end of an object, as that of
+// no bytes could.
+func (e *inlineEntry) following(from, n int) string {
+	if n == 0 {
+		return ""
+	}
+	return unsafe.String((*byte)(unsafe.Add(unsafe.Pointer(e), e.headBytes()+from)), n)
+}
+
+// facts returns what stands before the key of a lock.
+func (e *inlineEntry) facts() *shortFacts {
+	return (*shortFacts)(unsafe.Add(unsafe.Pointer(e), entryBytes))
+}
 
 // Mark tells whether a key is a lock. The callers decide by which rules it becomes one.
 type Mark uint8
@@ -149,7 +176,7 @@ func NewMarked(key string, was *Entry, v value.Value, d Deadline, tag *Tag, mark
 		v = value.OfString(strings.Clone(s))
 	}
 	low := uint32(0)
-	if was != nil && was.isOutside() {
+	if was != nil && was.outside() != nil {
 		key, low = was.Key(), was.positionLow()
 	} else {
 		key, low = strings.Clone(key), uint32(value.Position(key))
@@ -168,10 +195,10 @@ func newInline(key, s string, d Deadline, mark Mark) *Entry {
 		return nil
 	}
 	head := Entry{Tick: d.Tick, keyBytes: uint8(len(key)), strBytes: uint8(len(s))}
-	if !head.setWall(d.WallMs, mark) {
+	if !head.inline().setWall(d.WallMs, mark) {
 		return nil
 	}
-	at := head.bytes()
+	at := head.inline().headBytes()
 	// Of words, so that it is aligned.
 	words := make([]uint64, (at+n+7)/8)
 	e := (*Entry)(unsafe.Pointer(unsafe.SliceData(words)))
@@ -198,10 +225,10 @@ func newOutside(key string, low uint32, v value.Value, d Deadline, tag *Tag, mar
 
 // WithFacts completes a lock that is not stored yet. It may be another entry then.
 func (e *Entry) WithFacts(f lock.Facts) *Entry {
-	if !e.isOutside() {
+	if e.outside() == nil {
 		short, ok := shortFactsOf(&f, e.Deadline())
 		if ok {
-			*e.shortFacts() = short
+			*e.inline().facts() = short
 			return e
 		}
 		key, held := strings.Clone(e.Key()), value.OfString(strings.Clone(e.Str()))
@@ -213,36 +240,26 @@ func (e *Entry) WithFacts(f lock.Facts) *Entry {
 	return e
 }
 
-func (e *Entry) isOutside() bool { return e.strBytes == isOutside }
+// outside returns the entry as what it is the head of; nil of one whose bytes follow it.
+func (e *Entry) outside() *outsideEntry {
+	if e.strBytes != isOutside {
+		return nil
+	}
+	return (*outsideEntry)(unsafe.Pointer(e))
+}
 
-func (e *Entry) outside() *outsideEntry { return (*outsideEntry)(unsafe.Pointer(e)) }
+// inline returns an entry whose bytes follow it.
+func (e *Entry) inline() *inlineEntry { return (*inlineEntry)(e) }
 
 // asHashLock returns the lock that is a hash whose head is e.
 func asHashLock(e *Entry) *HashLock { return (*HashLock)(unsafe.Pointer(e)) }
 
-// bytes are those of an entry that come before the key that follows.
-func (e *Entry) bytes() int {
-	if e.Mark() == IsLock {
-		return entryBytes + shortFactsBytes
-	}
-	return entryBytes
-}
-
-// following are n bytes, from one on, behind the entry. No pointer may lead past the end of
-// an object, as that of no bytes could.
-func (e *Entry) following(from, n int) string {
-	if n == 0 {
-		return ""
-	}
-	return unsafe.String((*byte)(unsafe.Add(unsafe.Pointer(e), e.bytes()+from)), n)
-}
-
 // Deadline returns the end of its lease, or Never.
 func (e *Entry) Deadline() Deadline {
-	if e.isOutside() {
-		return Deadline{e.Tick, e.outside().wallMs}
+	if o := e.outside(); o != nil {
+		return Deadline{e.Tick, o.wallMs}
 	}
-	return Deadline{e.Tick, e.wall()}
+	return Deadline{e.Tick, e.inline().wall()}
 }
 
 // Mark tells whether the key is a lock.
@@ -253,27 +270,23 @@ func (e *Entry) IsLocked() bool { return e.Mark() == IsLock || e.Lock() != nil }
 
 // Facts returns the facts of a key whose mark is IsLock.
 func (e *Entry) Facts() lock.Facts {
-	if e.isOutside() {
+	if e.outside() != nil {
 		return (*outsideLock)(unsafe.Pointer(e)).Facts
 	}
-	return e.shortFacts().facts(e.Deadline())
-}
-
-func (e *Entry) shortFacts() *shortFacts {
-	return (*shortFacts)(unsafe.Add(unsafe.Pointer(e), entryBytes))
+	return e.inline().facts().facts(e.Deadline())
 }
 
 // Key returns the name of the key. It aliases the entry.
 func (e *Entry) Key() string {
-	if e.isOutside() {
-		return e.outside().name
+	if o := e.outside(); o != nil {
+		return o.name
 	}
-	return e.following(0, int(e.keyBytes))
+	return e.inline().following(0, int(e.keyBytes))
 }
 
 // positionLow is the lower bits of its key's position: of a long key without reading all of it.
 func (e *Entry) positionLow() uint32 {
-	if e.isOutside() {
+	if e.outside() != nil {
 		return e.wallLow
 	}
 	return uint32(value.Position(e.Key()))
@@ -281,10 +294,10 @@ func (e *Entry) positionLow() uint32 {
 
 // Value returns the value of the key. It aliases the entry.
 func (e *Entry) Value() value.Value {
-	if e.isOutside() {
-		return e.outside().held
+	if o := e.outside(); o != nil {
+		return o.held
 	}
-	return value.OfString(e.following(int(e.keyBytes), int(e.strBytes)))
+	return value.OfString(e.inline().following(int(e.keyBytes), int(e.strBytes)))
 }
 
 // Str returns the string that the key holds; "" of an aggregate.
@@ -292,8 +305,8 @@ func (e *Entry) Str() string { return e.Value().Str() }
 
 // Aggregate returns the aggregate that the key holds; nil of a string.
 func (e *Entry) Aggregate() value.Aggregate {
-	if e.isOutside() {
-		return e.outside().held.Aggregate()
+	if o := e.outside(); o != nil {
+		return o.held.Aggregate()
 	}
 	return nil
 }
@@ -309,8 +322,8 @@ func (e *Entry) Lock() *lock.Many {
 
 // Tag returns what LOCK said about the token that the key holds, or nil.
 func (e *Entry) Tag() *Tag {
-	if e.isOutside() {
-		return e.outside().tag
+	if o := e.outside(); o != nil {
+		return o.tag
 	}
 	return nil
 }

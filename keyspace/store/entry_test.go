@@ -74,7 +74,7 @@ func TestEntryIsWhatItWasMadeOf(t *testing.T) {
 		if want := int64(entryOverheadBytes + LeaseOverheadBytes + len(m.key) + len(m.str)); e.Size() != want {
 			t.Errorf("%s: counts for %d bytes, want %d", name, e.Size(), want)
 		}
-		if inline := len(m.key)+len(m.str) <= InlineMax; inline == e.isOutside() {
+		if inline := len(m.key)+len(m.str) <= InlineMax; inline == (e.outside() != nil) {
 			t.Errorf("%s: inline %v", name, !inline)
 		}
 	}
@@ -136,7 +136,7 @@ func TestEntryKeepsItsTimes(t *testing.T) {
 		if e.Deadline() != until || e.Facts() != facts || e.Mark() != IsLock || e.Fence != 7 || e.Version != 8 || e.Key() != "key" || e.Str() != "token" {
 			t.Fatalf("%+v until %v became %+v until %v: %+v", facts, until, e.Facts(), e.Deadline(), e)
 		}
-		outside += resp.One(e.isOutside())
+		outside += resp.One(e.outside() != nil)
 	}
 	if outside < 10_000 || outside > 90_000 {
 		t.Errorf("%d of 100,000 are written long", outside)
