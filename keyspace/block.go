@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"lockd/keyspace/lock"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -320,10 +321,10 @@ func (m *Machine) suspend(id uint64) {
 	m.blocked.sessions.Set(&next)
 	m.blocked.revision++
 	for _, w := range m.waitersOf(id) {
-		m.spend(m.queueWork(w))
+		m.meter.Spend(m.queueWork(w))
 		m.blocked.unqueue(w)
 	}
-	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: resp.BlockID{Session: id}, How: resp.BlockSuspended}})
+	m.out.Emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: resp.BlockID{Session: id}, How: resp.BlockSuspended}})
 	for _, w := range m.waitersOf(id) { // those behind may have what they were in the way of
 		if w.lock != nil {
 			m.markLeft(w.line())
@@ -342,7 +343,7 @@ func (m *Machine) resume(id, suspensions uint64) {
 	m.blocked.sessions.Set(&next)
 	m.blocked.revision++
 	for _, w := range m.waitersOf(id) {
-		m.spend(m.queueWork(w))
+		m.meter.Spend(m.queueWork(w))
 		m.blocked.queue(w)
 		m.markPresent(w)
 	}
@@ -361,7 +362,7 @@ func (m *Machine) markPresent(w *waiter) {
 	}
 	d := m.keys.DBs[w.db]
 	for _, key := range w.keys {
-		m.spend(d.FindWork(key))
+		m.meter.Spend(d.FindWork(key))
 		if e, ok := d.Keys.Get(key); ok {
 			m.markArrived(w.db, e)
 		}
@@ -418,19 +419,19 @@ func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
 
 // dropWaiter ends a wait, without serving those behind.
 func (m *Machine) dropWaiter(w *waiter, how resp.Ending, reply resp.Reply) {
-	m.spend(m.blocked.placesWork(w))
+	m.meter.Spend(m.blocked.placesWork(w))
 	m.blocked.remove(w)
 	m.recordWaitEnd(w, how, reply)
 	end := &resp.BlockEnd{ID: w.id, How: how, Reply: reply}
 	if how == resp.BlockDropped || how == resp.BlockLapsed {
 		end.Args = w.args
 	}
-	m.emit(resp.Message{Kind: resp.MessageBlock, Block: end})
+	m.out.Emit(resp.Message{Kind: resp.MessageBlock, Block: end})
 }
 
 // emitEnd emits the end of a command that does not wait.
 func (m *Machine) emitEnd(id resp.BlockID, how resp.Ending) {
-	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: id, How: how}})
+	m.out.Emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: id, How: how}})
 }
 
 // Blocked returns what is known of a blocking command; see cluster.Machine.
@@ -498,11 +499,11 @@ func (m *Machine) markSwapped(db int) {
 	m.markAllFreed(db)
 	d, waiting := m.keys.DBs[db], m.blocked.places.Len()
 	if d.Keys.Len() < waiting {
-		m.spend((value.VisitWork + value.TreeWork(waiting)) * int64(d.Keys.Len()))
+		m.meter.Spend((value.VisitWork + value.TreeWork(waiting)) * int64(d.Keys.Len()))
 		m.markReadyKeys(db)
 		return
 	}
-	m.spend((value.VisitWork + value.TreeWork(d.Keys.Len())) * int64(waiting))
+	m.meter.Spend((value.VisitWork + value.TreeWork(d.Keys.Len())) * int64(waiting))
 	var keys []string
 	m.blocked.places.Ascend(waitPlace{db: db}, func(p waitPlace) bool {
 		if p.db == db && (len(keys) == 0 || keys[len(keys)-1] != p.key) {
@@ -535,9 +536,8 @@ func (m *Machine) markReadyKeys(db int) {
 // Keys that become ready meanwhile come last. A waiter does not pay for the work of the command
 // that woke it.
 func (m *Machine) serveReady(at resp.Stamp) {
-	before := m.request.work
-	m.request.work = 0
-	defer func() { m.request.work += before }()
+	before := m.meter.Restart()
+	defer func() { m.meter.Spend(before) }()
 	for m.wakeLibraries(at); len(m.ready) > 0; m.wakeLibraries(at) {
 		k := m.ready[0]
 		m.ready = m.ready[1:]
@@ -559,7 +559,7 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 		if e := c.lookup(k.key); e == nil || e.Aggregate() == nil || e.Aggregate().Kind() != k.kind {
 			return
 		}
-		if m.servedBytes > replyBytesMax || m.overBudget() {
+		if m.servedBytes > meter.ReplyBytesMax || m.meter.Exceeded() {
 			m.endWait(w, resp.BlockDropped, resp.Reply{}) // its node asks again, in another entry
 			continue
 		}
@@ -572,18 +572,18 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 
 // serve executes the command of a waiter.
 func (m *Machine) serve(c *ctx, w *waiter, key string) {
-	m.spend(m.blocked.placesWork(w))
+	m.meter.Spend(m.blocked.placesWork(w))
 	m.blocked.remove(w)
-	began, lastFence := m.outputMark(), m.keys.LastFence
+	began, lastFence := m.out.Mark(), m.keys.LastFence
 	c.why = w.cause(m.tick)
 	reply, u := w.take(c, key)
 	if w.lock != nil {
 		u = m.undoLock(w.db, &w.pending, reply, lastFence)
 	}
 	m.servedBytes += reply.Size()
-	m.spend(commandWork + replyWork(reply))
+	m.meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
 	given := m.remember(w.id, w.db, u, true)
-	m.emitServed(resp.BlockEnd{ID: w.id, Reply: reply, Given: given, Waited: true}, began)
+	m.out.EmitServed(resp.BlockEnd{ID: w.id, Reply: reply, Given: given, Waited: true}, began)
 }
 
 // blockCall is how a blocking command runs when it was asked for by a step.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockd/keyspace/lock"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/resp"
 )
@@ -340,7 +341,7 @@ func TestLimitsOfWaiters(t *testing.T) {
 // they are told to ask again, and nothing is taken from the key.
 func TestServedBytesAreBounded(t *testing.T) {
 	s := newBlockStage(t)
-	large := strings.Repeat("v", replyBytesMax/2)
+	large := strings.Repeat("v", meter.ReplyBytesMax/2)
 	for _, key := range []string{"a", "b", "c"} {
 		s.do(resp.Args{"RPUSH", key, large})
 	}

@@ -44,6 +44,14 @@ func perform(c *ctx, req call, wrong error) resp.Reply {
 	return req.Run(c)
 }
 
+// bytesOf returns how long all arguments are together.
+func bytesOf(args resp.Args) (n int) {
+	for _, a := range args {
+		n += len(a)
+	}
+	return n
+}
+
 // wrongArity is what is wrong with a number of arguments that the row's arity lets pass.
 func wrongArity(command string) error { return resp.Error(resp.WrongArity(command).Str) }
 

@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"lockd/keyspace/emit"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
@@ -33,7 +34,7 @@ func (m *Machine) put(why *cause, db int, key string, was, next *store.Entry) {
 		return
 	}
 	c := m.keys.Put(m.leastFence(), db, key, was, next, raises)
-	m.spend(c.Work)
+	m.meter.Spend(c.Work)
 	for _, tell := range m.observers {
 		tell(m, why, c)
 	}
@@ -53,10 +54,32 @@ func (m *Machine) allow(why *cause, key string, was, next *store.Entry) (complet
 // foldChange folds what the key holds into the digest.
 func (m *Machine) foldChange(_ *cause, c store.Change) { m.digest.stored(c.DB, c.Key, c.Next) }
 
+// trackChange adds a change to those that the entry emits.
+func (m *Machine) trackChange(_ *cause, of store.Change) {
+	e := of.Next
+	if e == nil {
+		e = of.Was
+	}
+	c := resp.Change{Key: e.Key()}
+	if m.serving {
+		c.Kind = resp.ChangeServed // the waiter's change, not that of the command that made the key ready
+	}
+	m.out.Change(c)
+}
+
+// notify sends the notifications of an event, if the settings ask for its class. A running script's are taken back with
+// its writes.
+func (m *Machine) notify(db int, class emit.Classes, event, key string) {
+	if asked := m.settings.notify; asked&class != 0 {
+		m.meter.Spend(emit.NotifyWork(key))
+		m.out.Notify(asked, db, event, key)
+	}
+}
+
 // notifyNew sends the event of a key that comes into being.
 func (m *Machine) notifyNew(_ *cause, c store.Change) {
 	if c.Was == nil && c.Next != nil {
-		m.notify(c.DB, notifyNew, "new", c.Key)
+		m.notify(c.DB, emit.New, "new", c.Key)
 	}
 }
 
@@ -88,9 +111,9 @@ func (m *Machine) expired(e *store.Entry) bool {
 // expire ends a lease.
 func (m *Machine) expire(db int, e *store.Entry) {
 	m.put(&leaseIsOver, db, e.Key(), e, nil)
-	m.trackExpiry()
+	m.out.MarkExpired()
 	m.stats.expiredKeys++
-	m.notify(db, notifyExpired, "expired", e.Key())
+	m.notify(db, emit.Expired, "expired", e.Key())
 }
 
 // leastFence bounds the fences that the running entry gives from below.
@@ -111,28 +134,27 @@ func (m *Machine) endLeases(db int, e *store.Entry, tick int64) *store.Entry {
 // journal remembers where the rest of the machine stood when an attempt began, which the store undoes: a script that
 // meets a limit must not leave half of its writes.
 type journal struct {
-	messages int // their number before the attempt
-	changed  int // changes, likewise
-	reads    int // recorded reads, likewise
-	ready    int // keys that have become ready, likewise
-	gone     int // keys that have gone, likewise
-	events   history.Mark
-	stats    stats
-	gifts    *gifts // before the first FLUSHALL or FLUSHDB that concerned one
+	out    emit.Mark
+	reads  int // recorded reads
+	ready  int // keys that have become ready
+	gone   int // keys that have gone
+	events history.Mark
+	stats  stats
+	gifts  *gifts // before the first FLUSHALL or FLUSHDB that concerned one
 }
 
 // begin starts an attempt: what it does can be taken back.
 func (m *Machine) begin() {
 	m.keys.Begin()
 	m.journal = &journal{
-		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready), gone: len(m.gone),
+		out: m.out.Mark(), reads: m.reads.Len(), ready: len(m.ready), gone: len(m.gone),
 		stats: m.stats, events: m.events.Mark(),
 	}
 }
 
 // replaceDatabases must come before a change that replaces databases.
 func (m *Machine) replaceDatabases() {
-	m.changed = append(m.changed, resp.Change{Kind: resp.ChangeAll})
+	m.out.Change(resp.Change{Kind: resp.ChangeAll})
 	m.keys.KeepDatabases()
 }
 
@@ -151,8 +173,8 @@ func (m *Machine) rollback() {
 	if j.gifts != nil {
 		m.blocked.gifts = *j.gifts
 	}
-	m.messages, m.changed = m.messages[:j.messages], m.changed[:j.changed]
-	m.reads.truncate(j.reads)
+	m.out.Truncate(j.out)
+	m.reads.Truncate(j.reads)
 	m.forgetReady(j.ready)
 	m.gone = m.gone[:j.gone]
 	m.events.Truncate(j.events)
@@ -181,7 +203,7 @@ func (t *dryRun) found(now int64, e *store.Entry) {
 
 // storeLock stores a lock that several may hold. Its key ends with the last of its holders.
 func (m *Machine) storeLock(why *cause, db int, key string, was *store.Entry, l *lock.Many) {
-	m.spend(value.LockWork(l))
+	m.meter.Spend(value.LockWork(l))
 	m.put(why, db, key, was, store.NewEntry(key, was, value.OfAggregate((*value.Lock)(l)), endOf(l)))
 }
 
@@ -196,7 +218,7 @@ func (m *Machine) until(why *cause, was *store.Entry, d store.Deadline) *store.E
 	if l == nil || m.dryRun.stops() {
 		return store.NewTagged(was.Key(), was, was.Value(), d, was.Tag())
 	}
-	m.spend(value.LockWork(l))
+	m.meter.Spend(value.LockWork(l))
 	m.keys.Sequence++
 	all := l.Until(func(h *lock.Holder) {
 		h.Tick, h.WallMs, h.Version = d.Tick, d.WallMs, m.keys.Sequence
@@ -209,8 +231,26 @@ func (m *Machine) until(why *cause, was *store.Entry, d store.Deadline) *store.E
 func (m *Machine) endHolders(db int, e *store.Entry, tick int64) *store.Entry {
 	left := e.Lock().Without(func(h *lock.Holder) bool { return tick > h.Tick })
 	m.storeLock(&leaseIsOver, db, e.Key(), e, left)
-	m.trackExpiry()
-	m.notify(db, notifyGeneric, "unlock", e.Key())
+	m.out.MarkExpired()
+	m.notify(db, emit.Generic, "unlock", e.Key())
 	next, _ := m.keys.DBs[db].Keys.Get(e.Key())
 	return next
+}
+
+// usedBytes returns the estimate of the memory that data take, in all databases, and what else clients have left here.
+func (m *Machine) usedBytes() int64 {
+	return m.library.Bytes() + m.functions.Bytes() + m.blocked.bytes + m.events.Bytes() + m.keys.Bytes()
+}
+
+func (m *Machine) overMemory() bool {
+	limit := m.settings.maxMemoryBytes
+	return limit > 0 && m.usedBytes() > limit
+}
+
+// exhausted says why the running request may not run another command, or "".
+func (m *Machine) exhausted(row *resp.Row[parser]) string {
+	if why := m.meter.Exhausted(); why != "" || row.Flags&resp.DenyOOM == 0 {
+		return why
+	}
+	return m.meter.Grown(m.usedBytes())
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 	"lockd/resp/acl"
@@ -50,7 +51,7 @@ const (
 
 // userWork is the work of changing one of n users, by rules of so many bytes.
 func userWork(n, bytes int) int64 {
-	return configWork + value.VisitWork*int64(n) + 16*value.NumeralWork*int64(bytes)
+	return meter.ConfigWork + value.VisitWork*int64(n) + 16*value.NumeralWork*int64(bytes)
 }
 
 // setUserCall is ACL SETUSER. Run judges the rules: which commands they may name follows from the level in force.
@@ -73,8 +74,8 @@ func (r *setUserCall) Run(c *ctx) resp.Reply {
 	} else {
 		was = len(user.Text())
 	}
-	if !m.affords(userWork(len(m.users.All()), bytesOf(args)+was)) {
-		return resp.Err(errWorkMeter)
+	if !m.meter.Affords(userWork(len(m.users.All()), bytesOf(args)+was)) {
+		return resp.Err(meter.ErrWork)
 	}
 	rules := make([]string, len(args)-3)
 	for i, rule := range args[3:] {
@@ -104,11 +105,11 @@ func delUsers(c *ctx, names []string) resp.Reply {
 	for _, name := range names {
 		user := c.m.users.Get(name)
 		if user == nil {
-			c.m.spend(value.FindWork)
+			c.m.meter.Spend(value.FindWork)
 			continue
 		}
-		if !c.m.affords(userWork(len(c.m.users.All()), len(name))) {
-			return resp.Err(errWorkMeter)
+		if !c.m.meter.Affords(userWork(len(c.m.users.All()), len(name))) {
+			return resp.Err(meter.ErrWork)
 		}
 		c.m.setUsers(c.m.users.Without(name), resp.Message{Kind: resp.MessageUser, Channel: user.Name})
 		deleted++
@@ -125,15 +126,15 @@ func getUser(c *ctx, name string) resp.Reply {
 }
 
 func listUsers(c *ctx) resp.Reply {
-	if !c.m.affords(value.VisitWork * int64(len(c.m.users.All()))) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(value.VisitWork * int64(len(c.m.users.All()))) {
+		return resp.Err(meter.ErrWork)
 	}
 	return c.m.users.List()
 }
 
 func namesOfUsers(c *ctx) resp.Reply {
-	if !c.m.affords(value.VisitWork * int64(len(c.m.users.All()))) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(value.VisitWork * int64(len(c.m.users.All()))) {
+		return resp.Err(meter.ErrWork)
 	}
 	return c.m.users.Names()
 }
@@ -141,8 +142,8 @@ func namesOfUsers(c *ctx) resp.Reply {
 // saveUsers answers the revision of the users and all of them: for the file that a connection writes, and
 // for a node that does not know yet what it has missed.
 func saveUsers(c *ctx) resp.Reply {
-	if !c.m.affords(value.VisitWork * int64(len(c.m.users.All()))) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(value.VisitWork * int64(len(c.m.users.All()))) {
+		return resp.Err(meter.ErrWork)
 	}
 	return resp.Array(resp.Int(int64(c.m.usersRev)), resp.Bulk(c.m.users.Text()))
 }
@@ -150,8 +151,8 @@ func saveUsers(c *ctx) resp.Reply {
 // loadUsers has the users that a connection has read from a file take the place of all that there are.
 func loadUsers(c *ctx, text string) resp.Reply {
 	text = strings.Clone(text)
-	if !c.m.affords(userWork(strings.Count(text, "\n"), len(text))) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(userWork(strings.Count(text, "\n"), len(text))) {
+		return resp.Err(meter.ErrWork)
 	}
 	users, err := acl.ReadUsers(c.m.known, text)
 	switch {
@@ -169,7 +170,7 @@ func (m *Machine) setUsers(users *acl.Users, change resp.Message) {
 	m.users = users
 	m.usersRev++
 	change.Index = m.usersRev
-	m.emit(change)
+	m.out.Emit(change)
 }
 
 // usersMessage has all users.

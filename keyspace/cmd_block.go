@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -267,7 +268,7 @@ func (m *Machine) openSession(step *resp.BlockStep) uint64 {
 // giveBackAll takes back what was given under some names.
 func (m *Machine) giveBackAll(at resp.Stamp, ids []resp.BlockID) {
 	for _, id := range ids {
-		m.spend(commandWork)
+		m.meter.Spend(meter.CommandWork)
 		m.giveBack(at, id)
 		m.digest.reply(resp.OK())
 	}
@@ -294,7 +295,7 @@ func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 
 // ask executes a blocking command, or lets it wait.
 func (c *ctx) ask(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
-	call, began, args, reply := &blockCall{}, c.m.outputMark(), cmd.Args, resp.Reply{}
+	call, began, args, reply := &blockCall{}, c.m.out.Mark(), cmd.Args, resp.Reply{}
 	id, lastFence := step.ID, c.m.keys.LastFence
 	if cmd.Spec == nil {
 		cmd.Spec, reply = c.m.Find(args)
@@ -319,13 +320,13 @@ func (c *ctx) ask(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 	}
 	switch {
 	case !call.waits || reply.IsErr():
-		c.m.request.replyBytes += reply.Size()
+		c.m.meter.AddReply(reply.Size())
 		if call.lock != nil {
 			lastFence = c.m.replaceGift(step, call, lastFence)
 			call.undo = c.m.undoLock(c.db, &call.pending, reply, lastFence)
 		}
 		given := c.m.remember(id, c.db, call.undo, false)
-		c.m.emitServed(resp.BlockEnd{ID: id, Reply: reply, Given: given}, began)
+		c.m.out.EmitServed(resp.BlockEnd{ID: id, Reply: reply, Given: given}, began)
 		return 0
 	case w.end <= c.m.tick:
 		c.m.emitEnd(id, resp.BlockTimedOut)
@@ -358,7 +359,7 @@ func (m *Machine) enter(w *waiter) {
 			defer m.markLeft(w.line()) // it may ask for less than the one before
 		}
 	}
-	m.spend(m.blocked.placesWork(w))
+	m.meter.Spend(m.blocked.placesWork(w))
 	m.blocked.add(w)
 }
 
@@ -407,7 +408,7 @@ func (m *Machine) tend(at resp.Stamp, step *resp.BlockStep) resp.Reply {
 	}
 	for _, id := range step.Cancelled {
 		m.cancel(id)
-		m.spend(commandWork)
+		m.meter.Spend(meter.CommandWork)
 		m.digest.reply(resp.OK())
 	}
 	m.giveBackAll(at, step.Undelivered)

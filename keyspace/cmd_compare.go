@@ -3,6 +3,7 @@ package keyspace
 import (
 	"math"
 
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/resp"
 )
@@ -138,7 +139,7 @@ func (r *msetEXCall) renews(c *ctx) bool {
 	if r.onlyNew {
 		return false
 	}
-	for i := 0; i < len(r.pairs) && !c.m.overBudget(); i += 2 {
+	for i := 0; i < len(r.pairs) && !c.m.meter.Exceeded(); i += 2 {
 		if !c.keeps(r.pairs[i], r.pairs[i+1]) {
 			return false
 		}
@@ -160,8 +161,8 @@ func (r *msetEXCall) Run(c *ctx) resp.Reply {
 			return resp.Int(0)
 		}
 	}
-	if !c.m.hasRoom(2 * c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.HasRoom(2 * c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
+		return resp.Err(meter.ErrWork)
 	}
 	c.why.condition = c.why.condition || r.onlyNew
 	for i := 0; i < len(pairs); i += 2 {

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/emit"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -132,8 +134,8 @@ func (c *ctx) setFields(key string, pairs []string) (created int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if !c.m.affords(h.SetWork(pairs)) {
-		return 0, resp.Error(errWorkMeter)
+	if !c.m.meter.Affords(h.SetWork(pairs)) {
+		return 0, resp.Error(meter.ErrWork)
 	}
 	c.editHash(key, func(h *value.Hash) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -142,7 +144,7 @@ func (c *ctx) setFields(key string, pairs []string) (created int64, err error) {
 			}
 		}
 	})
-	c.notify(notifyHash, "hset", key)
+	c.notify(emit.Hash, "hset", key)
 	return created, nil
 }
 
@@ -165,17 +167,17 @@ func (c *ctx) lookupField(key, name string) (val string, had bool, err error) {
 	if err != nil || h == nil {
 		return "", false, err
 	}
-	c.m.spend(h.FindWork(name))
+	c.m.meter.Spend(h.FindWork(name))
 	val, had = h.Get(name)
 	return val, had, nil
 }
 
 func (c *ctx) setField(key, name, val, event string) {
 	c.editHash(key, func(h *value.Hash) {
-		c.m.spend(h.SetWork([]string{name, val}))
+		c.m.meter.Spend(h.SetWork([]string{name, val}))
 		h.Set(name, val)
 	})
-	c.notify(notifyHash, event, key)
+	c.notify(emit.Hash, event, key)
 }
 
 func hget(c *ctx, key, name string) resp.Reply {
@@ -191,8 +193,8 @@ func hmget(c *ctx, key string, names []string) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if h != nil && !c.m.affords(value.FindAllWork(h, names)+value.FarWork*int64(len(names))) {
-		return resp.Err(errWorkMeter)
+	if h != nil && !c.m.meter.Affords(value.FindAllWork(h, names)+value.FarWork*int64(len(names))) {
+		return resp.Err(meter.ErrWork)
 	}
 	replies := make([]resp.Reply, len(names))
 	for i, name := range names {
@@ -225,7 +227,7 @@ func (c *ctx) listHash(key string, names, vals bool) resp.Reply {
 	case h == nil:
 		return reply()
 	}
-	if err := c.m.listable(each * h.Len()); err != nil {
+	if err := c.m.meter.Listable(each * h.Len()); err != nil {
 		return resp.Fail(err)
 	}
 	var items []resp.Reply
@@ -245,8 +247,8 @@ func hdel(c *ctx, key string, names []string) resp.Reply {
 	if err != nil || h == nil {
 		return orZero(err)
 	}
-	if !c.m.affords(2 * value.FindAllWork(h, names)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(2 * value.FindAllWork(h, names)) {
+		return resp.Err(meter.ErrWork)
 	}
 	if !slices.ContainsFunc(names, h.Has) {
 		return resp.Int(0)
@@ -259,7 +261,7 @@ func hdel(c *ctx, key string, names []string) resp.Reply {
 			}
 		}
 	})
-	c.notifyRemoved(notifyHash, "hdel", key, emptied)
+	c.notifyRemoved(emit.Hash, "hdel", key, emptied)
 	return resp.Int(n)
 }
 
@@ -346,7 +348,7 @@ func (r *hincrFloatCall) Run(c *ctx) resp.Reply {
 	if !had {
 		val = "0"
 	}
-	c.m.spend(value.LongDoubleWork(val) + value.LongDoubleWork(r.text))
+	c.m.meter.Spend(value.LongDoubleWork(val) + value.LongDoubleWork(r.text))
 	old, ok := value.ParseLongDouble(val)
 	if !ok {
 		return resp.Err(errHashNotFloat)
@@ -355,7 +357,7 @@ func (r *hincrFloatCall) Run(c *ctx) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
-	c.m.spend(2 * value.LongDoubleWork(sum.String()))
+	c.m.meter.Spend(2 * value.LongDoubleWork(sum.String()))
 	c.setField(r.key, r.name, sum.String(), "hincrbyfloat")
 	return resp.Bulk(sum.String())
 }

@@ -4,7 +4,9 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/emit"
 	"lockd/keyspace/history"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -179,13 +181,13 @@ var keyRows = []row{
 }
 
 func del(c *ctx, keys []string) resp.Reply {
-	if !c.m.hasRoom(c.m.keys.DBs[c.db].EditWork(keys, 1)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.HasRoom(c.m.keys.DBs[c.db].EditWork(keys, 1)) {
+		return resp.Err(meter.ErrWork)
 	}
 	var n int64
 	for _, key := range keys {
 		if c.delete(key) {
-			c.notify(notifyGeneric, "del", key)
+			c.notify(emit.Generic, "del", key)
 			n++
 		}
 	}
@@ -195,8 +197,8 @@ func del(c *ctx, keys []string) resp.Reply {
 func exists(c *ctx, keys []string) resp.Reply {
 	var n int64
 	for _, key := range keys {
-		if c.m.overBudget() {
-			return resp.Err(errWorkMeter)
+		if c.m.meter.Exceeded() {
+			return resp.Err(meter.ErrWork)
 		}
 		if c.lookup(key) != nil {
 			n++
@@ -242,8 +244,8 @@ func (c *ctx) rename(from, to string) {
 	c.why.how = history.Moved
 	c.m.put(&c.why, c.db, to, nil, movedEntry(to, e, e.Value()))
 	c.delete(from)
-	c.notify(notifyGeneric, "rename_from", from)
-	c.notify(notifyGeneric, "rename_to", to)
+	c.notify(emit.Generic, "rename_from", from)
+	c.notify(emit.Generic, "rename_to", to)
 }
 
 // movedEntry is the entry of a new key with the value of e. A lock stays a lock.
@@ -281,10 +283,10 @@ func (r *copyCall) Run(c *ctx) resp.Reply {
 		c.m.put(&c.why, to, key, there, nil)
 	}
 	if agg := e.Aggregate(); agg != nil {
-		c.m.spend(value.CloneWork(agg))
+		c.m.meter.Spend(value.CloneWork(agg))
 	}
 	c.m.put(&c.why, to, key, nil, movedEntry(key, e, e.Value().Clone()))
-	c.m.notify(to, notifyGeneric, "copy_to", key)
+	c.m.notify(to, emit.Generic, "copy_to", key)
 	return resp.Int(1)
 }
 
@@ -333,8 +335,8 @@ func (r *moveKeyCall) Run(c *ctx) resp.Reply {
 	c.why.how = history.Moved
 	c.m.put(&c.why, to, key, nil, movedEntry(key, e, e.Value()))
 	c.delete(key)
-	c.notify(notifyGeneric, "move_from", key)
-	c.m.notify(to, notifyGeneric, "move_to", key)
+	c.notify(emit.Generic, "move_from", key)
+	c.m.notify(to, emit.Generic, "move_to", key)
 	return resp.Int(1)
 }
 
@@ -345,22 +347,22 @@ func randomKey(c *ctx) resp.Reply {
 		return resp.Nil()
 	}
 	// What has expired and waits for the sweep is passed over.
-	c.m.spend(value.TreeWork(n))
+	c.m.meter.Spend(value.TreeWork(n))
 	var found *store.Entry
 	stays := func(e *store.Entry) bool {
 		if !c.m.expired(e) {
 			found = e
 		}
-		return found == nil && c.m.affords(keyWork/2)
+		return found == nil && c.m.meter.Affords(meter.KeyWork/2)
 	}
-	if keys.From(keys.At(c.randN(n)), stays); found == nil && !c.m.overBudget() {
+	if keys.From(keys.At(c.randN(n)), stays); found == nil && !c.m.meter.Exceeded() {
 		keys.Each(stays)
 	}
 	switch {
 	case found != nil:
 		return resp.Bulk(found.Key())
-	case c.m.overBudget():
-		return resp.Err(errWorkMeter)
+	case c.m.meter.Exceeded():
+		return resp.Err(meter.ErrWork)
 	}
 	return resp.Nil()
 }
@@ -372,20 +374,20 @@ func parseKeys(args resp.Args) (call, error) { return &keysCall{args[1]}, nil }
 
 func (r *keysCall) Run(c *ctx) resp.Reply {
 	g, found := arg.NewGlob(r.pattern), []string{}
-	if !c.m.affords(keyWork * int64(c.m.keys.DBs[c.db].Keys.Len())) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(meter.KeyWork * int64(c.m.keys.DBs[c.db].Keys.Len())) {
+		return resp.Err(meter.ErrWork)
 	}
 	c.m.keys.DBs[c.db].Keys.Each(func(e *store.Entry) bool {
-		if c.m.matches(g, e.Key()) && !c.m.expired(e) {
+		if c.m.meter.Matches(g, e.Key()) && !c.m.expired(e) {
 			found = append(found, e.Key())
 		}
-		return !g.Exceeded() && !c.m.overBudget()
+		return !g.Exceeded() && !c.m.meter.Exceeded()
 	})
 	switch {
 	case g.Exceeded():
 		return resp.Err(arg.ErrGlob)
-	case c.m.overBudget():
-		return resp.Err(errWorkMeter)
+	case c.m.meter.Exceeded():
+		return resp.Err(meter.ErrWork)
 	}
 	return resp.Bulks(found...)
 }
@@ -403,17 +405,17 @@ func parseScan(args resp.Args) (call, error) {
 
 func (r *scanKeysCall) Run(c *ctx) resp.Reply {
 	o, found := r.Scan, []string{}
-	if err := c.m.beginScan(&o, c.m.keys.DBs[c.db].Keys.Len(), true); err != nil {
+	if err := beginScan(c, &o, c.m.keys.DBs[c.db].Keys.Len(), true); err != nil {
 		return resp.Fail(err)
 	}
-	c.m.spend((keyWork - value.FarWork) * int64(o.Count))
+	c.m.meter.Spend((meter.KeyWork - value.FarWork) * int64(o.Count))
 	next := c.m.keys.DBs[c.db].Keys.Scan(o.Cursor, o.Count, func(e *store.Entry) {
 		kindFits := o.Kind == "" || strings.EqualFold(o.Kind, e.Type())
 		if kindFits && o.Match.Matches(e.Key()) && !c.m.expired(e) {
 			found = append(found, e.Key())
 		}
 	})
-	return c.m.endScan(&o, next, found)
+	return endScan(c, &o, next, found)
 }
 
 func dbSize(c *ctx) resp.Reply {
@@ -430,14 +432,14 @@ func parseFlush(run func(c *ctx) resp.Reply) parser {
 }
 
 func flushDB(c *ctx) resp.Reply {
-	c.m.spend(flushWork)
+	c.m.meter.Spend(meter.FlushWork)
 	c.m.replaceDatabases()
 	c.m.flush(&c.why, c.db, c.db+1)
 	return resp.OK()
 }
 
 func flushAll(c *ctx) resp.Reply {
-	c.m.spend(store.Databases * flushWork)
+	c.m.meter.Spend(store.Databases * meter.FlushWork)
 	c.m.replaceDatabases()
 	c.m.flush(&c.why, 0, store.Databases)
 	return resp.OK()
@@ -543,13 +545,13 @@ func (r *expireCall) Run(c *ctx) resp.Reply {
 		return resp.Int(0)
 	case c.past(until):
 		c.delete(key)
-		c.notify(notifyGeneric, "del", key)
+		c.notify(emit.Generic, "del", key)
 	case x.absolute && e.Leased() && e.Ends() == e.Tick && e.Deadline().WallMs == until.WallMs:
 		// The key ends then already. Nothing changes, and no watcher is disturbed,
 		// even if the wall clock was set in between and the remainder would differ.
 	default:
 		c.setDeadline(key, until)
-		c.notify(notifyGeneric, "expire", key)
+		c.notify(emit.Generic, "expire", key)
 	}
 	return resp.Int(1)
 }
@@ -650,7 +652,7 @@ func persist(c *ctx, key string) resp.Reply {
 		return resp.Int(0)
 	}
 	c.setDeadline(key, store.Never)
-	c.notify(notifyGeneric, "persist", key)
+	c.notify(emit.Generic, "persist", key)
 	return resp.Int(1)
 }
 

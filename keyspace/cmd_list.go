@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/emit"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -138,12 +140,12 @@ func (c *ctx) pushAll(key string, elems []string, end value.ListEnd, onlyThere b
 	n := 0
 	c.editList(key, func(l *value.List) {
 		for _, s := range elems {
-			c.m.spend(pushWork + value.CopyWork*int64(len(s)))
+			c.m.meter.Spend(pushWork + value.CopyWork*int64(len(s)))
 			l.Push(end, s)
 		}
 		n = l.Len()
 	})
-	c.notify(notifyList, pushEvents[end], key)
+	c.notify(emit.List, pushEvents[end], key)
 	return resp.Int(int64(n))
 }
 
@@ -203,13 +205,13 @@ func (c *ctx) pop(key string, l *value.List, end value.ListEnd, count int64) res
 		return popped
 	}
 	emptied := c.editList(key, func(l *value.List) { l.Cut(from, to) })
-	c.notifyRemoved(notifyList, popEvents[end], key, emptied)
+	c.notifyRemoved(emit.List, popEvents[end], key, emptied)
 	return popped
 }
 
 // listReplies is an array of the elements of a range, the first at the given end.
 func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp.Reply {
-	if err := c.m.listable(to - from); err != nil {
+	if err := c.m.meter.Listable(to - from); err != nil {
 		return resp.Fail(err)
 	}
 	elems := []resp.Reply{}
@@ -217,7 +219,7 @@ func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp
 	take := func(s string) bool {
 		elems = append(elems, resp.Bulk(s))
 		size += elems[len(elems)-1].Size()
-		return size <= replyBytesMax && len(elems) < to-from
+		return size <= meter.ReplyBytesMax && len(elems) < to-from
 	}
 	switch {
 	case from == to:
@@ -226,8 +228,8 @@ func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp
 	default:
 		l.Descend(to-1, take)
 	}
-	if size > replyBytesMax {
-		return resp.Err(errReplyTooLarge)
+	if size > meter.ReplyBytesMax {
+		return resp.Err(meter.ErrReplyTooLarge)
 	}
 	return resp.Array(elems...)
 }
@@ -318,7 +320,7 @@ func listSet(c *ctx, key string, words []string) resp.Reply {
 		return resp.Err(resp.ErrIndexRange)
 	}
 	c.editList(key, func(l *value.List) { l.Set(at, strings.Clone(elem)) })
-	c.notify(notifyList, "lset", key)
+	c.notify(emit.List, "lset", key)
 	return resp.OK()
 }
 
@@ -357,8 +359,8 @@ func (r *insertCall) Run(c *ctx) resp.Reply {
 		return false
 	})
 	switch {
-	case c.m.overBudget():
-		return resp.Err(errWorkMeter)
+	case c.m.meter.Exceeded():
+		return resp.Err(meter.ErrWork)
 	case at < 0:
 		return resp.Int(insertNoPivot)
 	}
@@ -370,7 +372,7 @@ func (r *insertCall) Run(c *ctx) resp.Reply {
 		l.Insert(at, strings.Clone(r.elem))
 		n = l.Len()
 	})
-	c.notify(notifyList, "linsert", key)
+	c.notify(emit.List, "linsert", key)
 	return resp.Int(int64(n))
 }
 
@@ -391,14 +393,14 @@ func (c *ctx) search(l *value.List, from value.ListEnd, want string, most int64,
 			goOn = s != want || visit(at)
 		}
 		at += step
-		return goOn && most > 0 && c.m.request.work+work <= workMax
+		return goOn && most > 0 && c.m.meter.HasRoom(work)
 	}
 	if from == value.RightEnd {
 		l.Descend(at, look)
 	} else {
 		l.Ascend(at, look)
 	}
-	c.m.spend(work)
+	c.m.meter.Spend(work)
 }
 
 // removeWork is the work of taking an element out of a list.
@@ -427,13 +429,13 @@ func (r *removeCall) Run(c *ctx) resp.Reply {
 	}
 	found := c.positions(l, r.elem, r.count)
 	switch {
-	case !c.m.affords(removeWork * int64(len(found))):
-		return resp.Err(errWorkMeter)
+	case !c.m.meter.Affords(removeWork * int64(len(found))):
+		return resp.Err(meter.ErrWork)
 	case len(found) == 0:
 		return resp.Int(0)
 	}
 	emptied := c.editList(key, func(l *value.List) { l.Remove(found) })
-	c.notifyRemoved(notifyList, "lrem", key, emptied)
+	c.notifyRemoved(emit.List, "lrem", key, emptied)
 	return resp.Int(int64(len(found)))
 }
 
@@ -467,7 +469,7 @@ func (c *ctx) trimList(key string, first, last int64) resp.Reply {
 		l.Cut(to, l.Len())
 		l.Cut(0, from)
 	})
-	c.notifyRemoved(notifyList, "ltrim", key, emptied)
+	c.notifyRemoved(emit.List, "ltrim", key, emptied)
 	return resp.OK()
 }
 
@@ -504,9 +506,9 @@ func (r *posCall) Run(c *ctx) resp.Reply {
 	}
 	switch {
 	case !fits:
-		return resp.Err(errReplyTooLarge)
-	case c.m.overBudget():
-		return resp.Err(errWorkMeter)
+		return resp.Err(meter.ErrReplyTooLarge)
+	case c.m.meter.Exceeded():
+		return resp.Err(meter.ErrWork)
 	case r.counted:
 		return resp.Array(found...)
 	case len(found) == 0:
@@ -521,7 +523,7 @@ func (c *ctx) matches(l *value.List, want string, o posOptions) (found []resp.Re
 	if o.rank < 0 {
 		from, skip = value.RightEnd, -o.rank-1
 	}
-	most := int64(replyBytesMax) / resp.Int(0).Size()
+	most := int64(meter.ReplyBytesMax) / resp.Int(0).Size()
 	c.search(l, from, want, o.maxLen, func(at int) bool {
 		if skip > 0 {
 			skip--
@@ -621,8 +623,8 @@ func (c *ctx) moveElement(source, target string, from, to value.ListEnd) resp.Re
 		emptied = c.editList(source, func(l *value.List) { l.Cut(at, at+1) })
 		c.editList(target, func(l *value.List) { l.Push(to, s) })
 	}
-	c.notify(notifyList, pushEvents[to], target)
-	c.notifyRemoved(notifyList, popEvents[from], source, emptied)
+	c.notify(emit.List, pushEvents[to], target)
+	c.notifyRemoved(emit.List, popEvents[from], source, emptied)
 	return resp.Bulk(s)
 }
 
@@ -644,8 +646,8 @@ func (o *popFirstCall) Run(c *ctx) resp.Reply {
 			return resp.Fail(err)
 		}
 		switch {
-		case c.m.overBudget():
-			return resp.Err(errWorkMeter)
+		case c.m.meter.Exceeded():
+			return resp.Err(meter.ErrWork)
 		case l == nil:
 			continue
 		}

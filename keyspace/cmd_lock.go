@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"lockd/keyspace/emit"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
@@ -240,9 +241,9 @@ func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
 	}
 	next := store.NewMarked(key, e, store.StringValue(l.Token), until, l.tag(e), l.mark(c, e))
 	if c.m.put(&c.why, c.db, key, e, next); e == nil {
-		c.notify(notifyString, "set", key)
+		c.notify(emit.String, "set", key)
 	}
-	c.notify(notifyGeneric, "expire", key)
+	c.notify(emit.Generic, "expire", key)
 	return c.emitHeld(l, e != nil, c.fence(key))
 }
 
@@ -308,7 +309,7 @@ func (c *ctx) putHolder(key string, was *store.Entry, mode lock.Mode, h lock.Hol
 		m.storeLock(&c.why, c.db, key, was, was.Lock().With(&h))
 	}
 	m.keys.LastFence = max(m.keys.LastFence, h.Fence)
-	c.notify(notifyGeneric, event, key)
+	c.notify(emit.Generic, event, key)
 	e := c.lookup(key)
 	return resp.Int(int64(max(h.Fence, e.Fence, m.keys.DBs[c.db].Floor)))
 }
@@ -358,7 +359,7 @@ func (r *renewCall) Run(c *ctx) resp.Reply {
 		}
 	case e.Str() == token:
 		c.setDeadline(key, until)
-		c.notify(notifyGeneric, "expire", key)
+		c.notify(emit.Generic, "expire", key)
 		return c.fence(key)
 	}
 	return resp.Nil()
@@ -398,7 +399,7 @@ func (c *ctx) dropHolder(key string, e *store.Entry, token string) {
 		return
 	}
 	c.m.storeLock(&c.why, c.db, key, e, left)
-	c.notify(notifyGeneric, "unlock", key)
+	c.notify(emit.Generic, "unlock", key)
 }
 
 // The end of a lock, by whoever may: LOCKS FORCE.
@@ -509,10 +510,10 @@ func (c *ctx) dropOne(key string, e *store.Entry, token string) {
 		return
 	}
 	c.editHash(key, func(h *value.Hash) {
-		c.m.spend(h.FindWork(token))
+		c.m.meter.Spend(h.FindWork(token))
 		h.Delete(token)
 	})
-	c.notify(notifyHash, "hdel", key)
+	c.notify(emit.Hash, "hdel", key)
 }
 
 // holderFor is the holder whom a token names, in full or by as much as is shown of it; nil: nobody.

@@ -9,6 +9,7 @@ import (
 	"lockd/keyspace/arg"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -174,7 +175,7 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 	if o.paged {
 		return c.scanLocks(o)
 	}
-	if err := c.m.pay(keyWork * int64(c.m.keys.DBs[c.db].Keys.Len())); err != nil {
+	if err := c.m.meter.Pay(meter.KeyWork * int64(c.m.keys.DBs[c.db].Keys.Len())); err != nil {
 		return resp.Fail(err)
 	}
 	var found []heldLock
@@ -184,9 +185,9 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 			found = append(found, l)
 			bytes += int64(len(e.Key()))
 		}
-		return !c.m.overBudget() && !o.match.Exceeded()
+		return !c.m.meter.Exceeded() && !o.match.Exceeded()
 	})
-	if err := c.m.pay(value.SortWork(len(found), bytes)); err != nil {
+	if err := c.m.meter.Pay(value.SortWork(len(found), bytes)); err != nil {
 		return resp.Fail(err)
 	}
 	slices.SortFunc(found, func(a, b heldLock) int {
@@ -200,7 +201,7 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 func (c *ctx) scanLocks(o *locksOptions) resp.Reply {
 	keys := c.m.keys.DBs[c.db].Keys.KeyView
 	o.count = min(o.count, max(keys.Len(), 1))
-	if err := c.m.pay(keyWork*int64(o.count) + value.TreeWork(keys.Len())); err != nil {
+	if err := c.m.meter.Pay(meter.KeyWork*int64(o.count) + value.TreeWork(keys.Len())); err != nil {
 		return resp.Fail(err)
 	}
 	var found []heldLock
@@ -227,7 +228,7 @@ func (c *ctx) wantsLock(o *locksOptions, e *store.Entry) (l heldLock, ok bool) {
 			l.since = min(l.since, h.SinceTick)
 		}
 	}
-	ok = c.m.matches(o.match, e.Key()) && (!o.waited || c.m.blocked.line.LenOf(c.lockName(e.Key())) > 0)
+	ok = c.m.meter.Matches(o.match, e.Key()) && (!o.waited || c.m.blocked.line.LenOf(c.lockName(e.Key())) > 0)
 	return l, ok && l.since != maxInt && c.now()-l.since >= o.heldMs
 }
 
@@ -238,7 +239,7 @@ func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
 	grants := newGrants()
 	for _, l := range locks {
 		holders := c.holdersOf(l.e)
-		if err := c.m.pay(grantWork * int64(len(holders))); err != nil {
+		if err := c.m.meter.Pay(grantWork * int64(len(holders))); err != nil {
 			return resp.Fail(err)
 		}
 		grants.want(l.e.Key(), holders)
@@ -255,8 +256,8 @@ func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
 		waiters := c.m.blocked.line.LenOf(c.lockName(l.e.Key()))
 		r = append(history.Fields{}.Add("key", resp.Bulk(l.e.Key())), r...)
 		list = append(list, r.Add("waiters", resp.Int(int64(waiters))).Reply())
-		if size += list[len(list)-1].Size(); size > replyBytesMax {
-			return resp.Err(errReplyTooLarge)
+		if size += list[len(list)-1].Size(); size > meter.ReplyBytesMax {
+			return resp.Err(meter.ErrReplyTooLarge)
 		}
 	}
 	return resp.Array(list...)
@@ -287,7 +288,7 @@ func locksInfo(c *ctx, key string) resp.Reply {
 
 // describeLine lists who waits for a lock, in their order.
 func (c *ctx) describeLine(key string) (line []resp.Reply, err error) {
-	if err := c.m.pay(holderWork * int64(c.m.blocked.line.LenOf(c.lockName(key)))); err != nil {
+	if err := c.m.meter.Pay(holderWork * int64(c.m.blocked.line.LenOf(c.lockName(key)))); err != nil {
 		return nil, err
 	}
 	all := &c.m.blocked.line
@@ -312,7 +313,7 @@ func (c *ctx) describeLock(e *store.Entry, grants lockGrants) (f history.Fields,
 	}
 	var holders []resp.Reply
 	for _, h := range c.holdersOf(e) {
-		if err := c.m.pay(holderWork); err != nil {
+		if err := c.m.meter.Pay(holderWork); err != nil {
 			return nil, err
 		}
 		holders = append(holders, c.describeHolder(e, h, grants.found[grantOf(h)]))
@@ -340,7 +341,7 @@ func (c *ctx) describeHolder(e *store.Entry, h *lock.Holder, grant *history.Even
 // holdersOf lists who holds a lock; whose lease is over does not.
 func (c *ctx) holdersOf(e *store.Entry) (holders []*lock.Holder) {
 	if l := e.HashLock(); l != nil {
-		c.m.spend(value.FarWork * int64(len(l.Holders)))
+		c.m.meter.Spend(value.FarWork * int64(len(l.Holders)))
 		for i := range l.Holders {
 			h := l.Holder(&l.Holders[i])
 			holders = append(holders, &h)
@@ -355,7 +356,7 @@ func (c *ctx) holdersOf(e *store.Entry) (holders []*lock.Holder) {
 	if l == nil {
 		return nil
 	}
-	c.m.spend(3 * value.LockWork(l))
+	c.m.meter.Spend(3 * value.LockWork(l))
 	holders = make([]*lock.Holder, 0, l.Len())
 	for h := range l.Each {
 		if c.m.tick <= h.Tick {
@@ -391,11 +392,11 @@ func (g lockGrants) want(key string, holders []*lock.Holder) {
 
 // findGrants looks for the grants among the events of the keys.
 func (c *ctx) findGrants(g lockGrants) error {
-	if err := c.m.pay(c.m.events.Work(0)); err != nil {
+	if err := c.m.meter.Pay(c.m.events.Work(0)); err != nil {
 		return err
 	}
 	c.m.events.EachOf(func(hash uint32) bool { return g.keys[hash] }, func(e *history.Event) {
-		c.m.spend(2 * value.FarWork)
+		c.m.meter.Spend(2 * value.FarWork)
 		if _, wanted := g.found[e.Grant()]; wanted && e.Kind == history.Granted {
 			g.found[e.Grant()] = e.Copy()
 		}
@@ -431,15 +432,15 @@ func (o *locksGraphCall) Run(c *ctx) resp.Reply {
 		}
 		n := min(len(holders), o.count-len(edges))
 		more += len(holders) - n
-		if err := c.m.pay(holderWork*int64(n) + value.HashWork*int64(len(key))); err != nil {
+		if err := c.m.meter.Pay(holderWork*int64(n) + value.HashWork*int64(len(key))); err != nil {
 			return resp.Fail(err)
 		}
 		for _, h := range holders[:n] {
 			edges = append(edges, c.describeEdge(w, h))
 			size += edges[len(edges)-1].Size()
 		}
-		if size > replyBytesMax {
-			return resp.Err(errReplyTooLarge)
+		if size > meter.ReplyBytesMax {
+			return resp.Err(meter.ErrReplyTooLarge)
 		}
 	}
 	return history.Fields{}.Add("edges", resp.Array(edges...)).Add("more", resp.Int(int64(more))).Reply()
@@ -448,7 +449,7 @@ func (o *locksGraphCall) Run(c *ctx) resp.Reply {
 // allInLine lists who stands in line for the locks of the database, the longest wait first.
 func (c *ctx) allInLine() (waiting []*waiter, err error) {
 	all := c.m.blocked.waiters
-	if err := c.m.pay(value.FarWork*int64(all.Len()) + value.SortWork(all.Len(), 0)); err != nil {
+	if err := c.m.meter.Pay(value.FarWork*int64(all.Len()) + value.SortWork(all.Len(), 0)); err != nil {
 		return nil, err
 	}
 	for w := range all.Scan {

@@ -7,6 +7,7 @@ import (
 	"lockd/keyspace/doctor"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -36,18 +37,18 @@ func (o *locksHistoryCall) Run(c *ctx) resp.Reply {
 		return resp.Fail(err)
 	}
 	if found.tooMany() {
-		return resp.Err(errReplyTooLarge)
+		return resp.Err(meter.ErrReplyTooLarge)
 	}
 	numbers := found.numbers[max(0, len(found.numbers)-o.count):]
 	list, size := make([]resp.Reply, len(numbers)), int64(0)
 	for i, number := range numbers {
-		if err := c.m.pay(holderWork); err != nil {
+		if err := c.m.meter.Pay(holderWork); err != nil {
 			return resp.Fail(err)
 		}
 		e := c.m.events.At(number)
 		list[i] = e.Describe(c.m.settings.showTokens).Reply()
-		if size += list[i].Size(); size > replyBytesMax {
-			return resp.Err(errReplyTooLarge)
+		if size += list[i].Size(); size > meter.ReplyBytesMax {
+			return resp.Err(meter.ErrReplyTooLarge)
 		}
 	}
 	f := history.Fields{}
@@ -60,7 +61,7 @@ func (o *locksHistoryCall) Run(c *ctx) resp.Reply {
 // leastEventBytes is what the shortest event takes in a reply, and eventsOfReplyMax how many a reply has at most.
 var (
 	leastEventBytes  = (&history.Event{Kind: history.Gone, Key: "k"}).Describe(true).Reply().Size()
-	eventsOfReplyMax = int(replyBytesMax / leastEventBytes)
+	eventsOfReplyMax = int(meter.ReplyBytesMax / leastEventBytes)
 )
 
 // foundEvents are those that LOCKS HISTORY answers: the newest, or from a cursor on the oldest.
@@ -92,7 +93,7 @@ func (f *foundEvents) add(e *history.Event) bool {
 // a lock of its, until visit returns false.
 func (c *ctx) historyOf(key string, visit func(e *history.Event) bool) error {
 	held := map[history.Grant]bool{}
-	c.m.spend(value.HashWork * int64(len(key)))
+	c.m.meter.Spend(value.HashWork * int64(len(key)))
 	return c.eachEvent(history.Hash(key), func(e *history.Event) bool {
 		switch {
 		case e.DB != c.db || e.Key != key && e.Key != "":
@@ -113,11 +114,11 @@ func (c *ctx) historyOf(key string, visit func(e *history.Event) bool) error {
 
 // eachEvent is history.Log.each, with its work.
 func (c *ctx) eachEvent(hash uint32, visit func(e *history.Event) bool) error {
-	if err := c.m.pay(c.m.events.Work(hash)); err != nil {
+	if err := c.m.meter.Pay(c.m.events.Work(hash)); err != nil {
 		return err
 	}
 	c.m.events.Each(hash, func(e *history.Event) bool {
-		c.m.spend(2 * value.FarWork)
+		c.m.meter.Spend(2 * value.FarWork)
 		return visit(e)
 	})
 	return nil
@@ -165,7 +166,7 @@ func (c *ctx) sayNow(key, token string) (string, error) {
 		}
 	}
 	line, name := &c.m.blocked.line, c.lockName(key)
-	if err := c.m.pay(holderWork * int64(line.LenOf(name))); err != nil {
+	if err := c.m.meter.Pay(holderWork * int64(line.LenOf(name))); err != nil {
 		return "", err
 	}
 	before := int64(0)
@@ -203,22 +204,22 @@ func (c *ctx) openCase(match *arg.Glob) (*doctor.Case, error) {
 	}
 	count := min(c.m.events.Count(), doctorEventsMax)
 	work := doctorEventWork*int64(count) + value.FarWork*int64(len(report.Sightings))
-	if err := c.m.pay(work + value.SortWork(count, int64(8*count))); err != nil {
+	if err := c.m.meter.Pay(work + value.SortWork(count, int64(8*count))); err != nil {
 		return nil, err
 	}
 	d, skip := doctor.New(report, c.wallMs()), c.m.events.Count()-count
 	err = c.eachEvent(0, func(e *history.Event) bool {
-		if skip--; skip < 0 && (e.Key == "" || c.m.matches(match, e.Key)) {
+		if skip--; skip < 0 && (e.Key == "" || c.m.meter.Matches(match, e.Key)) {
 			d.Add(forDoctor(e))
 		}
-		return !c.m.overBudget()
+		return !c.m.meter.Exceeded()
 	})
 	switch {
 	case err != nil:
 	case match.Exceeded():
 		err = resp.Error(arg.ErrGlob)
-	case c.m.overBudget():
-		err = resp.Error(errWorkMeter) // the rest was not looked at
+	case c.m.meter.Exceeded():
+		err = resp.Error(meter.ErrWork) // the rest was not looked at
 	}
 	return d, err
 }

@@ -5,6 +5,7 @@ import (
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/library"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -160,7 +161,7 @@ func (r *evalCall) Run(c *ctx) resp.Reply {
 			return resp.Fail(err)
 		}
 		if c.m.applying { // a read leaves no trace
-			c.m.spend(c.m.library.Remember(sha, known))
+			c.m.meter.Spend(c.m.library.Remember(sha, known))
 		}
 	}
 	return c.runScript(sha, known, r.keys, r.argv, r.readOnly)
@@ -218,8 +219,8 @@ func (c *ctx) runScript(sha string, s *library.Script, keys, argv []string, read
 	case full && s.Shebang > 0 && !s.NoWrites:
 		return resp.Err("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
 	}
-	if !c.m.affordsProgram(sha, len(s.Source)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.AffordsProgram(sha, len(s.Source)) {
+		return resp.Err(meter.ErrWork)
 	}
 	run := &scriptRun{db: c.db, readOnly: readOnly || s.NoWrites, full: full, mayGrow: s.AllowOOM, argv: mayBeTokens(argv)}
 	if c.m.applying {
@@ -240,15 +241,15 @@ func scriptLoad(c *ctx, source string) resp.Reply {
 		}
 	}
 	kept, work := c.m.library.Keep(sha, known)
-	if c.m.spend(work); !kept {
+	if c.m.meter.Spend(work); !kept {
 		return resp.Err(errLibraryFull)
 	}
 	return resp.Bulk(sha)
 }
 
 func scriptExists(c *ctx, shas []string) resp.Reply {
-	if !c.m.affords(value.TreeWork(c.m.library.Len()) * int64(len(shas))) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(value.TreeWork(c.m.library.Len()) * int64(len(shas))) {
+		return resp.Err(meter.ErrWork)
 	}
 	known := make([]resp.Reply, len(shas))
 	for i, sha := range shas {
@@ -282,11 +283,11 @@ func (m *Machine) compile(sha, source string) (*library.Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !m.affordsProgram(sha, len(source)) {
-		return nil, resp.Error(errWorkMeter)
+	if !m.meter.AffordsProgram(sha, len(source)) {
+		return nil, resp.Error(meter.ErrWork)
 	}
 	if err = m.scripts.Compile(s.Body(sha)); err != nil {
-		delete(m.entry.compiled, sha) // it is not kept: the next use pays again
+		m.meter.ForgetProgram(sha) // it is not kept: the next use pays again
 	}
 	return s, err
 }
@@ -320,8 +321,8 @@ func (r *fcallCall) Run(c *ctx) resp.Reply {
 	if r.readOnly && !noWrites {
 		return resp.Err(errWriteFlag)
 	}
-	if !c.m.affordsProgram("library "+f.SHA, len(f.Source)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.AffordsProgram("library "+f.SHA, len(f.Source)) {
+		return resp.Err(meter.ErrWork)
 	}
 	run := &scriptRun{
 		db: c.db, readOnly: noWrites, full: full, mayGrow: f.Function.Flags&resp.AllowOOM != 0, argv: mayBeTokens(argv),
@@ -421,7 +422,7 @@ func (r *functionListCall) Run(c *ctx) resp.Reply {
 		}
 		return !pattern.Exceeded()
 	})
-	c.m.spend(pattern.Work())
+	c.m.meter.Spend(pattern.Work())
 	if pattern.Exceeded() {
 		return resp.Err(arg.ErrGlob)
 	}
@@ -429,7 +430,7 @@ func (r *functionListCall) Run(c *ctx) resp.Reply {
 }
 
 func functionDump(c *ctx) resp.Reply {
-	c.m.spend(dumpWork * c.m.functions.Bytes())
+	c.m.meter.Spend(dumpWork * c.m.functions.Bytes())
 	return resp.Bulk(c.m.functions.Dump())
 }
 
@@ -452,7 +453,7 @@ func parseFunctionRestore(args resp.Args) (call, error) {
 }
 
 func (r *functionRestoreCall) Run(c *ctx) resp.Reply {
-	c.m.spend(dumpWork * int64(len(r.dump)))
+	c.m.meter.Spend(dumpWork * int64(len(r.dump)))
 	sources, ok := library.ParseDump(r.dump)
 	if !ok {
 		return resp.Err("ERR DUMP payload version or checksum are wrong")
@@ -509,18 +510,18 @@ func (m *Machine) create(f *library.Functions, source string, replace bool, left
 	if old != nil {
 		f.Remove(old)
 	}
-	if !m.affords(compileWork + sourceWork*int64(len(source))) {
-		return "", resp.Error(errWorkMeter)
+	if !m.meter.Affords(meter.CompileWork + meter.SourceWork*int64(len(source))) {
+		return "", resp.Error(meter.ErrWork)
 	}
-	lim := m.scriptLimits(*left)
+	lim := m.meter.BeginScript(*left, m.settings.stepWork)
 	all, rest, err := m.scripts.Load(l.Code(), lim)
 	*left = rest
 	steps := lim.Steps - left.Steps
-	m.spendSteps(steps)
-	m.spend(lim.MemBytes - left.MemBytes)
+	m.meter.SpendSteps(steps)
+	m.meter.Spend(lim.MemBytes - left.MemBytes)
 	switch {
-	case err != nil && workMet(lim, steps, left.Steps):
-		return "", resp.Error(errWorkMeter)
+	case err != nil && meter.WorkMet(lim, steps, left.Steps):
+		return "", resp.Error(meter.ErrWork)
 	case err != nil:
 		return "", err
 	case len(all) == 0:

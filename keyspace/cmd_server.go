@@ -7,6 +7,7 @@ import (
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/history"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -80,7 +81,7 @@ var pubsubRows = []row{
 func configGet(c *ctx, patterns []string) resp.Reply {
 	globs := make([]*arg.Glob, len(patterns))
 	for i, p := range patterns {
-		c.m.spend(value.NumeralWork * int64(len(p)))
+		c.m.meter.Spend(value.NumeralWork * int64(len(p)))
 		globs[i] = arg.NewGlob(strings.ToLower(p))
 	}
 	found := []resp.Reply{}
@@ -89,8 +90,8 @@ func configGet(c *ctx, patterns []string) resp.Reply {
 			continue
 		}
 		for _, name := range []string{parameters[i].name, parameters[i].alias} {
-			if !c.m.affords(value.VisitWork * int64(len(globs))) {
-				return resp.Err(errWorkMeter)
+			if !c.m.meter.Affords(value.VisitWork * int64(len(globs))) {
+				return resp.Err(meter.ErrWork)
 			}
 			if as, ok := askedAs(patterns, globs, name); ok {
 				found = append(found, resp.Bulk(as), resp.Bulk(c.m.settings.shown(i)))
@@ -98,7 +99,7 @@ func configGet(c *ctx, patterns []string) resp.Reply {
 		}
 	}
 	for _, g := range globs {
-		c.m.spend(g.Work())
+		c.m.meter.Spend(g.Work())
 	}
 	return resp.Map(found...)
 }
@@ -131,7 +132,7 @@ func parseConfigSet(args resp.Args) (call, error) {
 }
 
 func (r *configSetCall) Run(c *ctx) resp.Reply {
-	c.m.spend(configWork + value.NumeralWork*int64(bytesOf(r.args)))
+	c.m.meter.Spend(meter.ConfigWork + value.NumeralWork*int64(bytesOf(r.args)))
 	next, err := c.m.settings.with(c.m.level, r.args[2:])
 	if err != nil {
 		return resp.Fail(err)
@@ -164,7 +165,7 @@ func (m *Machine) configure(next *settings) {
 	m.settings = next
 	for i := range parameters {
 		if next.values[i] != was.values[i] {
-			m.emit(next.message(i))
+			m.out.Emit(next.message(i))
 		}
 	}
 }
@@ -215,7 +216,7 @@ func parseEcho(args resp.Args) (call, error) { return fixed(resp.Bulk(args[1])),
 // answer is always 0, because it must be the same on every node.
 func parsePublish(kind resp.MessageKind) parser {
 	return ofKeyAnd(func(c *ctx, channel, message string) resp.Reply {
-		c.m.spend(publishWork)
+		c.m.meter.Spend(meter.PublishWork)
 		c.publish(kind, channel, message)
 		return resp.Int(0)
 	})

@@ -6,6 +6,8 @@ import (
 
 	"lockd/keyspace/algebra"
 	"lockd/keyspace/arg"
+	"lockd/keyspace/emit"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -111,14 +113,14 @@ func sadd(c *ctx, key string, members []string) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if !c.m.affords(value.FindAllWork(s, members)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(value.FindAllWork(s, members)) {
+		return resp.Err(meter.ErrWork)
 	}
 	if !slices.ContainsFunc(members, func(member string) bool { return !s.Has(member) }) {
 		return resp.Int(0)
 	}
-	if !c.m.affords(value.GrowWork(s, members)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(value.GrowWork(s, members)) {
+		return resp.Err(meter.ErrWork)
 	}
 	var n int64
 	c.editSet(key, func(s *value.Set) {
@@ -129,7 +131,7 @@ func sadd(c *ctx, key string, members []string) resp.Reply {
 			}
 		}
 	})
-	c.notify(notifySet, "sadd", key)
+	c.notify(emit.Set, "sadd", key)
 	return resp.Int(n)
 }
 
@@ -138,8 +140,8 @@ func srem(c *ctx, key string, members []string) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if !c.m.affords(2 * value.FindAllWork(s, members)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(2 * value.FindAllWork(s, members)) {
+		return resp.Err(meter.ErrWork)
 	}
 	if !slices.ContainsFunc(members, s.Has) {
 		return resp.Int(0)
@@ -152,7 +154,7 @@ func srem(c *ctx, key string, members []string) resp.Reply {
 			}
 		}
 	})
-	c.notifyRemoved(notifySet, "srem", key, emptied)
+	c.notifyRemoved(emit.Set, "srem", key, emptied)
 	return resp.Int(n)
 }
 
@@ -177,7 +179,7 @@ func smismember(c *ctx, key string, members []string) resp.Reply {
 }
 
 func (c *ctx) isMember(s *value.Set, member string) resp.Reply {
-	c.m.spend(s.FindWork(member))
+	c.m.meter.Spend(s.FindWork(member))
 	return oneIf(s.Has(member))
 }
 
@@ -191,8 +193,8 @@ func smembers(c *ctx, key string) resp.Reply {
 
 // membersReply answers all members, or why they are too many.
 func membersReply(s *value.Set) resp.Reply {
-	if s.ReplyBytes() > replyBytesMax {
-		return resp.Err(errReplyTooLarge)
+	if s.ReplyBytes() > meter.ReplyBytesMax {
+		return resp.Err(meter.ErrReplyTooLarge)
 	}
 	return setReply(s.Members())
 }
@@ -244,7 +246,7 @@ func (c *ctx) popMember(key string) resp.Reply {
 		return orNil(err)
 	}
 	member := s.At(c.randN(s.Len()))
-	c.m.spend(s.FindWork(member))
+	c.m.meter.Spend(s.FindWork(member))
 	c.takeMembers(key, []string{member})
 	return resp.Bulk(member)
 }
@@ -256,7 +258,7 @@ func (c *ctx) takeMembers(key string, members []string) {
 			s.Delete(member)
 		}
 	})
-	c.notifyRemoved(notifySet, "spop", key, emptied)
+	c.notifyRemoved(emit.Set, "spop", key, emptied)
 }
 
 // popMembers is SPOP with a count.
@@ -272,8 +274,8 @@ func (c *ctx) popMembers(key string, count int64) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if !c.m.affords(value.FindAllWork(s, members)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(value.FindAllWork(s, members)) {
+		return resp.Err(meter.ErrWork)
 	}
 	c.takeMembers(key, members)
 	return setReply(members)
@@ -284,19 +286,19 @@ func (c *ctx) popMembers(key string, count int64) resp.Reply {
 func (c *ctx) drawMembers(s *value.Set, count int64) (members []string, err error) {
 	count = min(count, int64(s.Len()))
 	n := max(count, -count)
-	frames := n * memberReplyBytes
-	if frames > replyBytesMax {
-		return nil, resp.Error(errReplyTooLarge)
+	frames := n * meter.MemberReplyBytes
+	if frames > meter.ReplyBytesMax {
+		return nil, resp.Error(meter.ErrReplyTooLarge)
 	}
-	if !c.m.affords(2 * n * value.TreeWork(s.Len())) { // to draw it, and to find it
-		return nil, resp.Error(errWorkMeter)
+	if !c.m.meter.Affords(2 * n * value.TreeWork(s.Len())) { // to draw it, and to find it
+		return nil, resp.Error(meter.ErrWork)
 	}
 	members = make([]string, 0, n)
 	bytes := frames
 	for _, i := range c.choose(s.Len(), count) {
 		member := s.At(i)
-		if bytes += int64(len(member)); bytes > replyBytesMax {
-			return nil, resp.Error(errReplyTooLarge)
+		if bytes += int64(len(member)); bytes > meter.ReplyBytesMax {
+			return nil, resp.Error(meter.ErrReplyTooLarge)
 		}
 		members = append(members, member)
 	}
@@ -328,7 +330,7 @@ func (c *ctx) randomMember(key string) resp.Reply {
 	if err != nil || s == nil {
 		return orNil(err)
 	}
-	c.m.spend(value.TreeWork(s.Len()))
+	c.m.meter.Spend(value.TreeWork(s.Len()))
 	return resp.Bulk(s.At(c.randN(s.Len())))
 }
 
@@ -360,19 +362,19 @@ func smove(c *ctx, from string, words []string) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.m.spend(2*source.FindWork(member) + 2*value.GrowWork(target, []string{member}))
+	c.m.meter.Spend(2*source.FindWork(member) + 2*value.GrowWork(target, []string{member}))
 	if from == to || !source.Has(member) {
 		return c.isMember(source, member)
 	}
 	isNew := !target.Has(member)
 	emptied := c.editSet(from, func(s *value.Set) { s.Delete(member) })
-	c.notifyRemoved(notifySet, "srem", from, emptied)
+	c.notifyRemoved(emit.Set, "srem", from, emptied)
 	if isNew {
 		c.editSet(to, func(s *value.Set) {
 			s.Expect(member, 1)
 			s.Add(strings.Clone(member))
 		})
-		c.notify(notifySet, "sadd", to)
+		c.notify(emit.Set, "sadd", to)
 	}
 	return resp.Int(1)
 }
@@ -384,8 +386,8 @@ func (c *ctx) lookupSets(keys []string) (sets []*value.Set, err error) {
 		if sets[i], err = c.lookupSet(key); err != nil {
 			return nil, err
 		}
-		if c.m.overBudget() {
-			return nil, resp.Error(errWorkMeter)
+		if c.m.meter.Exceeded() {
+			return nil, resp.Error(meter.ErrWork)
 		}
 	}
 	return sets, nil
@@ -395,12 +397,12 @@ func (c *ctx) lookupSets(keys []string) (sets []*value.Set, err error) {
 type setOperation func(op *algebra.Sets, sets []*value.Set)
 
 var (
-	setToStore  = algebra.SetRoom{Of: (*value.Set).Size, Max: growthBytesMax, Err: resp.Error(errGrowthMeter)}
-	setToAnswer = algebra.SetRoom{Of: (*value.Set).ReplyBytes, Max: replyBytesMax, Err: resp.Error(errReplyTooLarge)}
+	setToStore  = algebra.SetRoom{Of: (*value.Set).Size, Max: meter.GrowthBytesMax, Err: resp.Error(meter.ErrGrowth)}
+	setToAnswer = algebra.SetRoom{Of: (*value.Set).ReplyBytes, Max: meter.ReplyBytesMax, Err: resp.Error(meter.ErrReplyTooLarge)}
 )
 
 func (c *ctx) newSetOp(room algebra.SetRoom) *algebra.Sets {
-	return algebra.NewSets(c.m.keys.Generation, c.m.settings.sets, c.m.pay, room)
+	return algebra.NewSets(c.m.keys.Generation, c.m.settings.sets, c.m.meter.Pay, room)
 }
 
 func parseSetOp(compute setOperation) parser {
@@ -441,9 +443,9 @@ func (c *ctx) storeSet(to string, keys []string, compute setOperation, event str
 	switch {
 	case n > 0:
 		c.putUntil(to, value.OfAggregate(result), store.Never)
-		c.notify(notifySet, event, to)
+		c.notify(emit.Set, event, to)
 	case c.delete(to):
-		c.notify(notifyGeneric, "del", to)
+		c.notify(emit.Generic, "del", to)
 	}
 	return resp.Int(int64(n))
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/emit"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -178,7 +180,7 @@ func (t trimming) most(s *value.Stream, next *value.Item) int {
 func (c *ctx) trimmed(t trimming, s *value.Stream, next *value.Item) (n int, ok bool) {
 	n, ok = t.most(s, next), true
 	if t.nearly && n > 0 {
-		n, ok = s.WholeNodes(n, c.m.settings.streamNodes, next, c.m.affords)
+		n, ok = s.WholeNodes(n, c.m.settings.streamNodes, next, c.m.meter.Affords)
 	}
 	return n, ok
 }
@@ -336,8 +338,8 @@ func (o *xaddCall) Run(c *ctx) resp.Reply {
 		old = value.NewStream(0)
 	}
 	trimmed, ok := c.trimmed(o.trim(c.m.settings), old, &it)
-	if !ok || !c.m.hasRoom(trimWork*int64(trimmed)) {
-		return resp.Err(errWorkMeter)
+	if !ok || !c.m.meter.HasRoom(trimWork*int64(trimmed)) {
+		return resp.Err(meter.ErrWork)
 	}
 	c.addItem(key, it, trimmed)
 	return resp.Bulk(id.String())
@@ -372,19 +374,19 @@ const trimWork = 2 * value.FindWork
 // addItem adds an entry to the stream at key, and removes some from its start.
 func (c *ctx) addItem(key string, it value.Item, trimmed int) {
 	c.editStream(key, func(s *value.Stream) {
-		c.m.spend(value.TreeWork(s.Len()) + value.CopyWork*it.Bytes())
+		c.m.meter.Spend(value.TreeWork(s.Len()) + value.CopyWork*it.Bytes())
 		s.Add(it)
 		c.trimStream(s, trimmed)
 	})
-	c.notify(notifyStream, "xadd", key)
+	c.notify(emit.Stream, "xadd", key)
 	if trimmed > 0 {
-		c.notify(notifyStream, "xtrim", key)
+		c.notify(emit.Stream, "xtrim", key)
 	}
 }
 
 // trimStream removes the first entries of a stream that may be changed.
 func (c *ctx) trimStream(s *value.Stream, n int) {
-	c.m.spend(trimWork * int64(n))
+	c.m.meter.Spend(trimWork * int64(n))
 	s.Trim(n)
 }
 
@@ -413,13 +415,13 @@ func (o *xtrimCall) Run(c *ctx) resp.Reply {
 	}
 	n, ok := c.trimmed(o.trim(c.m.settings), s, nil)
 	switch {
-	case !ok, n < s.Len() && !c.m.hasRoom(trimWork*int64(n)):
-		return resp.Err(errWorkMeter)
+	case !ok, n < s.Len() && !c.m.meter.HasRoom(trimWork*int64(n)):
+		return resp.Err(meter.ErrWork)
 	case n == 0:
 		return resp.Int(0)
 	}
 	c.editStream(key, func(s *value.Stream) { c.trimStream(s, n) })
-	c.notify(notifyStream, "xtrim", key)
+	c.notify(emit.Stream, "xtrim", key)
 	return resp.Int(int64(n))
 }
 
@@ -525,19 +527,19 @@ const itemWork = 8 * value.VisitWork
 // where it is 0. It gives up where they are too many for one reply.
 func (c *ctx) itemsReply(s *value.Stream, from, to value.StreamID, count int64, reverse bool) resp.Reply {
 	elems, size := []resp.Reply{}, int64(0)
-	c.m.spend(value.TreeWork(s.Len()))
+	c.m.meter.Spend(value.TreeWork(s.Len()))
 	s.Visit(from, to, reverse, func(it value.Item) bool {
-		c.m.spend(itemWork + value.VisitWork*int64(len(it.Fields)))
+		c.m.meter.Spend(itemWork + value.VisitWork*int64(len(it.Fields)))
 		r := itemReply(it)
 		elems, size = append(elems, r), size+r.Size()
-		return size <= replyBytesMax && int64(len(elems)) != count && !c.m.overBudget()
+		return size <= meter.ReplyBytesMax && int64(len(elems)) != count && !c.m.meter.Exceeded()
 	})
-	if c.m.overBudget() {
-		return resp.Err(errWorkMeter)
+	if c.m.meter.Exceeded() {
+		return resp.Err(meter.ErrWork)
 	}
-	if size > replyBytesMax {
-		c.m.spend(size)
-		return resp.Err(errReplyTooLarge)
+	if size > meter.ReplyBytesMax {
+		c.m.meter.Spend(size)
+		return resp.Err(meter.ErrReplyTooLarge)
 	}
 	return resp.Array(elems...)
 }
@@ -552,8 +554,8 @@ func xdel(c *ctx, key string, words []string) resp.Reply {
 	if err != nil || s == nil {
 		return orZero(err)
 	}
-	if !c.m.affords(2 * value.TreeWork(s.Len()) * int64(len(words))) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(2 * value.TreeWork(s.Len()) * int64(len(words))) {
+		return resp.Err(meter.ErrWork)
 	}
 	ids := make([]value.StreamID, len(words))
 	found := false
@@ -576,7 +578,7 @@ func xdel(c *ctx, key string, words []string) resp.Reply {
 			}
 		}
 	})
-	c.notify(notifyStream, "xdel", key)
+	c.notify(emit.Stream, "xdel", key)
 	return resp.Int(n)
 }
 
@@ -656,7 +658,7 @@ func (o *xsetIDCall) Run(c *ctx) resp.Reply {
 			s.DeletedID = o.deleted
 		}
 	})
-	c.notify(notifyStream, "xsetid", key)
+	c.notify(emit.Stream, "xsetid", key)
 	return resp.OK()
 }
 

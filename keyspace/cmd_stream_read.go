@@ -3,6 +3,7 @@ package keyspace
 import (
 	"slices"
 
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -100,8 +101,8 @@ func (c *ctx) readStreams(keys []string, after []value.StreamID, count int64) (r
 		}
 		from, _ := after[i].Next()
 		items := c.itemsReply(s, from, value.MaxStreamID, count, false)
-		if size += items.Size(); items.IsErr() || size > replyBytesMax {
-			return resp.Err(errReplyTooLarge), true
+		if size += items.Size(); items.IsErr() || size > meter.ReplyBytesMax {
+			return resp.Err(meter.ErrReplyTooLarge), true
 		}
 		elems = append(elems, resp.Bulk(key), items)
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/emit"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -199,9 +201,9 @@ func (r *setCall) Run(c *ctx) resp.Reply {
 // setString puts a value and sends the events of SET.
 func (c *ctx) setString(key string, v value.Value, until store.Deadline, leased bool) {
 	c.putUntil(key, v, until)
-	c.notify(notifyString, "set", key)
+	c.notify(emit.String, "set", key)
 	if leased {
-		c.notify(notifyGeneric, "expire", key)
+		c.notify(emit.Generic, "expire", key)
 	}
 }
 
@@ -385,7 +387,7 @@ func getDel(c *ctx, key string) resp.Reply {
 // deleteNotify deletes a key that is there, with its event.
 func (c *ctx) deleteNotify(key string) {
 	c.delete(key)
-	c.notify(notifyGeneric, "del", key)
+	c.notify(emit.Generic, "del", key)
 }
 
 // getEXCall is GETEX key with its options. Run judges the number of an option, and only once the key is found, as
@@ -420,10 +422,10 @@ func (r *getEXCall) Run(c *ctx) resp.Reply {
 			break
 		}
 		c.setDeadline(key, until)
-		c.notify(notifyGeneric, "expire", key)
+		c.notify(emit.Generic, "expire", key)
 	case r.persist && e.Deadline().IsSet():
 		c.setDeadline(key, store.Never)
-		c.notify(notifyGeneric, "persist", key)
+		c.notify(emit.Generic, "persist", key)
 	}
 	return bulkOrNil(e)
 }
@@ -432,8 +434,8 @@ func (r *getEXCall) Run(c *ctx) resp.Reply {
 func mget(c *ctx, keys []string) resp.Reply {
 	replies := make([]resp.Reply, len(keys))
 	for i, key := range keys {
-		if c.m.overBudget() {
-			return resp.Err(errWorkMeter)
+		if c.m.meter.Exceeded() {
+			return resp.Err(meter.ErrWork)
 		}
 		e, _ := c.lookupString(key)
 		replies[i] = bulkOrNil(e)
@@ -452,8 +454,8 @@ func parseMSet(command string, run func(c *ctx, pairs []string) resp.Reply) pars
 }
 
 func mset(c *ctx, pairs []string) resp.Reply {
-	if !c.m.hasRoom(c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.HasRoom(c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
+		return resp.Err(meter.ErrWork)
 	}
 	c.setPairs(pairs)
 	return resp.OK()
@@ -465,8 +467,8 @@ func msetNX(c *ctx, pairs []string) resp.Reply {
 			return resp.Int(0)
 		}
 	}
-	if !c.m.hasRoom(c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.HasRoom(c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
+		return resp.Err(meter.ErrWork)
 	}
 	c.why.condition = true
 	c.setPairs(pairs)
@@ -506,7 +508,7 @@ func (c *ctx) rewrite(key, fresh, event string) {
 		until = was.Deadline()
 	}
 	c.putUntil(key, value.OfString(fresh), until)
-	c.notify(notifyString, event, key)
+	c.notify(emit.String, event, key)
 }
 
 func strLen(c *ctx, key string) resp.Reply {
@@ -675,7 +677,7 @@ func incrByFloat(c *ctx, key, increment string) resp.Reply {
 	if e != nil {
 		old = e.Str()
 	}
-	c.m.spend(value.LongDoubleWork(old) + value.LongDoubleWork(increment))
+	c.m.meter.Spend(value.LongDoubleWork(old) + value.LongDoubleWork(increment))
 	a, ok1 := value.ParseLongDouble(old)
 	b, ok2 := value.ParseLongDouble(increment)
 	if !ok1 || !ok2 {
@@ -685,7 +687,7 @@ func incrByFloat(c *ctx, key, increment string) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
-	c.m.spend(2 * value.LongDoubleWork(sum.String()))
+	c.m.meter.Spend(2 * value.LongDoubleWork(sum.String()))
 	c.rewrite(key, sum.String(), "incrbyfloat")
 	return resp.Bulk(sum.String())
 }

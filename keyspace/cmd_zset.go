@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/emit"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -204,8 +206,8 @@ func (r *addCall) Run(c *ctx) resp.Reply {
 	if has == nil {
 		has = value.NewZset(c.m.keys.Generation)
 	}
-	if !c.m.affords(has.GrowWork(pairs)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(has.GrowWork(pairs)) {
+		return resp.Err(meter.ErrWork)
 	}
 	var n addCount
 	for i, p := range pairs {
@@ -245,7 +247,7 @@ func (c *ctx) addRest(key string, o *addOptions, n *addCount, first value.Scored
 	if o.incr {
 		event = "zincr"
 	}
-	c.notify(notifyZset, event, key)
+	c.notify(emit.Zset, event, key)
 }
 
 func (n *addCount) reply(o addOptions) resp.Reply {
@@ -265,8 +267,8 @@ func zrem(c *ctx, key string, members []string) resp.Reply {
 	if err != nil || z == nil {
 		return orZero(err)
 	}
-	if !c.m.affords(value.FindAllWork(z, members)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(value.FindAllWork(z, members)) {
+		return resp.Err(meter.ErrWork)
 	}
 	if !slices.ContainsFunc(members, z.Has) {
 		return resp.Int(0)
@@ -275,8 +277,8 @@ func zrem(c *ctx, key string, members []string) resp.Reply {
 	for _, member := range members {
 		work += z.EditWork(member)
 	}
-	if z.IsTree() && !c.m.affords(work) {
-		return resp.Err(errWorkMeter)
+	if z.IsTree() && !c.m.meter.Affords(work) {
+		return resp.Err(meter.ErrWork)
 	}
 	var n int64
 	emptied := c.editZset(key, func(z *value.Zset) {
@@ -286,7 +288,7 @@ func zrem(c *ctx, key string, members []string) resp.Reply {
 			}
 		}
 	})
-	c.notifyRemoved(notifyZset, "zrem", key, emptied)
+	c.notifyRemoved(emit.Zset, "zrem", key, emptied)
 	return resp.Int(n)
 }
 
@@ -303,7 +305,7 @@ func zscore(c *ctx, key, member string) resp.Reply {
 	if err != nil || z == nil {
 		return orNil(err)
 	}
-	c.m.spend(z.FindWork(member))
+	c.m.meter.Spend(z.FindWork(member))
 	return scoreReply(z, member)
 }
 
@@ -316,7 +318,7 @@ func zmscore(c *ctx, key string, members []string) resp.Reply {
 	for i, member := range members {
 		replies[i] = resp.Nil()
 		if z != nil {
-			c.m.spend(z.FindWork(member))
+			c.m.meter.Spend(z.FindWork(member))
 			replies[i] = scoreReply(z, member)
 		}
 	}
@@ -362,7 +364,7 @@ func (r *rankCall) Run(c *ctx) resp.Reply {
 	if z == nil {
 		return none
 	}
-	c.m.spend(2 * z.EditWork(r.member))
+	c.m.meter.Spend(2 * z.EditWork(r.member))
 	rank, score, had := z.Rank(r.member)
 	if !had {
 		return none
@@ -436,7 +438,7 @@ func (r *popEndCall) Run(c *ctx) resp.Reply {
 // key. What would be too large to answer stays.
 func (c *ctx) popScored(key string, z *value.Zset, from popFrom, count int64) (popped []value.Scored, err error) {
 	n := int(min(count, int64(z.Len())))
-	if err := c.m.listable(n); err != nil {
+	if err := c.m.meter.Listable(n); err != nil {
 		return nil, err
 	}
 	if from.reverse {
@@ -445,11 +447,11 @@ func (c *ctx) popScored(key string, z *value.Zset, from popFrom, count int64) (p
 	} else {
 		popped = z.Members(0, n)
 	}
-	if value.BytesOf(popped, scoredReplyBytes) > replyBytesMax {
-		return nil, resp.Error(errReplyTooLarge)
+	if value.BytesOf(popped, meter.ScoredReplyBytes) > meter.ReplyBytesMax {
+		return nil, resp.Error(meter.ErrReplyTooLarge)
 	}
-	if !c.m.affords(z.EditAllWork(popped)) {
-		return nil, resp.Error(errWorkMeter)
+	if !c.m.meter.Affords(z.EditAllWork(popped)) {
+		return nil, resp.Error(meter.ErrWork)
 	}
 	c.removeScored(key, popped, from.event)
 	return popped, nil
@@ -463,7 +465,7 @@ func (c *ctx) removeScored(key string, members []value.Scored, event string) {
 			z.Delete(m.Member)
 		}
 	})
-	c.notifyRemoved(notifyZset, event, key, emptied)
+	c.notifyRemoved(emit.Zset, event, key, emptied)
 }
 
 // popFirstScoredCall is ZMPOP: it pops from the first of its keys that holds a sorted set.
@@ -483,8 +485,8 @@ func (o *popFirstScoredCall) Run(c *ctx) resp.Reply {
 		switch {
 		case err != nil:
 			return resp.Fail(err)
-		case c.m.overBudget():
-			return resp.Err(errWorkMeter)
+		case c.m.meter.Exceeded():
+			return resp.Err(meter.ErrWork)
 		case z == nil:
 			continue
 		}

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"lockd/keyspace/algebra"
 	"lockd/keyspace/arg"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -67,13 +68,13 @@ type zsetOpArgs struct {
 
 var (
 	roomToStore = algebra.ScoredRoom{
-		OverheadBytes: value.ScoredOverheadBytes, Max: growthBytesMax, Err: resp.Error(errGrowthMeter),
+		OverheadBytes: value.ScoredOverheadBytes, Max: meter.GrowthBytesMax, Err: resp.Error(meter.ErrGrowth),
 	}
 	roomToAnswer = algebra.ScoredRoom{
-		OverheadBytes: memberReplyBytes, Max: replyBytesMax, Err: resp.Error(errReplyTooLarge),
+		OverheadBytes: meter.MemberReplyBytes, Max: meter.ReplyBytesMax, Err: resp.Error(meter.ErrReplyTooLarge),
 	}
 	roomToAnswerScores = algebra.ScoredRoom{
-		OverheadBytes: scoredReplyBytes, Max: replyBytesMax, Err: resp.Error(errReplyTooLarge),
+		OverheadBytes: meter.ScoredReplyBytes, Max: meter.ReplyBytesMax, Err: resp.Error(meter.ErrReplyTooLarge),
 	}
 )
 
@@ -208,15 +209,15 @@ func (c *ctx) lookupScores(key string) (s algebra.Scores, err error) {
 
 // findSources finds the sources, and then reads the options, in the order of Redis's checks.
 func (c *ctx) findSources(a *zsetOp) (op *algebra.Zsets, err error) {
-	op = algebra.NewZsets(int64(len(a.keys)), c.m.pay)
+	op = algebra.NewZsets(int64(len(a.keys)), c.m.meter.Pay)
 	for i, key := range a.keys {
 		s, err := c.lookupScores(key)
 		if err != nil {
 			return nil, err
 		}
 		op.Sources[i] = algebra.Weighted{Scores: s, Weight: 1}
-		if c.m.overBudget() {
-			return nil, resp.Error(errWorkMeter)
+		if c.m.meter.Exceeded() {
+			return nil, resp.Error(meter.ErrWork)
 		}
 	}
 	for rest := a.options; len(rest) > 0; {

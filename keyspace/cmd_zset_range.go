@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/emit"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -270,9 +272,9 @@ func (q *rangeCall) Run(c *ctx) resp.Reply {
 	if z == nil {
 		return resp.Array()
 	}
-	c.m.spend(z.RangeWork(q.low, q.high))
+	c.m.meter.Spend(z.RangeWork(q.low, q.high))
 	from, to := q.ranks(z)
-	if err := c.m.listable(to - from); err != nil {
+	if err := c.m.meter.Listable(to - from); err != nil {
 		return resp.Fail(err)
 	}
 	members := z.Members(from, to)
@@ -307,10 +309,10 @@ func (q *rangeStoreCall) Run(c *ctx) resp.Reply {
 	}
 	var members []value.Scored
 	if z != nil {
-		c.m.spend(z.RangeWork(q.low, q.high))
+		c.m.meter.Spend(z.RangeWork(q.low, q.high))
 		from, to := q.ranks(z)
-		if !c.m.affords(value.VisitWork * int64(to-from)) {
-			return resp.Err(errWorkMeter)
+		if !c.m.meter.Affords(value.VisitWork * int64(to-from)) {
+			return resp.Err(meter.ErrWork)
 		}
 		members = z.Members(from, to)
 	}
@@ -322,19 +324,19 @@ func (q *rangeStoreCall) Run(c *ctx) resp.Reply {
 func (c *ctx) storeScored(key string, members []value.Scored, event string) resp.Reply {
 	if len(members) == 0 {
 		if c.delete(key) {
-			c.notify(notifyGeneric, "del", key)
+			c.notify(emit.Generic, "del", key)
 		}
 		return resp.Int(0)
 	}
-	if value.BytesOf(members, value.ScoredOverheadBytes) > growthBytesMax {
-		return resp.Err(errGrowthMeter)
+	if value.BytesOf(members, value.ScoredOverheadBytes) > meter.GrowthBytesMax {
+		return resp.Err(meter.ErrGrowth)
 	}
-	if !c.m.affords(value.NewZset(c.m.keys.Generation).GrowWork(members)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(value.NewZset(c.m.keys.Generation).GrowWork(members)) {
+		return resp.Err(meter.ErrWork)
 	}
 	z := value.NewZsetOf(c.m.keys.Generation, c.m.settings.zsets, members)
 	c.putUntil(key, value.OfAggregate(z), store.Never)
-	c.notify(notifyZset, event, key)
+	c.notify(emit.Zset, event, key)
 	return resp.Int(int64(len(members)))
 }
 
@@ -368,7 +370,7 @@ func (r *rangeCountCall) Run(c *ctx) resp.Reply {
 	if err != nil || z == nil {
 		return orZero(err)
 	}
-	c.m.spend(z.RangeWork(r.low, r.high))
+	c.m.meter.Spend(z.RangeWork(r.low, r.high))
 	from, to := r.find(z, false)
 	return resp.Int(int64(to - from))
 }
@@ -394,17 +396,17 @@ func (r *rangeRemovalCall) Run(c *ctx) resp.Reply {
 	if err != nil || z == nil {
 		return orZero(err)
 	}
-	c.m.spend(z.RangeWork(r.low, r.high))
+	c.m.meter.Spend(z.RangeWork(r.low, r.high))
 	from, to := r.find(z, false)
 	if from == to {
 		return resp.Int(0)
 	}
-	if !c.m.affords(value.VisitWork * int64(to-from)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(value.VisitWork * int64(to-from)) {
+		return resp.Err(meter.ErrWork)
 	}
 	members := z.Members(from, to)
-	if !c.m.affords(z.EditAllWork(members)) {
-		return resp.Err(errWorkMeter)
+	if !c.m.meter.Affords(z.EditAllWork(members)) {
+		return resp.Err(meter.ErrWork)
 	}
 	c.removeScored(r.key, members, r.event)
 	return resp.Int(int64(to - from))

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strconv"
 
+	"lockd/keyspace/emit"
 	"lockd/keyspace/history"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -63,8 +65,8 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	if c.m.applying && row.Flags&resp.Changes != 0 {
 		c.m.digest.reply(reply)
 	}
-	if row.Flags&resp.Changes == 0 && reply.Size() > replyBytesMax {
-		return resp.Err(errReplyTooLarge) // nothing was changed, so an error is the truth
+	if row.Flags&resp.Changes == 0 && reply.Size() > meter.ReplyBytesMax {
+		return resp.Err(meter.ErrReplyTooLarge) // nothing was changed, so an error is the truth
 	}
 	return reply
 }
@@ -162,7 +164,7 @@ func (c *ctx) choose(n int, count int64) []int {
 func (c *ctx) lookup(key string) *store.Entry { return c.lookupIn(c.db, key) }
 
 func (c *ctx) lookupIn(db int, key string) *store.Entry {
-	c.m.spend(c.m.keys.DBs[db].FindWork(key))
+	c.m.meter.Spend(c.m.keys.DBs[db].FindWork(key))
 	e, ok := c.m.keys.DBs[db].Keys.Get(key)
 	if ok && e.Due(c.asOf()) {
 		if c.m.applying {
@@ -246,13 +248,13 @@ func (c *ctx) setDeadline(key string, d store.Deadline) {
 }
 
 // notify sends a keyspace notification, if the settings ask for its class.
-func (c *ctx) notify(class notifyClass, event, key string) {
+func (c *ctx) notify(class emit.Classes, event, key string) {
 	c.m.notify(c.db, class, event, key)
 }
 
 // publish sends a message to the subscribers of every node.
 func (c *ctx) publish(kind resp.MessageKind, channel, payload string) {
-	c.m.emit(resp.Message{Kind: kind, Channel: channel, Payload: payload})
+	c.m.out.Emit(resp.Message{Kind: kind, Channel: channel, Payload: payload})
 }
 
 // after is the deadline ttlMs from now. It reports false where Redis would: the
@@ -354,6 +356,6 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // given reports whether a token, of bounded length, is one of the script's arguments.
 func (run *scriptRun) given(m *Machine, token string) bool {
-	m.spend(value.CompareWork * int64(len(run.argv)))
+	m.meter.Spend(value.CompareWork * int64(len(run.argv)))
 	return slices.Contains(run.argv, token)
 }

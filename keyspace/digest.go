@@ -120,17 +120,3 @@ func (d *digest) message(m *resp.Message) {
 		d.text(m.Payload)
 	}
 }
-
-// foldEntry ends an entry.
-func (m *Machine) foldEntry() {
-	d := &m.digest
-	for i := range m.messages {
-		d.message(&m.messages[i])
-	}
-	for _, n := range [...]uint64{
-		m.index, uint64(m.tick), m.draws, m.keys.Sequence, m.keys.LastFence, uint64(m.stats.expiredKeys),
-		uint64(m.usedBytes()), m.blocked.lastSeq, m.blocked.lastSession, uint64(m.blocked.waiters.Len()),
-	} {
-		d.add(n)
-	}
-}

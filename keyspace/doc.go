@@ -23,8 +23,6 @@
 //	fate.go      what becomes of locks, as put notes it and nodes ask about it; no lock is granted that a
 //	             restored cluster does not know
 //	digest.go    what nodes compare
-//	output.go    what an entry emits: keyspace notifications, and changes to those who track
-//	meter.go     what one request, and one entry, may ask for
 //	settings.go  CONFIG's parameters
 //
 // Each calls those below it. Up go only:
@@ -43,9 +41,11 @@
 //	arg/         the arguments that several families have
 //	check/       the values of settings
 //	doctor/      what is wrong with the locks of programs
+//	emit/        what an entry emits: messages, keyspace notifications, and changes to those who track
 //	history/     the log of what becomes of locks, and the forms of an event
 //	library/     the scripts and functions that are kept
 //	lock/        who gets a lock, who gets it next, and owners that wait for each other
+//	meter/       what one request, and one entry, may ask for
 //	store/       keys with their leases, in their order
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //

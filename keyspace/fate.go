@@ -8,6 +8,7 @@ import (
 	"lockd/keyspace/arg"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -60,7 +61,7 @@ func (m *Machine) namesLock(key string) bool {
 		return true
 	}
 	g := arg.NewGlob(pattern)
-	return m.matches(g, key) && !g.Exceeded()
+	return m.meter.Matches(g, key) && !g.Exceeded()
 }
 
 // markOf is the mark of a key that comes into being under a condition.
@@ -161,7 +162,7 @@ func heldBy(e *store.Entry) lock.Holder {
 
 // recordHolders compares who held a lock of many with who does now.
 func (m *Machine) recordHolders(of lockName, before, after *lock.Many, there bool) {
-	m.spend(value.VisitWork * int64(before.Len()+after.Len()))
+	m.meter.Spend(value.VisitWork * int64(before.Len()+after.Len()))
 	of.permits = permitsOf(before)
 	before.Missing(after, func(h *lock.Holder) {
 		if h.LeaseMs != 0 {
@@ -264,7 +265,7 @@ func (m *Machine) recordEvent(why *cause, e *history.Event) {
 	if m.journal == nil {
 		m.events.Trim(m.settings.historyMax)
 	}
-	m.spend(eventWork + value.CopyWork*int64(len(record)))
+	m.meter.Spend(meter.EventWork + value.CopyWork*int64(len(record)))
 	m.digest.event(record)
 	m.emitLock(resp.MessageLock, record)
 }
@@ -278,7 +279,7 @@ func (m *Machine) complete(why *cause, e *history.Event) {
 // emitLock emits an event in its place in the entry: of kind MessageLock for subscribers and for clients that hold
 // locks, of kind MessageHeld for the latter only.
 func (m *Machine) emitLock(kind resp.MessageKind, record []byte) {
-	m.emit(resp.Message{Kind: kind, Index: m.index, Event: record, Form: history.FormOf(m.settings.showTokens)})
+	m.out.Emit(resp.Message{Kind: kind, Index: m.index, Event: record, Form: history.FormOf(m.settings.showTokens)})
 }
 
 // A cluster that was restored from a backup knows nothing of the locks that were granted after it was made. So for a

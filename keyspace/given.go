@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -129,7 +130,7 @@ func (g *gifts) copy() *gifts {
 // be told what it was given.
 func (m *Machine) emptied(from, to int) {
 	g := &m.blocked.gifts
-	m.spend(value.FarWork * int64(g.all.Len()))
+	m.meter.Spend(value.FarWork * int64(g.all.Len()))
 	var emptied []*given
 	g.all.Scan(func(gift *given) bool {
 		if gift.at != 0 && from <= gift.db && gift.db < to {
@@ -143,7 +144,7 @@ func (m *Machine) emptied(from, to int) {
 	if j := m.journal; j != nil && j.gifts == nil {
 		j.gifts = g.copy()
 	}
-	m.spend(2 * value.TreeWork(g.all.Len()) * int64(len(emptied)))
+	m.meter.Spend(2 * value.TreeWork(g.all.Len()) * int64(len(emptied)))
 	for _, gift := range emptied {
 		next := *gift
 		next.at = 0
@@ -172,7 +173,7 @@ func (m *Machine) remember(id resp.BlockID, db int, u *reversal, waited bool) bo
 		id: id, entry: m.index, tick: m.tick, db: db, at: m.keys.Sequence, waited: waited, reversal: u.clone(),
 	}
 	g := &m.blocked.gifts
-	m.spend(2*value.TreeWork(g.all.Len()) + value.CopyWork*gift.bytes())
+	m.meter.Spend(2*value.TreeWork(g.all.Len()) + value.CopyWork*gift.bytes())
 	if gift.bytes() > givenBytesMax {
 		g.forgotten++
 		return false
@@ -199,7 +200,7 @@ func (u *reversal) clone() reversal {
 // settle forgets what a session was given by entries up to an index: it was delivered. The session may have lapsed.
 func (m *Machine) settle(session, upTo uint64) {
 	for _, gift := range m.blocked.gifts.of(session, upTo) {
-		m.spend(value.TreeWork(m.blocked.gifts.all.Len()))
+		m.meter.Spend(value.TreeWork(m.blocked.gifts.all.Len()))
 		m.blocked.gifts.remove(gift)
 	}
 }
@@ -220,7 +221,7 @@ func (m *Machine) giveBack(at resp.Stamp, id resp.BlockID) {
 	for _, cmd := range gift.cmds {
 		row, _ := table.Find(cmd)
 		c.why = cause{by: row.Name}
-		m.spend(commandWork)
+		m.meter.Spend(meter.CommandWork)
 		req, wrong := row.Run(cmd)
 		if reply := perform(c, req, wrong); reply.IsErr() || reply.Kind == resp.KindInt && reply.Int == 0 {
 			return

@@ -212,8 +212,9 @@ func mustRefuse(t *testing.T, m *Machine, list []refusal) {
 	t.Helper()
 	before := m.keys.Sequence
 	for _, r := range list {
-		m.request, m.applying = m.newMeter(), true
-		m.request.work = r.work
+		m.applying = true
+		m.meter.BeginRequest(m.usedBytes())
+		m.meter.Spend(r.work)
 		if got := plain((&ctx{m: m}).execute(resp.Cmd{Args: split(r.line)})); got != r.want {
 			t.Errorf("%s: %.100s, want %s", r.line, got, r.want)
 		}

@@ -127,21 +127,21 @@ func (of lockName) held(h *store.HashHolder) lockName {
 // hashHolders are those who hold a lock that others have held, whom a hash counts: those who stay, in their order, and
 // then those who are new.
 func (m *Machine) hashHolders(why *cause, held []store.HashHolder, h *value.Hash) []store.HashHolder {
-	m.spend(value.FarWork * int64(1+len(held)))
+	m.meter.Spend(value.FarWork * int64(1+len(held)))
 	if sameHolders(held, h) {
 		return held
 	}
 	holds := make([]store.HashHolder, 0, min(len(held)+1, store.HashHoldersMax))
 	if h.Len() > 2*store.HashHoldersMax { // most of it is something else
 		for _, one := range held {
-			m.spend(h.FindWork(one.Token))
+			m.meter.Spend(h.FindWork(one.Token))
 			if _, there := h.Get(one.Token); there {
 				holds = append(holds, one)
 			}
 		}
 		return holds
 	}
-	m.spend(2 * value.FarWork * int64(h.Len()+len(held)))
+	m.meter.Spend(2 * value.FarWork * int64(h.Len()+len(held)))
 	places := make(map[string]int, len(held))
 	for i := range held {
 		places[held[i].Token] = i

@@ -37,14 +37,14 @@ func (c *ctx) lockTable() lock.Table { return lock.Table{Line: &c.m.blocked.line
 // payFor charges what a table has looked at, and returns it.
 func (m *Machine) payFor(t *lock.Table) int64 {
 	work := value.TreeWork(t.Len())*int64(t.Looked) + value.HashWork*int64(t.Named)
-	m.spend(work)
+	m.meter.Spend(work)
 	return work
 }
 
 // Holding is how the key of a lock holds it; see lock.Keys.
 func (c *ctx) Holding(name lock.Name) lock.Holding {
 	d := c.m.keys.DBs[name.Space]
-	c.m.spend(d.FindWork(name.Key))
+	c.m.meter.Spend(d.FindWork(name.Key))
 	if e, ok := d.Keys.Get(name.Key); ok && c.asOf() <= e.Tick {
 		return holdingOf(e)
 	}
@@ -83,7 +83,7 @@ func (c *ctx) askFor(l *lockRequest) (lock.Answer, error) {
 	var held lock.Holding
 	if e := c.lookup(l.key); e != nil {
 		held = holdingOf(e)
-		c.m.spend(value.LockWork(held.Many))
+		c.m.meter.Spend(value.LockWork(held.Many))
 	}
 	line := &c.m.blocked.line
 	if c.m.dryRun.running && held.Many != nil {
@@ -114,7 +114,7 @@ func (m *Machine) markFreed(name lock.Name) {
 	if m.blocked.line.Len() == 0 {
 		return
 	}
-	m.spend(lineWork)
+	m.meter.Spend(lineWork)
 	if m.blocked.line.LenOf(name) > 0 {
 		m.markReady(lineOf(name))
 	}
@@ -126,7 +126,7 @@ func (m *Machine) markTaken(name lock.Name) {
 	if m.blocked.line.Len() == 0 {
 		return
 	}
-	m.spend(lineWork)
+	m.meter.Spend(lineWork)
 	if m.blocked.line.LenOf(name) == 0 {
 		return
 	}
@@ -165,7 +165,7 @@ func (m *Machine) linesOf(db int) []lock.Name {
 	if m.blocked.line.Len() == 0 {
 		return nil
 	}
-	m.spend((value.VisitWork + value.TreeWork(m.keys.DBs[db].Keys.Len())) * int64(m.blocked.line.Len()))
+	m.meter.Spend((value.VisitWork + value.TreeWork(m.keys.DBs[db].Keys.Len())) * int64(m.blocked.line.Len()))
 	return m.blocked.line.Locks(db)
 }
 

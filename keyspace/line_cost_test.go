@@ -57,16 +57,16 @@ func (l *longLine) held(by int) {
 func (l *longLine) release(token int) (work int64) {
 	l.apply(resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"UNLOCK", "order:42", l.token(token)}}}})
 	l.held(token + 1)
-	return l.m.request.work
+	return l.m.meter.Work()
 }
 
 func (l *longLine) expire(token int) (work int64) {
 	l.tick += 101
 	l.index++
-	before := l.m.request.work
+	before := l.m.meter.Work()
 	l.m.Apply(resp.Stamp{Tick: l.tick, Index: l.index}, nil)
 	l.held(token + 1)
-	return l.m.request.work - before
+	return l.m.meter.Work() - before
 }
 
 func heapBytes() uint64 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -204,13 +205,13 @@ func fill(m *Machine, key string, n, bytes int) {
 func TestListRepliesAreBounded(t *testing.T) {
 	m := New(nil)
 	fill(m, "wide", 9, 8<<20)
-	fill(m, "long", replyBytesMax/32+1, 1)
+	fill(m, "long", meter.ReplyBytesMax/32+1, 1)
 	for _, c := range [][]string{
 		{"LPOP", "wide", "100"}, {"RPOP", "wide", "9"}, {"LMPOP", "1", "wide", "LEFT", "COUNT", "9"},
 		{"LRANGE", "wide", "0", "-1"}, {"LPOS", "long", "x", "COUNT", "0"},
 	} {
-		if got := ask(m, c)[0]; got.Str != errReplyTooLarge {
-			t.Errorf("%v: %.80v, want %s", c, got, errReplyTooLarge)
+		if got := ask(m, c)[0]; got.Str != meter.ErrReplyTooLarge {
+			t.Errorf("%v: %.80v, want %s", c, got, meter.ErrReplyTooLarge)
 		}
 	}
 	if got := ask(m, []string{"LLEN", "wide"})[0]; got.Int != 9 {
@@ -248,7 +249,7 @@ func TestListSearchIsWork(t *testing.T) {
 		{resp.Args{"LREM", "long", "0", "x"}, 100_000 * (value.VisitWork + removeWork + 1)},
 	} {
 		ask(m, c.args)
-		if got := m.request.work; got < c.work || got > c.work+c.work/10+10*commandWork {
+		if got := m.meter.Work(); got < c.work || got > c.work+c.work/10+10*meter.CommandWork {
 			t.Errorf("%.40v: %d work, want about %d", c.args, got, c.work)
 		}
 	}

@@ -2,11 +2,13 @@ package keyspace
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/emit"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
@@ -69,13 +71,13 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 	} else {
 		v, d = was.Aggregate().Own(c.m.keys.Generation).(T), was.Deadline()
 		if c.m.keys.Keeps(was) {
-			c.m.spend(value.CloneWork(v))
+			c.m.meter.Spend(value.CloneWork(v))
 		}
 	}
 	form := v.Form()
 	edit(v)
 	if v.Form() != form {
-		c.m.spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
+		c.m.meter.Spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
 	}
 	if v.Len() > 0 || v.Kind().KeepsEmpty {
 		c.m.put(&c.why, c.db, key, was, store.NewMarked(key, was, value.OfAggregate(v), d, nil, c.markOfEdited(key, was, v)))
@@ -88,10 +90,10 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 }
 
 // notifyRemoved sends the event of a command that has removed elements, and "del" if it has emptied the key.
-func (c *ctx) notifyRemoved(class notifyClass, event, key string, emptied bool) {
+func (c *ctx) notifyRemoved(class emit.Classes, event, key string, emptied bool) {
 	c.notify(class, event, key)
 	if emptied {
-		c.notify(notifyGeneric, "del", key)
+		c.notify(emit.Generic, "del", key)
 	}
 }
 
@@ -208,11 +210,33 @@ func (r *scanCall[T]) Run(c *ctx) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if err := c.m.beginScan(&o, of.Len(), of.IsTree()); err != nil {
+	if err := beginScan(c, &o, of.Len(), of.IsTree()); err != nil {
 		return resp.Fail(err)
 	}
 	next, items := r.scan(of, &o)
-	return c.m.endScan(&o, next, items)
+	return endScan(c, &o, next, items)
+}
+
+// beginScan bounds COUNT by the n elements that there are, and counts the work of a step; an aggregate that is no tree
+// is visited whole.
+func beginScan(c *ctx, o *arg.Scan, n int, tree bool) error {
+	if o.Count = min(o.Count, max(n, 1)); !tree {
+		o.Count = max(n, 1)
+	}
+	each := int64(value.VisitWork)
+	if tree {
+		each = value.FarWork
+	}
+	return c.m.meter.Pay(each*int64(o.Count) + value.TreeWork(n))
+}
+
+// endScan counts the work of MATCH, and answers the cursor to go on with, and the items.
+func endScan(c *ctx, o *arg.Scan, next uint64, items []string) resp.Reply {
+	c.m.meter.Spend(o.Match.Work())
+	if o.Match.Exceeded() {
+		return resp.Err(arg.ErrGlob)
+	}
+	return resp.Array(resp.Bulk(strconv.FormatUint(next, 10)), resp.Bulks(items...))
 }
 
 // drawCall is HRANDFIELD or ZRANDMEMBER. Without a count it draws one item; a positive one asks for different items, a
@@ -251,7 +275,7 @@ func (r *drawCall[T]) Run(c *ctx) resp.Reply {
 	case of == none || r.count == 0:
 		return resp.Array()
 	}
-	if err := c.m.drawable(of.Len(), r.count); err != nil {
+	if err := c.m.meter.Drawable(of.Len(), r.count); err != nil {
 		return resp.Fail(err)
 	}
 	var items []resp.Reply
@@ -273,7 +297,7 @@ func drawItem[T collection](c *ctx, key string, at func(of T, i int) (item, besi
 	if err != nil || of == none {
 		return orNil(err)
 	}
-	c.m.spend(value.TreeWork(of.Len()))
+	c.m.meter.Spend(value.TreeWork(of.Len()))
 	item, _ := at(of, c.randN(of.Len()))
 	return item
 }
@@ -322,7 +346,7 @@ func (c *ctx) meets(cond condition, e *store.Entry) (met bool, err error) {
 	case e.Aggregate() != nil:
 		return false, resp.Error(resp.ErrWrongType)
 	case !cond.digest:
-		c.m.spend(int64(len(cond.operand)))
+		c.m.meter.Spend(int64(len(cond.operand)))
 		return (e.Str() == cond.operand) == cond.equal, nil
 	case len(cond.operand) != digestDigits:
 		return false, resp.Error(errDigestLength)
@@ -337,7 +361,7 @@ const digestWork = 2
 
 // digest is the XXH3 hash of a string, 64 bits, with the default secret and no seed.
 func (c *ctx) digest(e *store.Entry) string {
-	c.m.spend(digestWork * int64(len(e.Str())))
+	c.m.meter.Spend(digestWork * int64(len(e.Str())))
 	return fmt.Sprintf("%0*x", digestDigits, xxh3.HashString(e.Str()))
 }
 
@@ -350,6 +374,6 @@ func (c *ctx) lookupLock(key string) (e *store.Entry, held *lock.Many, err error
 	if held = e.Lock(); held == nil {
 		return nil, nil, resp.Error(resp.ErrWrongType)
 	}
-	c.m.spend(value.LockWork(held))
+	c.m.meter.Spend(value.LockWork(held))
 	return e, held, nil
 }

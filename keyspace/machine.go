@@ -1,8 +1,10 @@
 package keyspace
 
 import (
+	"lockd/keyspace/emit"
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/resp"
 	"lockd/resp/acl"
@@ -46,13 +48,10 @@ type Machine struct {
 	draws     uint64        // calls of ctx.rand since the call began
 	command   ctx           // of the running request
 	replies   replyRoom
-	request   meter
-	entry     meter
+	meter     meter.Meter
 	applying  bool // an entry: what becomes of locks is noted
-	messages  []resp.Message
-	changed   []resp.Change // the entry's changes, in order
-	emitted   outputMark    // the changes before it are in messages
-	reads     *readLog      // of the running request, if its session tracks
+	out       emit.Output
+	reads     *emit.Reads // of the running request, if its session tracks
 	journal   *journal
 	dryRun    dryRun
 	embargo   embargo
@@ -97,10 +96,10 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	if m.settings.historyMax > 0 {
 		m.events.Begin(m.wallUs / 1000)
 	}
-	m.messages = make([]resp.Message, 0, len(reqs)+1) // changes, and what becomes of a lock for each
-	m.changed, m.emitted, m.searched = make([]resp.Change, 0, len(reqs)), outputMark{}, 0
+	m.searched = 0
+	m.out.Begin(at.Index, len(reqs))
 	m.sweep(at)
-	m.meterEntry()
+	m.meter.BeginEntry(m.usedBytes())
 	m.servedBytes = 0
 	results := make([]resp.Result, len(reqs))
 	for i := range reqs {
@@ -108,12 +107,13 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 		results[i] = m.do(at, reqs[i])
 	}
 	m.seen.peakBytes = max(m.seen.peakBytes, m.usedBytes())
-	m.emitChanges()
+	m.out.EmitChanges()
 	m.events.Trim(m.settings.historyMax)
 	m.foldEntry()
-	messages := m.messages
+	messages := m.out.Messages()
 	m.seen.countEvents(messages)
-	m.messages, m.changed, m.applying = nil, nil, false
+	m.applying = false
+	m.out.End()
 	m.replies, m.command = replyRoom{}, ctx{}
 	return results, messages
 }
@@ -122,7 +122,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 func (m *Machine) View(at resp.Stamp, req resp.Request) resp.Result {
 	at.Tick, at.Wall = max(m.tick, at.Tick), max(m.wallUs, at.Wall)
 	m.draws = 0
-	m.meterEntry()
+	m.meter.BeginEntry(m.usedBytes())
 	return m.do(at, req)
 }
 
@@ -142,13 +142,15 @@ func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool
 		return resp.Result{}, false
 	}
 	at.Tick, at.Wall = max(m.tick, at.Tick), max(m.wallUs, at.Wall)
-	m.meterEntry()
-	m.draws, m.request, m.reads = 0, m.newMeter(), nil
+	m.meter.BeginEntry(m.usedBytes())
+	m.draws, m.reads = 0, nil
+	m.meter.BeginRequest(m.usedBytes())
 	m.dryRun = dryRun{running: true}
 	c := ctx{m: m, at: at, db: cmd.DB}
 	reply := c.execute(cmd)
 	changes := m.dryRun.changes
-	m.dryRun, m.messages = dryRun{}, nil
+	m.dryRun = dryRun{}
+	m.out.End()
 	if changes {
 		return resp.Result{}, false
 	}
@@ -160,14 +162,17 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		return resp.Result{Watched: &resp.Watched{Aborted: true}}
 	}
 	res := resp.Result{Replies: m.replies.take(len(req.Cmds))}
-	if m.entryExhausted() && len(req.Cmds) > 0 {
+	if m.meter.EntryExhausted(m.usedBytes()) && len(req.Cmds) > 0 {
 		return res
 	}
-	m.request = m.newMeter()
+	m.meter.BeginRequest(m.usedBytes())
 	m.embargo.watched = req.Watch != nil && len(req.Watch.Check) > 0
 	m.user, m.sightings, m.denied = req.User, req.Sightings, nil
-	m.reads = m.newReadLog(req)
-	defer m.chargeEntry()
+	m.reads = nil
+	if req.Trace {
+		m.reads = emit.NewReads(m.out.Position(), len(req.Cmds))
+	}
+	defer m.meter.EndRequest()
 	if req.Block != nil {
 		m.answer(&res, m.blockStep(at, req))
 		req.Cmds = nil // the step has seen to its command
@@ -178,23 +183,23 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	before := int64(0) // work of the pipeline's earlier commands: each may do as much as a request
 	for _, cmd := range req.Cmds {
 		if !req.Multi {
-			before += m.request.takeWork()
+			before += m.meter.TakeWork()
 		}
-		if before > workMax || !req.Multi && m.request.replyBytes > replyBytesMax {
+		if before > meter.WorkMax || !req.Multi && m.meter.RepliesExceeded() {
 			break // the rest goes into another entry, so that others get their turn in between
 		}
 		m.command = ctx{m: m, at: at, db: cmd.DB, why: cause{client: req.Sender}}
 		m.answer(&res, m.command.execute(cmd))
-		m.reads.endCommand(m.position())
+		m.reads.EndCommand(m.out.Position())
 		if !req.Multi {
 			m.serveReady(at)
 		}
 	}
 	m.serveReady(at)
-	m.request.work = before + m.request.takeWork()
-	res.Work, res.Denied = m.request.work, m.denied
-	res.Trace = m.reads.trace(m.index)
-	m.request.replyBytes += res.Trace.Size()
+	m.meter.Spend(before + m.meter.TakeWork())
+	res.Work, res.Denied = m.meter.Work(), m.denied
+	res.Trace = m.reads.Done(m.index)
+	m.meter.AddReply(res.Trace.Size())
 	return res
 }
 
@@ -224,8 +229,8 @@ func (r *replyRoom) take(n int) []resp.Reply {
 // answer adds a reply to those of the running request.
 func (m *Machine) answer(res *resp.Result, reply resp.Reply) {
 	res.Replies = append(res.Replies, reply)
-	m.request.replyBytes += reply.Size()
-	m.spend(commandWork + replyWork(reply))
+	m.meter.AddReply(reply.Size())
+	m.meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
 }
 
 // versions are what haveChanged compares.
@@ -233,7 +238,7 @@ func (m *Machine) versions(keys []resp.Key) []uint64 {
 	versions := make([]uint64, len(keys))
 	for i, k := range keys {
 		if k.DB >= 0 && k.DB < store.Databases {
-			m.spend(2 * m.keys.DBs[k.DB].FindWork(k.Name))
+			m.meter.Spend(2 * m.keys.DBs[k.DB].FindWork(k.Name))
 			versions[i] = m.version(k.DB, k.Name)
 		}
 	}
@@ -259,9 +264,9 @@ func (m *Machine) sweepEnds(at resp.Stamp) bool {
 		leased, waited = leased && l.Tick < m.tick, waited && end.tick < m.tick
 		switch {
 		case leased && (!waited || l.Tick <= end.tick):
-			before := len(m.messages)
+			before := m.out.Mark()
 			m.expireLock(at, db, l.Of)
-			leases += max(1, eventsIn(m.messages[before:]))
+			leases += max(1, eventsIn(m.out.Since(before)))
 		case waited:
 			waits += len(end.of.keys)
 			m.timeOut(at, end.of)
@@ -270,6 +275,21 @@ func (m *Machine) sweepEnds(at resp.Stamp) bool {
 		}
 	}
 	return false
+}
+
+// foldEntry folds into the digest what the entry has emitted, and where the counters stand.
+func (m *Machine) foldEntry() {
+	d := &m.digest
+	messages := m.out.Messages()
+	for i := range messages {
+		d.message(&messages[i])
+	}
+	for _, n := range [...]uint64{
+		m.index, uint64(m.tick), m.draws, m.keys.Sequence, m.keys.LastFence, uint64(m.stats.expiredKeys),
+		uint64(m.usedBytes()), m.blocked.lastSeq, m.blocked.lastSession, uint64(m.blocked.waiters.Len()),
+	} {
+		d.add(n)
+	}
 }
 
 // eventsIn counts messages about locks.

@@ -336,7 +336,7 @@ func TestViewChangesNothing(t *testing.T) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
-	if string(image(t, m)) != string(before) || len(m.messages) != 0 {
+	if string(image(t, m)) != string(before) || len(m.out.Messages()) != 0 {
 		t.Error("the state has changed")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/luavm"
 	"lockd/resp"
@@ -47,13 +48,13 @@ func TestMeter(t *testing.T) {
 		want  string
 		done  int // commands executed before the first refusal
 	}{
-		"replies":       {repeat(30, []string{"SETRANGE", "k", large, "x"}, []string{"GETDEL", "k"}), errRepliesMeter, 8},
-		"growth":        {grow, errGrowthMeter, 16},
-		"work":          {append([][]string{{"SETRANGE", "k", large, "x"}}, repeat(300, []string{"SETRANGE", "k", "0", "y"})...), errWorkMeter, 128},
-		"reply of one":  {[][]string{{"SETRANGE", "k", large, "x"}, append([]string{"MGET"}, strings.Fields(strings.Repeat("k ", 10))...)}, errReplyTooLarge, 1},
-		"script growth": {[][]string{{"EVAL", "for i=1,1e6 do redis.pcall('SETRANGE', 'k'..i, " + large + ", 'x') end", "0"}}, errGrowthMeter, 0},
-		"script work":   {[][]string{{"EVAL", "redis.call('SETRANGE', 'k', " + large + ", 'x') for i=1,1e6 do redis.pcall('SETRANGE', 'k', 0, 'x') end", "0"}}, errWorkMeter, 0},
-		"script reply":  {[][]string{{"EVAL", "redis.call('SETRANGE', 'k', " + large + ", 'x') local s = redis.call('GET', 'k') return {s,s,s,s,s}", "0"}}, errReplyTooLarge, 0},
+		"replies":       {repeat(30, []string{"SETRANGE", "k", large, "x"}, []string{"GETDEL", "k"}), meter.ErrReplies, 8},
+		"growth":        {grow, meter.ErrGrowth, 16},
+		"work":          {append([][]string{{"SETRANGE", "k", large, "x"}}, repeat(300, []string{"SETRANGE", "k", "0", "y"})...), meter.ErrWork, 128},
+		"reply of one":  {[][]string{{"SETRANGE", "k", large, "x"}, append([]string{"MGET"}, strings.Fields(strings.Repeat("k ", 10))...)}, meter.ErrReplyTooLarge, 1},
+		"script growth": {[][]string{{"EVAL", "for i=1,1e6 do redis.pcall('SETRANGE', 'k'..i, " + large + ", 'x') end", "0"}}, meter.ErrGrowth, 0},
+		"script work":   {[][]string{{"EVAL", "redis.call('SETRANGE', 'k', " + large + ", 'x') for i=1,1e6 do redis.pcall('SETRANGE', 'k', 0, 'x') end", "0"}}, meter.ErrWork, 0},
+		"script reply":  {[][]string{{"EVAL", "redis.call('SETRANGE', 'k', " + large + ", 'x') local s = redis.call('GET', 'k') return {s,s,s,s,s}", "0"}}, meter.ErrReplyTooLarge, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := New(luavm.New())
@@ -123,7 +124,7 @@ func TestScriptsTireARequest(t *testing.T) {
 		t.Run(line[0], func(t *testing.T) {
 			m := newSpinner(t)
 			replies := ask(m, append(repeat(3, line), []string{"SET", "k", "v"})...)
-			for i, want := range []string{stepsMet, errWorkMeter, errWorkMeter, errWorkMeter} {
+			for i, want := range []string{stepsMet, meter.ErrWork, meter.ErrWork, meter.ErrWork} {
 				if got := replies[i].Str; got != want {
 					t.Errorf("command %d: %s, want %s", i, got, want)
 				}
@@ -143,33 +144,36 @@ func TestScriptTakesWhatItsRequestLeaves(t *testing.T) {
 		want string
 	}{
 		"enough":                 {"1000", resp.Args{"EVAL", "return redis.call('set', 'k', 'v')", "0"}, "OK"},
-		"none":                   {"0", resp.Args{"EVAL", "return redis.call('set', 'k', 'v')", "0"}, errWorkMeter},
-		"steps":                  {"1000", resp.Args{"EVAL", "redis.call('set', 'k', 'v') " + spin, "0"}, errWorkMeter},
+		"none":                   {"0", resp.Args{"EVAL", "return redis.call('set', 'k', 'v')", "0"}, meter.ErrWork},
+		"steps":                  {"1000", resp.Args{"EVAL", "redis.call('set', 'k', 'v') " + spin, "0"}, meter.ErrWork},
 		"most steps":             {"90000", resp.Args{"EVAL", "redis.call('set', 'k', 'v') " + spin, "0"}, "ERR Script stopped: it needs more than its limit of 100000 steps"},
-		"caught":                 {"5000", resp.Args{"EVAL", "redis.call('set', 'k', 'v') while true do pcall(function() " + spin + " end) end", "0"}, errWorkMeter},
-		"work":                   {"5000", resp.Args{"EVAL", "redis.call('set', 'k', 'v') for i = 1, 9 do redis.pcall('setrange', 'k', 999999, 'x') end", "0"}, errWorkMeter},
-		"work before steps":      {"60000", resp.Args{"EVAL", "redis.call('setrange', 'k', 9999999, 'x') " + spin, "0"}, errWorkMeter},
-		"steps before work":      {"6000", resp.Args{"EVAL", "for i = 1, 3000 do end redis.call('setrange', 'k', 999999, 'x')", "0"}, errWorkMeter},
+		"caught":                 {"5000", resp.Args{"EVAL", "redis.call('set', 'k', 'v') while true do pcall(function() " + spin + " end) end", "0"}, meter.ErrWork},
+		"work":                   {"5000", resp.Args{"EVAL", "redis.call('set', 'k', 'v') for i = 1, 9 do redis.pcall('setrange', 'k', 999999, 'x') end", "0"}, meter.ErrWork},
+		"work before steps":      {"60000", resp.Args{"EVAL", "redis.call('setrange', 'k', 9999999, 'x') " + spin, "0"}, meter.ErrWork},
+		"steps before work":      {"6000", resp.Args{"EVAL", "for i = 1, 3000 do end redis.call('setrange', 'k', 999999, 'x')", "0"}, meter.ErrWork},
 		"work alone":             {"6000", resp.Args{"EVAL", "redis.call('setrange', 'k', 999999, 'x') return 'done'", "0"}, "done"},
-		"a function":             {"1000", resp.Args{"FCALL", "spin", "0"}, errWorkMeter},
-		"a library":              {"5000", resp.Args{"FUNCTION", "LOAD", "#!lua name=more\n" + spin}, errWorkMeter},
+		"a function":             {"1000", resp.Args{"FCALL", "spin", "0"}, meter.ErrWork},
+		"a library":              {"5000", resp.Args{"FUNCTION", "LOAD", "#!lua name=more\n" + spin}, meter.ErrWork},
 		"many small commands":    {"40000", resp.Args{"EVAL", "for i = 1, 400 do redis.call('set', 'k', 'v') end return 'done'", "0"}, "done"},
-		"too many small of them": {"40000", resp.Args{"EVAL", "for i = 1, 900 do redis.call('set', 'k', 'v') end return 'done'", "0"}, errWorkMeter},
+		"too many small of them": {"40000", resp.Args{"EVAL", "for i = 1, 900 do redis.call('set', 'k', 'v') end return 'done'", "0"}, meter.ErrWork},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newSpinner(t)
 			ask(m, []string{"CONFIG", "SET", nameScriptSteps, "100000"})
-			m.request, m.applying = m.newMeter(), true
+			m.applying = true
+			m.meter.BeginRequest(m.usedBytes())
 			steps, _ := strconv.ParseInt(tt.left, 10, 64)
-			const program = compileWork + 100*sourceWork
-			if m.request.work = workMax - steps*m.settings.stepWork; steps > 0 {
-				m.request.work -= program
+			const program = meter.CompileWork + 100*meter.SourceWork
+			work := meter.WorkMax - steps*m.settings.stepWork
+			if steps > 0 {
+				work -= program
 			}
+			m.meter.Spend(work)
 			if got := (&ctx{m: m}).execute(resp.Cmd{Args: tt.line}).Str; got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
-			if m.request.work > workMax+limitWork+program+4<<20 { // a command may end what it has begun
-				t.Errorf("the request has done %d more than it may", m.request.work-workMax)
+			if m.meter.Work() > meter.WorkMax+meter.LimitWork+program+4<<20 { // a command may end what it has begun
+				t.Errorf("the request has done %d more than it may", m.meter.Work()-meter.WorkMax)
 			}
 			if e, _ := m.keys.DBs[0].Keys.Get("k"); strings.HasPrefix(tt.want, "ERR") && e != nil {
 				t.Error("the script was not undone")
@@ -184,12 +188,12 @@ func TestStepsCountForTheirEntry(t *testing.T) {
 	for _, most := range []int64{1000, 10_000_000, 1_000_000_000} {
 		m := New(luavm.New())
 		ask(m, []string{"CONFIG", "SET", nameScriptSteps, strconv.FormatInt(most, 10)})
-		if lim := m.scriptLimits(m.settings.script); lim.Steps != most {
+		if lim := m.meter.BeginScript(m.settings.script, m.settings.stepWork); lim.Steps != most {
 			t.Errorf("of %d steps a script may take %d", most, lim.Steps)
 		}
 		ask(m, []string{"EVAL", "for i = 1, 900 do end return redis.call('set', 'k', 'v')", "0"})
-		if steps := int64(900); m.entry.work < stepWork*steps || m.entry.work > stepWork*steps*3/2+compileWork+100*sourceWork {
-			t.Errorf("of %d steps, %d count for %d", most, steps, m.entry.work)
+		if steps := int64(900); m.meter.EntryWork() < meter.StepWork*steps || m.meter.EntryWork() > meter.StepWork*steps*3/2+meter.CompileWork+100*meter.SourceWork {
+			t.Errorf("of %d steps, %d count for %d", most, steps, m.meter.EntryWork())
 		}
 	}
 }
@@ -316,12 +320,13 @@ func TestSearchesAreCounted(t *testing.T) {
 		{"SPOP s", 1},
 		{"ZREM z none never nowhere", 3},
 	} {
-		m.request, m.applying = m.newMeter(), true
+		m.applying = true
+		m.meter.BeginRequest(m.usedBytes())
 		if r := (&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() {
 			t.Fatalf("%s: %s", tt.line, r.Str)
 		}
 		keys := 6 * m.keys.DBs[0].FindWork("s") // at the most: the key is found and stored
-		if got := m.request.work; got < tt.searches*search*9/10 || got > 3*tt.searches*search+keys {
+		if got := m.meter.Work(); got < tt.searches*search*9/10 || got > 3*tt.searches*search+keys {
 			t.Errorf("%s: work %d, want about %d", tt.line, got, tt.searches*search)
 		}
 	}
@@ -346,8 +351,8 @@ func TestOthersDoNotPay(t *testing.T) {
 	res, messages := do(
 		resp.Args{"EVAL", spin + "return 'done'", "0"},
 		resp.Args{"EVAL", "for i = 1, 8 do redis.call('SETRANGE', 'large' .. i, 9999999, 'x') end redis.call('LPUSH', 'list', 'v')" + spin + "return 'done'", "0"})
-	if m.request.work < workMax*3/2 {
-		t.Errorf("they need no more than one request may do: %d", m.request.work)
+	if m.meter.Work() < meter.WorkMax*3/2 {
+		t.Errorf("they need no more than one request may do: %d", m.meter.Work())
 	}
 	for i, reply := range res.Replies {
 		if reply.Str != "done" {

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 	"lockd/resp/acl"
@@ -61,7 +62,7 @@ type scriptRun struct {
 func (run *scriptRun) take(m *Machine, left int64) {
 	steps := run.left - left
 	run.steps, run.left = run.steps+steps, left
-	m.spendSteps(steps)
+	m.meter.SpendSteps(steps)
 }
 
 // tokensGivenMax is how many arguments of a script, the first ones, are looked at for tokens.
@@ -91,23 +92,23 @@ func (c *ctx) runLua(run *scriptRun, start scriptStart) resp.Reply {
 	if c.m.applying {
 		c.m.begin()
 	}
-	lim := c.m.scriptLimits(c.m.settings.script)
+	lim := c.m.meter.BeginScript(c.m.settings.script, c.m.settings.stepWork)
 	run.left, run.base = lim.Steps, c.m.keys.Bytes()
 	reply, left, limited := start(lim, func(args resp.Args, left int64) (resp.Reply, int64) {
 		return c.call(run, args, left)
 	})
 	run.take(c.m, left.Steps)
-	c.m.spend(lim.MemBytes - left.MemBytes)
+	c.m.meter.Spend(lim.MemBytes - left.MemBytes)
 	if limited {
-		c.m.spend(limitWork)
+		c.m.meter.Spend(meter.LimitWork)
 	}
 	switch {
 	case run.exhausted != "":
 		reply, limited = resp.Err(run.exhausted), true
-	case limited && workMet(lim, run.steps, left.Steps):
-		reply = resp.Err(errWorkMeter)
-	case reply.Size() > replyBytesMax:
-		reply, limited = resp.Err(errReplyTooLarge), true
+	case limited && meter.WorkMet(lim, run.steps, left.Steps):
+		reply = resp.Err(meter.ErrWork)
+	case reply.Size() > meter.ReplyBytesMax:
+		reply, limited = resp.Err(meter.ErrReplyTooLarge), true
 	}
 	switch {
 	case limited && c.m.applying:
@@ -123,13 +124,13 @@ func (c *ctx) runLua(run *scriptRun, start scriptStart) resp.Reply {
 func (c *ctx) call(run *scriptRun, args resp.Args, left int64) (reply resp.Reply, leftThen int64) {
 	m := c.m
 	run.take(m, left)
-	before := m.request.work
+	before := m.meter.Work()
 	reply = c.runCalled(run, args)
-	m.request.work = max(before, m.request.work-calledSteps*m.settings.stepWork)
+	m.meter.Refund(before)
 	switch {
 	case run.exhausted != "":
-	case m.overBudget():
-		run.exhausted = errWorkMeter
+	case m.meter.Exceeded():
+		run.exhausted = meter.ErrWork
 	case m.embargo.guards && m.embargo.met:
 		run.exhausted = m.embargoError().Str
 	}
@@ -137,7 +138,7 @@ func (c *ctx) call(run *scriptRun, args resp.Args, left int64) (reply resp.Reply
 		run.left = 0
 		return reply, -1 // the script is undone, whatever else it does
 	}
-	run.left = m.stepsLeft(left)
+	run.left = m.meter.StepsLeft(left)
 	return reply, run.left
 }
 
@@ -188,8 +189,8 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.
 		run.exhausted = c.m.settings.noRoom
 	}
-	c.m.reads.record(&row.Spec, args, c.m.position())
-	c.m.spend(commandWork + replyWork(reply))
+	c.m.reads.Record(&row.Spec, args, c.m.out.Position())
+	c.m.meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
 	return reply
 }
 
@@ -230,7 +231,7 @@ func (m *Machine) mayCall(cmd *acl.Command, args resp.Args) (why acl.Reason, obj
 		return acl.DeniedCommand, cmd.Spec.Name
 	}
 	why, object, steps := user.Check(cmd, args)
-	m.spend(value.FindWork + int64(steps))
+	m.meter.Spend(value.FindWork + int64(steps))
 	return why, object
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -287,30 +288,30 @@ func hugeSet(m *Machine, key string, n int) {
 func TestSetCommandsAreBounded(t *testing.T) {
 	m := New(nil)
 	do(m, 1, "CONFIG SET set-max-listpack-entries 4096 set-max-listpack-value 1073741824") // no MiB needs a hash
-	hugeSet(m, "huge", replyBytesMax>>20)
-	hugeSet(m, "giant", growthBytesMax>>20)
+	hugeSet(m, "huge", meter.ReplyBytesMax>>20)
+	hugeSet(m, "giant", meter.GrowthBytesMax>>20)
 	do(m, 1, "SADD a 1 2 3")
 	do(m, 1, "SADD b 2 3 x")
 	mustRefuse(t, m, []refusal{
-		{"SMEMBERS huge", 0, errReplyTooLarge},
-		{"SPOP huge 1000", 0, errReplyTooLarge},
-		{"SRANDMEMBER huge 1000", 0, errReplyTooLarge},
-		{"SRANDMEMBER huge -1000", 0, errReplyTooLarge},
-		{"SUNION huge a", 0, errReplyTooLarge},
-		{"SINTER huge huge", 0, errReplyTooLarge},
-		{"SDIFF huge a", 0, errReplyTooLarge},
+		{"SMEMBERS huge", 0, meter.ErrReplyTooLarge},
+		{"SPOP huge 1000", 0, meter.ErrReplyTooLarge},
+		{"SRANDMEMBER huge 1000", 0, meter.ErrReplyTooLarge},
+		{"SRANDMEMBER huge -1000", 0, meter.ErrReplyTooLarge},
+		{"SUNION huge a", 0, meter.ErrReplyTooLarge},
+		{"SINTER huge huge", 0, meter.ErrReplyTooLarge},
+		{"SDIFF huge a", 0, meter.ErrReplyTooLarge},
 		{"SINTERCARD 2 huge huge", 0, "64"},
-		{"SUNIONSTORE c giant a", 0, errGrowthMeter},
-		{"SUNION a b", workMax, errWorkMeter},
-		{"SINTER a b", workMax, errWorkMeter},
-		{"SDIFF a b", workMax, errWorkMeter},
-		{"SINTERCARD 2 a b", workMax, errWorkMeter},
-		{"SUNIONSTORE c a b", workMax, errWorkMeter},
-		{"SINTERSTORE c a b", workMax, errWorkMeter},
-		{"SDIFFSTORE c a b", workMax, errWorkMeter},
-		{"SDIFF a b b b b b b b b b", workMax, errWorkMeter},
+		{"SUNIONSTORE c giant a", 0, meter.ErrGrowth},
+		{"SUNION a b", meter.WorkMax, meter.ErrWork},
+		{"SINTER a b", meter.WorkMax, meter.ErrWork},
+		{"SDIFF a b", meter.WorkMax, meter.ErrWork},
+		{"SINTERCARD 2 a b", meter.WorkMax, meter.ErrWork},
+		{"SUNIONSTORE c a b", meter.WorkMax, meter.ErrWork},
+		{"SINTERSTORE c a b", meter.WorkMax, meter.ErrWork},
+		{"SDIFFSTORE c a b", meter.WorkMax, meter.ErrWork},
+		{"SDIFF a b b b b b b b b b", meter.WorkMax, meter.ErrWork},
 	})
-	if got := ask(m, []string{"SPOP", "huge", fmt.Sprint(replyBytesMax>>20 - 1)})[0]; len(got.Elems) != replyBytesMax>>20-1 {
+	if got := ask(m, []string{"SPOP", "huge", fmt.Sprint(meter.ReplyBytesMax>>20 - 1)})[0]; len(got.Elems) != meter.ReplyBytesMax>>20-1 {
 		t.Errorf("SPOP of as much as one may: %.100s", plain(got))
 	}
 }
@@ -338,11 +339,12 @@ func TestSetWorkIsCounted(t *testing.T) {
 		{"SCAN 0 COUNT 100000000", 3 * value.VisitWork},
 		{"SPOP s 500", 500 * value.FindWork},
 	} {
-		m.request, m.applying = m.newMeter(), true
+		m.applying = true
+		m.meter.BeginRequest(m.usedBytes())
 		if r := (&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() {
 			t.Fatalf("%s: %s", tt.line, r.Str)
 		}
-		if got := m.request.work; got < tt.least || got > 20*tt.least {
+		if got := m.meter.Work(); got < tt.least || got > 20*tt.least {
 			t.Errorf("%s: work %d, want at least %d", tt.line, got, tt.least)
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"lockd/keyspace/check"
+	"lockd/keyspace/emit"
 	"lockd/keyspace/history"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -21,7 +23,7 @@ type settings struct {
 
 	// What the machine itself uses, read from values.
 	maxMemoryBytes    int64
-	notify            notifyClass
+	notify            emit.Classes
 	script            resp.ScriptLimits
 	stepWork          int64 // what a step counts for in its request: one script may take all that it is allowed
 	hashes            value.HashLimits
@@ -73,7 +75,7 @@ var parameters = []parameter{
 	{name: "maxmemory-samples", value: "5", check: check.Number(1, math.MaxInt32)},
 	{name: "maxmemory-eviction-tenacity", value: "10", check: check.Number(0, 100)},
 	{name: "maxmemory-clients", value: "0", check: check.MemoryOrPercent},
-	{name: nameNotify, value: "", check: notifyLettersOf},
+	{name: nameNotify, value: "", check: emit.CheckClasses},
 	{name: nameScriptSteps, value: "10000000", check: check.Number(1000, 1_000_000_000)},
 	{name: nameScriptMemory, value: "67108864", check: check.Memory(1 << 20)},
 	{name: nameLockPattern, value: "*", check: check.Text(lockPatternBytesMax)},
@@ -243,9 +245,9 @@ func (s *settings) with(level int, pairs []string) (next *settings, err error) {
 // read fills in what the machine uses, of settings that are new. The values have been checked.
 func (s *settings) read() {
 	s.maxMemoryBytes = s.number(nameMaxMemory)
-	s.notify, _ = parseNotify(s.value(nameNotify))
+	s.notify, _ = emit.ParseClasses(s.value(nameNotify))
 	s.script = resp.ScriptLimits{Steps: s.number(nameScriptSteps), MemBytes: s.number(nameScriptMemory)}
-	s.stepWork = min(stepWork, workMax/s.script.Steps)
+	s.stepWork = meter.StepWorkOf(s.script.Steps)
 	s.hashes = value.HashLimits{
 		Entries:    min(s.number(nameHashEntries), value.SmallMax),
 		ValueBytes: min(s.number(nameHashValue), value.SmallValueMax),
@@ -369,86 +371,4 @@ func readSettings(r *value.Reader, level int) *settings {
 		s, last = next, name
 	}
 	return s
-}
-
-// notifyClass is a set of classes of keyspace notifications, and of the two ways
-// to name their channels (K, E).
-type notifyClass uint32
-
-// The classes, in Redis's letters. lockd has no modules and no eviction; the letters are accepted and kept all the
-// same.
-const (
-	notifyKeyspace notifyClass = 1 << iota // K: __keyspace@<db>__:<key>
-	notifyKeyevent                         // E: __keyevent@<db>__:<event>
-	notifyGeneric                          // g
-	notifyString                           // $
-	notifyList                             // l
-	notifySet                              // s
-	notifyHash                             // h
-	notifyZset                             // z
-	notifyExpired                          // x
-	notifyEvicted                          // e
-	notifyStream                           // t
-	notifyKeyMiss                          // m
-	notifyModule                           // d
-	notifyNew                              // n
-)
-
-// notifyAll is what A stands for: everything but m and n.
-const notifyAll = notifyGeneric | notifyString | notifyList | notifySet | notifyHash |
-	notifyZset | notifyExpired | notifyEvicted | notifyStream | notifyModule
-
-// notifyLetters is in the order in which Redis writes the letters back.
-var notifyLetters = []struct {
-	letter byte
-	class  notifyClass
-}{
-	{'g', notifyGeneric}, {'$', notifyString}, {'l', notifyList}, {'s', notifySet},
-	{'h', notifyHash}, {'z', notifyZset}, {'x', notifyExpired}, {'e', notifyEvicted},
-	{'t', notifyStream}, {'d', notifyModule}, {'n', notifyNew}, {'K', notifyKeyspace},
-	{'E', notifyKeyevent}, {'m', notifyKeyMiss},
-}
-
-// parseNotify reads the value of notify-keyspace-events.
-func parseNotify(letters string) (notifyClass, bool) {
-	var set notifyClass
-next:
-	for i := 0; i < len(letters); i++ {
-		if letters[i] == 'A' {
-			set |= notifyAll
-			continue
-		}
-		for _, l := range notifyLetters {
-			if l.letter == letters[i] {
-				set |= l.class
-				continue next
-			}
-		}
-		return 0, false
-	}
-	return set, true
-}
-
-func notifyLettersOf(value string) (kept string, err error) {
-	if _, ok := parseNotify(value); !ok {
-		return "", resp.Error("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
-	}
-	return value, nil
-}
-
-// String writes the classes as CONFIG GET shows them. As in Redis 7, n is not
-// written beside A.
-func (n notifyClass) String() string {
-	var b strings.Builder
-	hidden := notifyClass(0)
-	if n&notifyAll == notifyAll {
-		b.WriteByte('A')
-		hidden = notifyAll | notifyNew
-	}
-	for _, l := range notifyLetters {
-		if n&l.class&^hidden != 0 {
-			b.WriteByte(l.letter)
-		}
-	}
-	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -181,10 +182,10 @@ func TestStreamWorkIsMetered(t *testing.T) {
 	for i := range 70 {
 		m.Apply(at(1), []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"XADD", "big", itoa(int64(i + 1)), "a", long}}}}})
 	}
-	if got := do(m, 1, "XRANGE big - +"); got != errReplyTooLarge {
+	if got := do(m, 1, "XRANGE big - +"); got != meter.ErrReplyTooLarge {
 		t.Errorf("70 MiB: %.80q", got)
 	}
-	if got := do(m, 1, "XINFO STREAM big FULL COUNT 0"); got != errReplyTooLarge {
+	if got := do(m, 1, "XINFO STREAM big FULL COUNT 0"); got != meter.ErrReplyTooLarge {
 		t.Errorf("70 MiB: %.80q", got)
 	}
 	if got := do(m, 1, "XREVRANGE big + - COUNT 1"); len(got) != len("70-0 a ")+len(long) {
@@ -193,8 +194,8 @@ func TestStreamWorkIsMetered(t *testing.T) {
 	m = New(fakeScripts{})
 	manyItems(m, 10_000)
 	do(m, 1, "XTRIM s MAXLEN 1000")
-	if m.entry.work < 9000*value.FindWork {
-		t.Errorf("a trim of 9000 entries counted as %d", m.entry.work)
+	if m.meter.EntryWork() < 9000*value.FindWork {
+		t.Errorf("a trim of 9000 entries counted as %d", m.meter.EntryWork())
 	}
 }
 
@@ -230,7 +231,7 @@ func TestWaiterForNewEntriesMissesNone(t *testing.T) {
 	s.send(asking(2, 1, 0, msgs[len(msgs)-1].Block.Args))
 	s.expect("2/1 served s 5-1 came between")
 
-	large := strings.Repeat("v", replyBytesMax/4)
+	large := strings.Repeat("v", meter.ReplyBytesMax/4)
 	for n := range uint64(7) {
 		s.send(asking(2, 2+n, 0, split(line)))
 	}
@@ -258,8 +259,8 @@ func TestAllReadersAreServed(t *testing.T) {
 	}
 	s.run("XADD s 5 a 1")
 	s.expect(want...)
-	if s.m.entry.work < readers*value.VisitWork {
-		t.Errorf("%d readers counted as %d", readers, s.m.entry.work)
+	if s.m.meter.EntryWork() < readers*value.VisitWork {
+		t.Errorf("%d readers counted as %d", readers, s.m.meter.EntryWork())
 	}
 	s.run("XADD s 10 a 1")
 	s.expect("1/1 served s 10-0 a 1")

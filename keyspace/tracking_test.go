@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/emit"
 	"lockd/resp"
 )
 
@@ -85,10 +86,10 @@ func TestTrace(t *testing.T) {
 func TestTraceIsBounded(t *testing.T) {
 	m := New(fakeScripts{})
 	many := []string{}
-	for i := range readsMax + 2 {
+	for i := range emit.ReadsMax + 2 {
 		many = append(many, fmt.Sprintf("GET k%d", i))
 	}
-	again := slices.Repeat([]string{"GET k"}, readsMax+2)
+	again := slices.Repeat([]string{"GET k"}, emit.ReadsMax+2)
 	for script, fails := range map[string]bool{strings.Join(many, "\n"): true, strings.Join(again, "\n"): false} {
 		req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"EVAL", script, "0"}}}, Trace: true}
 		results, _ := m.Apply(at(1), []resp.Request{req})

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"lockd/keyspace/emit"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -68,7 +70,7 @@ func (m *Machine) forgetAnnounced(j *journal) {
 		return
 	}
 	announced := map[string]bool{}
-	for _, msg := range m.messages[j.messages:] {
+	for _, msg := range m.out.Since(j.out) {
 		if strings.HasPrefix(msg.Channel, redissonPrefix) {
 			addNamed(announced, msg.Channel)
 		}
@@ -114,7 +116,7 @@ func redissonName(what, key string) string {
 
 // publishRedisson publishes as PUBLISH and as SPUBLISH: clients of a Redis Cluster listen to the latter.
 func (c *ctx) publishRedisson(channel, message string) {
-	c.m.spend(2 * publishWork)
+	c.m.meter.Spend(2 * meter.PublishWork)
 	c.publish(resp.MessageChannel, channel, message)
 	c.publish(resp.MessageShard, channel, message)
 }
@@ -150,7 +152,7 @@ func (c *ctx) nextInQueue(key string) string {
 		if ends == nil {
 			return next
 		}
-		c.m.spend(value.FarWork + ends.FindWork(next))
+		c.m.meter.Spend(value.FarWork + ends.FindWork(next))
 		if end, there := ends.Get(next); !there || end > float64(c.wallMs()) {
 			return next
 		}
@@ -161,7 +163,7 @@ func (c *ctx) nextInQueue(key string) string {
 // wakePython wakes one who waits for a lock of python-redis-lock, in BLPOP of a list, if there is one.
 func wakePython(c *ctx, key string) {
 	signal := pythonSignal + strings.TrimPrefix(key, pythonLock)
-	c.m.spend(value.TreeWork(c.m.blocked.places.Len()))
+	c.m.meter.Spend(value.TreeWork(c.m.blocked.places.Len()))
 	if c.m.blocked.next(readyKey{c.db, signal, value.ListKind}, 0) == nil || c.lookup(signal) != nil {
 		return
 	}
@@ -171,5 +173,5 @@ func wakePython(c *ctx, key string) {
 	}
 	c.pushAll(signal, []string{redissonAll}, value.LeftEnd, false)
 	c.setDeadline(signal, until)
-	c.notify(notifyGeneric, "expire", signal)
+	c.notify(emit.Generic, "expire", signal)
 }

@@ -14,6 +14,7 @@ import (
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/luavm"
@@ -77,15 +78,15 @@ var locksInTurn = map[string][]worstCase{
 	"hset":    {{"hashlock", "HSET HL more{unique} 1", store.HashHoldersMax}, {"hashlock", "HSET HL mode read ; HDEL HL mode", store.HashHoldersMax}},
 	"hincrby": {{"hashlock", "HINCRBY HL {holder} 1 ; PEXPIRE HL 90000 ; PEXPIRE HL 90001", store.HashHoldersMax}},
 	"hdel":    {{"hashlock", "HDEL HL {holder} ; HSET HL {holder} 1", store.HashHoldersMax}},
-	"rename":  {{"hashlock", "RENAME HL HM ; RENAME HM HL", store.HashHoldersMax * eventWork}, {"held", "RENAME R M ; RENAME M R", lock.HoldersMax * eventWork}},
-	"copy":    {{"hashlock", "COPY HL HM REPLACE", store.HashHoldersMax * eventWork}, {"held", "COPY R M REPLACE", lock.HoldersMax * eventWork}},
-	"move":    {{"hashlock", "MOVE HL 1 ; SELECT 1 ; MOVE HL 0 ; SELECT 0", store.HashHoldersMax * eventWork}, {"held", "MOVE R 1 ; SELECT 1 ; MOVE R 0 ; SELECT 0", lock.HoldersMax * eventWork}},
-	"set":     {{"held", "COPY R M REPLACE ; SET M v", lock.HoldersMax * eventWork}},
-	"del":     {{"hashlock", "DEL HL", store.HashHoldersMax * eventWork}, {"held", "DEL R", lock.HoldersMax * eventWork}},
+	"rename":  {{"hashlock", "RENAME HL HM ; RENAME HM HL", store.HashHoldersMax * meter.EventWork}, {"held", "RENAME R M ; RENAME M R", lock.HoldersMax * meter.EventWork}},
+	"copy":    {{"hashlock", "COPY HL HM REPLACE", store.HashHoldersMax * meter.EventWork}, {"held", "COPY R M REPLACE", lock.HoldersMax * meter.EventWork}},
+	"move":    {{"hashlock", "MOVE HL 1 ; SELECT 1 ; MOVE HL 0 ; SELECT 0", store.HashHoldersMax * meter.EventWork}, {"held", "MOVE R 1 ; SELECT 1 ; MOVE R 0 ; SELECT 0", lock.HoldersMax * meter.EventWork}},
+	"set":     {{"held", "COPY R M REPLACE ; SET M v", lock.HoldersMax * meter.EventWork}},
+	"del":     {{"hashlock", "DEL HL", store.HashHoldersMax * meter.EventWork}, {"held", "DEL R", lock.HoldersMax * meter.EventWork}},
 	"unlock":  {{"held", "UNLOCK R t7 ; LOCK R t7 PX 5000 SHARED", lock.HoldersMax}},
 	"locks|force": {
 		{"hashlock", "LOCKS FORCE HL TOKEN {holder} REASON r ; HSET HL {holder} 1", store.HashHoldersMax},
-		{"held", "COPY R M REPLACE ; LOCKS FORCE M REASON r", lock.HoldersMax * eventWork},
+		{"held", "COPY R M REPLACE ; LOCKS FORCE M REASON r", lock.HoldersMax * meter.EventWork},
 	},
 	"rpush":    {{"waited", "RPUSH w {names:e}", 1}},
 	"flushall": {{"held", "FLUSHALL", 1}, {"waited", "FLUSHALL", 1}}, "swapdb": {{"held", "SWAPDB 0 1", 1}},
@@ -661,7 +662,7 @@ func (c worstCase) delay(t testing.TB, z worstSize, stages map[string]*worstStag
 	defer runtime.UnlockOSThread()
 	began := cpuTime()
 	s.m.Apply(at, []resp.Request{req})
-	return cpuTime() - began, s.m.request.work, true
+	return cpuTime() - began, s.m.meter.Work(), true
 }
 
 // Every command, with the worst that its limits allow, counts for what it takes: in the

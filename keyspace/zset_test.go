@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -257,35 +258,35 @@ func hugeZset(m *Machine, key string, n, bytes int) {
 func TestZsetCommandsAreBounded(t *testing.T) {
 	m := New(nil)
 	const mib, little = 1 << 20, 50 // less than what a member costs beside its bytes
-	hugeZset(m, "huge", replyBytesMax/mib, mib)
-	hugeZset(m, "giant", growthBytesMax/mib, mib)
-	hugeZset(m, "huger", replyBytesMax/mib, mib-little)
-	hugeZset(m, "gianter", growthBytesMax/mib, mib-little)
+	hugeZset(m, "huge", meter.ReplyBytesMax/mib, mib)
+	hugeZset(m, "giant", meter.GrowthBytesMax/mib, mib)
+	hugeZset(m, "huger", meter.ReplyBytesMax/mib, mib-little)
+	hugeZset(m, "gianter", meter.GrowthBytesMax/mib, mib-little)
 	do(m, 1, "ZADD a 1 x 2 y 3 z")
 	do(m, 1, "ZADD b 1 y 2 z 3 w")
 	mustRefuse(t, m, []refusal{
-		{"ZRANGE huge 0 -1", 0, errReplyTooLarge},
-		{"ZPOPMIN huge 1000", 0, errReplyTooLarge},
-		{"ZPOPMAX huge 1000", 0, errReplyTooLarge},
-		{"ZMPOP 1 huge MIN COUNT 1000", 0, errReplyTooLarge},
-		{"ZRANDMEMBER huge -1000", 0, errReplyTooLarge},
-		{"ZUNION 2 huge a", 0, errReplyTooLarge},
-		{"ZINTER 2 huge huge WITHSCORES", 0, errReplyTooLarge},
-		{"ZDIFF 2 huge a", 0, errReplyTooLarge},
+		{"ZRANGE huge 0 -1", 0, meter.ErrReplyTooLarge},
+		{"ZPOPMIN huge 1000", 0, meter.ErrReplyTooLarge},
+		{"ZPOPMAX huge 1000", 0, meter.ErrReplyTooLarge},
+		{"ZMPOP 1 huge MIN COUNT 1000", 0, meter.ErrReplyTooLarge},
+		{"ZRANDMEMBER huge -1000", 0, meter.ErrReplyTooLarge},
+		{"ZUNION 2 huge a", 0, meter.ErrReplyTooLarge},
+		{"ZINTER 2 huge huge WITHSCORES", 0, meter.ErrReplyTooLarge},
+		{"ZDIFF 2 huge a", 0, meter.ErrReplyTooLarge},
 		{"ZINTERCARD 2 huge huge", 0, "64"},
-		{"ZPOPMIN huger 1000", 0, errReplyTooLarge},
-		{"ZUNION 1 huger WITHSCORES", 0, errReplyTooLarge},
-		{"ZUNIONSTORE c 1 gianter", 0, errGrowthMeter},
-		{"ZRANGESTORE c gianter 0 -1", 0, errGrowthMeter},
-		{"ZUNIONSTORE c 2 giant a", 0, errGrowthMeter},
-		{"ZRANGESTORE c giant 0 -1", 0, errGrowthMeter},
-		{"ZUNION 2 a b", workMax, errWorkMeter},
-		{"ZINTER 2 a b", workMax, errWorkMeter},
-		{"ZDIFF 2 a b", workMax, errWorkMeter},
-		{"ZINTERCARD 2 a b", workMax, errWorkMeter},
-		{"ZUNIONSTORE c 2 a b", workMax, errWorkMeter},
-		{"ZINTERSTORE c 2 a b", workMax, errWorkMeter},
-		{"ZDIFFSTORE c 2 a b", workMax, errWorkMeter},
+		{"ZPOPMIN huger 1000", 0, meter.ErrReplyTooLarge},
+		{"ZUNION 1 huger WITHSCORES", 0, meter.ErrReplyTooLarge},
+		{"ZUNIONSTORE c 1 gianter", 0, meter.ErrGrowth},
+		{"ZRANGESTORE c gianter 0 -1", 0, meter.ErrGrowth},
+		{"ZUNIONSTORE c 2 giant a", 0, meter.ErrGrowth},
+		{"ZRANGESTORE c giant 0 -1", 0, meter.ErrGrowth},
+		{"ZUNION 2 a b", meter.WorkMax, meter.ErrWork},
+		{"ZINTER 2 a b", meter.WorkMax, meter.ErrWork},
+		{"ZDIFF 2 a b", meter.WorkMax, meter.ErrWork},
+		{"ZINTERCARD 2 a b", meter.WorkMax, meter.ErrWork},
+		{"ZUNIONSTORE c 2 a b", meter.WorkMax, meter.ErrWork},
+		{"ZINTERSTORE c 2 a b", meter.WorkMax, meter.ErrWork},
+		{"ZDIFFSTORE c 2 a b", meter.WorkMax, meter.ErrWork},
 	})
 	for _, line := range []string{"ZUNION 1 huger", "ZPOPMAX huge 63"} {
 		if got := ask(m, split(line))[0]; got.IsErr() || len(got.Elems) < 63 {
@@ -318,9 +319,10 @@ func TestZsetWorkIsCounted(t *testing.T) {
 		{"ZREMRANGEBYRANK z 0 99", 100 * value.FindWork},
 		{"ZPOPMIN z 500", 500 * value.FindWork},
 	} {
-		m.request, m.applying = m.newMeter(), true
-		if r := (&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() || m.request.work < tt.least {
-			t.Errorf("%s: %.60s, %d of work, want at least %d", tt.line, plain(r), m.request.work, tt.least)
+		m.applying = true
+		m.meter.BeginRequest(m.usedBytes())
+		if r := (&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() || m.meter.Work() < tt.least {
+			t.Errorf("%s: %.60s, %d of work, want at least %d", tt.line, plain(r), m.meter.Work(), tt.least)
 		}
 	}
 }

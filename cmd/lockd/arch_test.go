@@ -24,13 +24,15 @@ var mayImport = map[string][]string{
 	"lockd/resp/server/stats": {"lockd/resp"}, // statistics for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and invalidations
-	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/doctor", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/resp/acl", "lockd/resp/sight"},
+	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/doctor", "lockd/keyspace/emit", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/resp/acl", "lockd/resp/sight"},
 	"lockd/keyspace/algebra":  {"lockd/keyspace/value"},                                      // union, intersection, difference
 	"lockd/keyspace/arg":      {"lockd/resp"},                                                // arguments that several families have
 	"lockd/keyspace/check":    {"lockd/resp"},                                                // values of settings
+	"lockd/keyspace/emit":     {"lockd/resp", "lockd/keyspace/value"},                        // messages, and changes of keys
 	"lockd/keyspace/history":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},  // the history of locks
 	"lockd/keyspace/library":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},  // scripts and functions that are kept
 	"lockd/keyspace/lock":     {},                                                            // the order of grants
+	"lockd/keyspace/meter":    {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},  // what requests and entries may ask for
 	"lockd/keyspace/store":    {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/value"}, // keys with their leases
 	"lockd/keyspace/value":    {"lockd/resp", "lockd/keyspace/lock"},                         // data structures, nothing of the machine
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
@@ -155,8 +157,8 @@ var mayImport = map[string][]string{
 var (
 	purePackages = []string{
 		"lockd/resp", "lockd/luavm",
-		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/history",
-		"lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/store", "lockd/keyspace/value",
+		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/emit", "lockd/keyspace/history",
+		"lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/store", "lockd/keyspace/value",
 		"lockd/keyspace/doctor", "lockd/resp/acl", "lockd/resp/sight",
 		"lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc",
 	}
