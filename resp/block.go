@@ -50,7 +50,7 @@ type BlockSession struct {
 	Suspended   bool
 }
 
-// BlockGift is something that a client was given after a wait and whose delivery was not yet reported to the machine.
+// BlockGift names something that a client was given after a wait. Its delivery was not yet reported to the machine.
 type BlockGift struct {
 	ID    BlockID
 	Entry uint64 // the index of the log entry that gave it

@@ -29,7 +29,7 @@ type Watch struct {
 	Holder  bool // the version is that of one holder of a lock of many
 }
 
-// Request is what a session submits at once: one command, a pipelined run of commands, or the body of a MULTI. It
+// Request holds one command, a pipelined run of commands, or the body of a MULTI, which a session submits at once. It
 // takes effect as a whole, with no command of another client in between, unless Result.Left says that commands are
 // left.
 type Request struct {

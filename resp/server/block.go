@@ -23,15 +23,15 @@ type waiter struct {
 	silent     bool
 	proto      int
 
-	fate atomic.Int32 // decides, once, whether the client gets the reply
+	delivery atomic.Int32 // decided once: whether the client gets the reply
 }
 
-// The values of fate.
+// The values of delivery.
 const (
-	fateOpen     = iota // it waits
-	fatePromised        // the session will send the reply
-	fateSent            // the outbox has the reply
-	fateLost            // no reply: the client has disconnected
+	deliveryOpen     = iota // it waits
+	deliveryPromised        // the session will send the reply
+	deliverySent            // the outbox has the reply
+	deliveryLost            // no reply: the client has disconnected
 )
 
 // wait runs a blocking command. All commands before it in the pipeline have been answered, and those after it wait.
@@ -66,7 +66,7 @@ func (s *session) wait(c *command, args resp.Args) {
 		s.closing = true // the client is gone
 		return
 	}
-	if p.fate.CompareAndSwap(fatePromised, fateSent) {
+	if p.delivery.CompareAndSwap(deliveryPromised, deliverySent) {
 		s.reply(p.reply)
 		p.sendPending()
 	}
@@ -77,12 +77,12 @@ func (s *session) wait(c *command, args resp.Args) {
 // delivers reports, after the command has ended, whether the client gets the reply. Where Served has not decided, a
 // client that is still connected gets it.
 func (p *waiter) delivers() bool {
-	fate := int32(fatePromised)
+	delivery := int32(deliveryPromised)
 	if p.of.ctx.Err() != nil {
-		fate = fateLost
+		delivery = deliveryLost
 	}
-	p.fate.CompareAndSwap(fateOpen, fate)
-	return p.fate.Load() != fateLost
+	p.delivery.CompareAndSwap(deliveryOpen, delivery)
+	return p.delivery.Load() != deliveryLost
 }
 
 // sendPending writes the reply, then the pushes since Hold.
@@ -113,14 +113,14 @@ func (p *waiter) Release() {
 // Served implements resp.Waiter. A client that has closed its half of the connection counts as disconnected, as in
 // Redis.
 func (p *waiter) Served(r resp.Reply) bool {
-	fate := int32(fatePromised)
+	delivery := int32(deliveryPromised)
 	switch {
 	case p.of.ctx.Err() != nil || wire.HungUp(p.of.conn):
-		fate = fateLost
+		delivery = deliveryLost
 	case p.pushes:
-		fate = fateSent
+		delivery = deliverySent
 	}
-	if p.fate.CompareAndSwap(fateOpen, fate) && fate == fateSent {
+	if p.delivery.CompareAndSwap(deliveryOpen, delivery) && delivery == deliverySent {
 		var form []byte
 		if !p.silent {
 			form = r.AppendTo(nil, p.proto)
@@ -128,5 +128,5 @@ func (p *waiter) Served(r resp.Reply) bool {
 		p.of.sub.Resume(form, p.subscribes)
 		p.of.srv.stats.OutputBytes.Add(int64(len(form)))
 	}
-	return p.fate.Load() != fateLost
+	return p.delivery.Load() != deliveryLost
 }

@@ -118,7 +118,7 @@ func secretOfConfigSet(args resp.Args, i int) bool {
 	return i >= 3 && i%2 == 1 && resp.Is(args[i-1], "REQUIREPASS")
 }
 
-// setShared is the replicated part of CONFIG SET. It waits until the values apply on this node too: the leader may
+// setShared does the replicated part of CONFIG SET. It waits until the values apply on this node too: the leader may
 // answer earlier.
 func setShared(s *session, shared resp.Args) resp.Reply {
 	if len(shared) == 2 {

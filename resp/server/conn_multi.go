@@ -107,7 +107,7 @@ func denyQueued(s *session) {
 	}
 }
 
-// execution is an EXEC, until it is answered: it has the data commands run, and composes the array.
+// execution runs an EXEC: it sends the data commands to the backend, and composes the array of replies.
 type execution struct {
 	s     *session
 	cmds  batch
@@ -247,7 +247,7 @@ func (e *execution) composeLocked(replies []resp.Reply) {
 func (e *execution) inPlace(q queued, r resp.Reply) resp.Reply {
 	switch {
 	case q.denied != "":
-	case q.here(e.underHub):
+	case q.runsInPlace(e.underHub):
 		return e.timed(q)
 	case q.of.act == nil && e.followed != nil:
 		e.followed.Tracked = append(e.followed.Tracked, e.s.track.Wants(e.s.track.Caching))

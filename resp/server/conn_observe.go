@@ -10,7 +10,7 @@ import (
 	"lockd/resp/server/stats"
 )
 
-// monitorRows is MONITOR: it sends a client each command that the sessions of this node run, as a line of its own
+// monitorRows has MONITOR, which sends a client each command that the sessions of this node run, as a line of its own
 // after the replies.
 func monitorRows() []row {
 	return []row{

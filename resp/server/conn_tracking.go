@@ -230,7 +230,7 @@ func followRun(s *session, req *resp.Request) *track.Request {
 	f := s.srv.hub.follow(s.client, req)
 	if f != nil {
 		for i := range s.run.of {
-			f.Tracked = append(f.Tracked, s.track.Wants(s.run.cached && i == 0))
+			f.Tracked = append(f.Tracked, s.track.Wants(s.run.caching && i == 0))
 		}
 	}
 	return f

@@ -79,7 +79,7 @@ func (f *figures) clientsSection(n census) resp.Section {
 	return resp.Section{Name: "Clients", Fields: l}
 }
 
-// metrics returns the same as metrics.
+// metrics returns the figures for monitoring.
 func (f *figures) metrics() []resp.Metric {
 	n := f.clients.census()
 	doing := resp.Metric{

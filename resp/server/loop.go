@@ -25,8 +25,7 @@ func (s *session) handle(args resp.Args) {
 	s.flushFull()
 }
 
-// dispatch passes a command through Redis's gates, in Redis's order (processCommand of server.c), and runs or queues
-// it. It returns the command, nil if there is none.
+// dispatch passes a command through the gates, and runs or queues it. It returns the command, nil if there is none.
 func (s *session) dispatch(args resp.Args) *command {
 	s.sub.Settle()
 	c, fail := s.srv.index.find(args)

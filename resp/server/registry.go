@@ -98,7 +98,7 @@ func (r *registry) checkIdle() {
 	}
 }
 
-// census counts the clients by what they are doing, and their buffers.
+// census counts clients by their state, and their buffers.
 type census struct {
 	clients                                  int64
 	executing, blocked, subscribed, tracking int64

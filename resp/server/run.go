@@ -11,10 +11,10 @@ import (
 
 // run holds commands of a pipeline that the backend takes at once.
 type run struct {
-	cmds   []resp.Cmd
-	of     []*command // the commands of cmds, looked up
-	size   int        // bytes of their arguments
-	cached bool       // CLIENT CACHING came before the first of them
+	cmds    []resp.Cmd
+	of      []*command // the commands of cmds, looked up
+	size    int        // bytes of their arguments
+	caching bool       // CLIENT CACHING came before the first of them
 }
 
 // expect makes room for the commands that have arrived together.
@@ -33,7 +33,7 @@ func (s *session) addToRun(c *command, args resp.Args) {
 	}
 	r := &s.run
 	if len(r.cmds) == 0 {
-		r.cached = s.track.Caching
+		r.caching = s.track.Caching
 	}
 	r.cmds = append(r.cmds, resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec})
 	r.of = append(r.of, c)
@@ -92,7 +92,7 @@ func (s *session) runPiece() {
 	observe(&s.witness, start, r, res, n)
 	showRun(s, n)
 	s.srv.accountRun(s.client, start, r.of[:n], r.cmds[0].Args, res)
-	r.cmds, r.of, r.cached = r.cmds[n:], r.of[n:], false
+	r.cmds, r.of, r.caching = r.cmds[n:], r.of[n:], false
 	s.flushFull()
 }
 

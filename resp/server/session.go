@@ -74,8 +74,8 @@ func (s *session) charge(work int) {
 	}
 }
 
-// client is what other goroutines know of a session: the janitor, INFO, CLIENT LIST and KILL, the hub. They use what
-// does not change, status, memory, the outbox, the name of the user, and what the broker's lock guards.
+// client is the part of a session that other goroutines may use: the janitor, INFO, CLIENT LIST and KILL, the hub. They
+// use what does not change, status, memory, the outbox, the name of the user, and what the broker's lock guards.
 type client struct {
 	endpoint
 	registry *registry

@@ -153,7 +153,7 @@ func (q *queued) selected(p *Profile) (db int, ok bool) {
 	return db, err == nil
 }
 
-// here reports whether the command has to run at its place in EXEC's array.
-func (q *queued) here(underHub bool) bool {
+// runsInPlace reports whether the command has to run at its place in EXEC's array.
+func (q *queued) runsInPlace(underHub bool) bool {
 	return q.of.act != nil && (!q.of.act.asksBackend || underHub && q.of.act.countsSubscribers)
 }

@@ -12,13 +12,13 @@ func (q checkQueue) Less(i, j int) bool { return q[i].check.Before(q[j].check) }
 // Swap implements heap.Interface.
 func (q checkQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
+	q[i].index, q[j].index = i, j
 }
 
 // Push implements heap.Interface.
 func (q *checkQueue) Push(x any) {
 	l := x.(*held)
-	l.place = len(*q)
+	l.index = len(*q)
 	*q = append(*q, l)
 }
 

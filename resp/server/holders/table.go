@@ -73,7 +73,7 @@ type held struct {
 	of     *Client
 	fence  uint64
 	check  time.Time // when to check how much of the lease is left
-	place  int       // its index in checks
+	index  int       // in checks
 	warned int64     // the end of the lease for which the client was warned
 }
 
@@ -312,7 +312,7 @@ func (t *Table) remove(l *held) {
 		delete(t.locks, l.lockID)
 	}
 	delete(l.of.list, l.lockID)
-	heap.Remove(&t.checks, l.place)
+	heap.Remove(&t.checks, l.index)
 }
 
 // checkIn schedules the check of a lease in ms milliseconds: not so soon that a clock which stands still causes much
@@ -320,7 +320,7 @@ func (t *Table) remove(l *held) {
 func (t *Table) checkIn(l *held, ms, leaseMs int64) {
 	ms = min(max(ms, leaseMs/checksPerLease), checkEveryMax.Milliseconds())
 	l.check = l.of.clock().Add(time.Duration(ms) * time.Millisecond)
-	heap.Fix(&t.checks, l.place)
+	heap.Fix(&t.checks, l.index)
 }
 
 // CheckAll schedules the check of all leases for the next CheckLeases. The lock is held.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// prefixes are those of the clients in mode BCAST.
+// prefixes has the prefixes of the clients in mode BCAST.
 type prefixes struct {
 	followers map[string]map[*Client]struct{} // by prefix
 	tree      prefixTree
