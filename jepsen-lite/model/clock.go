@@ -9,12 +9,12 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// logClock bounds the clock by which leases run, from a history. The clock runs at the speed of real time while a
-// node leads, and stands still otherwise. So it did not run in halts, when no node can have led; and it ran wherever
-// writes were acknowledged so closely that there was no election between them.
+// logClock bounds the clock of leases, from a history. The clock runs at the speed of real time while a node leads, and
+// stands still otherwise. So it did not run in halts, when no node can have led, and it ran wherever writes were
+// acknowledged so closely that there was no election between them.
 type logClock struct {
 	halts []span // in order, none overlap
-	gaps  []span // likewise
+	gaps  []span // in order, none overlap
 }
 
 type span struct{ from, to int64 }
@@ -110,7 +110,7 @@ func gapsOf(h *history.History, writes func(o *history.Op) bool) []span {
 	return gaps
 }
 
-// leftAt are the times, in order, at which a node was about to end, or to be paused, or was seen to have ended.
+// leftAt returns the times, in order, at which a node was about to end or to be paused, or had ended.
 func leftAt(h *history.History) (times []int64) {
 	for _, m := range h.Marks {
 		if m.Op == history.Leaves {
@@ -145,8 +145,7 @@ func (c *logClock) ranMax(from, to int64) int64 { return to - from - overlap(c.h
 // lostMax returns by how much the clock can have fallen behind real time between two moments.
 func (c *logClock) lostMax(from, to int64) int64 { return overlap(c.gaps, from, to) }
 
-// gapBefore returns the beginning of the gap that contains a moment, or the moment itself: a new leader may know only
-// of earlier writes.
+// gapBefore returns the beginning of the gap in which a moment lies, or the moment.
 func (c *logClock) gapBefore(moment int64) int64 {
 	for _, g := range c.gaps {
 		if g.from <= moment && moment < g.to {
@@ -156,6 +155,7 @@ func (c *logClock) gapBefore(moment int64) int64 {
 	return moment
 }
 
+// overlap returns how much of a time spans cover.
 func overlap(spans []span, from, to int64) int64 {
 	sum := int64(0)
 	for _, s := range spans {

@@ -35,8 +35,8 @@ func TestClockLosesTimeWhereAProcessEnds(t *testing.T) {
 	}
 }
 
-// Leadership is handed round where a fault waits for a vote to be written: there the log
-// clock may lose time though writes were acknowledged closely.
+// A fault that waits for a vote to be written hands leadership round: the log clock may lose time then, although writes
+// were acknowledged closely.
 func TestClockLosesTimeWhereLeadershipIsHandedOver(t *testing.T) {
 	const ms = int64(1e6)
 	for what, lost := range map[string]bool{

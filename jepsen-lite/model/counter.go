@@ -8,11 +8,9 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// Counter judges counters that only grow. Of some, each addition is one: add = the
-// new value; read = the value. No acknowledged addition is lost, none is done twice.
-// That leaves as many additions that may have been done twice as there are unknown
-// outcomes, so there are others, of which each addition has a digit of its own: mark
-// number = the new value; sum = the value.
+// Counter judges counters that only grow, by one: add = the new value; read = the value. No acknowledged addition is
+// lost, and none is done twice. As many additions as there are unknown outcomes could hide a second execution, so there
+// are also marks, each with a digit of its own: mark number = the new value; sum = the value.
 func Counter(h *history.History) *Verdict {
 	v := &Verdict{}
 	for _, c := range countersOf(h, 0, 1) {
@@ -28,9 +26,8 @@ const stockStart = 1_000_000
 // StockStart returns the number of pieces in a new stock.
 func StockStart() string { return strconv.Itoa(stockStart) }
 
-// Stock judges stocks that only shrink by one: take buyer = what is left, and how
-// many pieces that buyer has now; read = what is left; sold = buyers and their pieces,
-// some of them in each key.
+// Stock judges stocks that shrink by one: take buyer = pieces that are left, and pieces of the buyer; read = pieces
+// that are left; sold = buyers and their pieces, in several keys.
 func Stock(h *history.History) *Verdict {
 	v := &Verdict{}
 	for _, c := range countersOf(h, stockStart, -1) {
@@ -66,18 +63,20 @@ func Stock(h *history.History) *Verdict {
 // tally is one counter, with the number of changes that each operation saw.
 type tally struct {
 	changes []*history.Op // done or perhaps done
-	seen    []sighting
+	seen    []reading
 }
 
-type sighting struct {
+// reading is a number that an operation saw.
+type reading struct {
 	op     *history.Op
 	count  int64
-	change bool // the operation is the change number count
+	change bool // the operation is change number count
 }
 
-// tallied are the operations that change or see a number.
+// tallied are the operations that change or show a number.
 var tallied = []string{"add", "take", "read"}
 
+// countersOf collects the counters of a history.
 func countersOf(h *history.History, start, step int64) map[string]*tally {
 	all := map[string]*tally{}
 	for i := range h.Ops {
@@ -101,14 +100,13 @@ func countersOf(h *history.History, start, step int64) map[string]*tally {
 		if o.Out[0] != "nil" {
 			value, _ = strconv.ParseInt(o.Out[0], 10, 64)
 		}
-		c.seen = append(c.seen, sighting{o, (value - start) / step, change})
+		c.seen = append(c.seen, reading{o, (value - start) / step, change})
 	}
 	return all
 }
 
-// check compares every sighting with how many changes had been acknowledged before
-// it was asked for, and how many had been sent before it was answered; and with
-// what others had seen before.
+// check compares each reading with the number of changes that were acknowledged before it began, with the number that
+// were sent before it ended, and with earlier readings.
 func (c *tally) check(v *Verdict) {
 	var acked, sent []int64
 	for _, o := range c.changes {
@@ -121,9 +119,9 @@ func (c *tally) check(v *Verdict) {
 	slices.Sort(sent)
 	by := map[int64]*history.Op{}
 	byEnd := slices.Clone(c.seen)
-	slices.SortFunc(byEnd, func(a, b sighting) int { return cmp.Compare(a.op.End, b.op.End) })
-	slices.SortFunc(c.seen, func(a, b sighting) int { return cmp.Compare(a.op.Start, b.op.Start) })
-	next, top := 0, sighting{}
+	slices.SortFunc(byEnd, func(a, b reading) int { return cmp.Compare(a.op.End, b.op.End) })
+	slices.SortFunc(c.seen, func(a, b reading) int { return cmp.Compare(a.op.Start, b.op.Start) })
+	next, top := 0, reading{}
 	for _, s := range c.seen {
 		least, _ := slices.BinarySearch(acked, s.op.Start)
 		most, _ := slices.BinarySearch(sent, s.op.End)
@@ -156,11 +154,10 @@ func (c *tally) check(v *Verdict) {
 	}
 }
 
-// missing says what it is that an answer saw too few changes: others saw them after
-// it, or nobody saw them again.
-func (c *tally) missing(s sighting, least int64) string {
+// missing names an answer that shows too few changes: others saw them later, or nobody saw them again.
+func (c *tally) missing(s reading, least int64) string {
 	if !s.change &&
-		slices.ContainsFunc(c.seen, func(l sighting) bool { return l.op.Start > s.op.End && l.count >= least }) {
+		slices.ContainsFunc(c.seen, func(l reading) bool { return l.op.Start > s.op.End && l.count >= least }) {
 		return "stale read"
 	}
 	return "update lost"

@@ -1,10 +1,20 @@
-// Package model judges histories.
+// Package model judges histories: one checker for each workload, and Live for all of them.
 //
-// Its law: a checker is a pure function of a history, so that a recorded one can
-// be judged again. It accepts everything that a correct server could have done
-// with the same operations, and names the event that no correct server could have
-// answered. An operation that failed did not happen; one whose outcome is unknown
-// happened at any time after its start, or never. A checker that runs out of time
-// says so: that is no pass. Leases are counted from before the request was sent,
-// which is the only bound a client can rely on.
+//	Checker(history) ── Verdict      problems, each with the line of an event; undecided parts; notes
+//
+//	linear.go                        a sequential machine, and the search for an order that explains all answers:
+//	                                 register, list, lock (plain, reentrant), line
+//	once.go                          changes that are done once or never: counter, set (and bank), list, register
+//	clock.go, lease.go, overlong.go  bounds on the log clock and on real time, by which leases are judged: expiry, events,
+//	                                 lock, line, shared
+//	fence.go                         fences grow from grant to grant
+//	succession.go                    two waiters in line, and faults of their nodes: line, shared, probe
+//	wakeup.go                        subscriptions and their messages: wakeup, events, waiters
+//	liveness.go                      silences, answers that come late, histories that are too short to decide anything
+//
+// A checker is a pure function of a history, so that a recorded one can be judged again. It accepts everything that a
+// correct server could have done with the same operations, and names the event that no correct server could have
+// answered. A failed operation did not happen. An operation of unknown outcome happened at any time after its start, or
+// never. A checker that runs out of time says so, which is no pass. Leases count from before their request was sent,
+// the only bound on which a client can rely.
 package model

@@ -10,23 +10,22 @@ import (
 // leased is a key that one worker sets once, and may renew and delete.
 type leased struct {
 	set   *history.Op
-	until []*history.Op // set and renew: the key's time counts from one of these
-	must  bool          // it ends by itself, for sure
+	until []*history.Op // the operations from one of which the lease counts
+	must  bool          // it certainly ends by itself
 	never bool          // it certainly does not
-	high  int64         // it ends before, if somebody leads all the time
+	high  int64         // it ends before, if a node leads all the time
 }
 
-// Events judges the messages that tell of ended leases: set ms = OK; renew ms = 1 |
-// 0; del = 1 | 0; keys are used by one worker each. A key that ends tells so, once,
-// not before its time, to all who listened in time and are not cut off, in one order
-// for all. One that is deleted does not.
+// Events judges the messages about ended leases: set ms = OK; renew ms = 1 | 0; del = 1 | 0. Each key is used by one
+// worker. The end of a key is published once, not before its time, to all who subscribed in time and stay connected, in
+// one order for all. The end by DEL is not published.
 func Events(h *history.History) *Verdict {
 	v := &Verdict{}
-	clock := newLogClock(h, func(*history.Op) bool { return false }) // only for when it cannot run
+	clock := newLogClock(h, func(*history.Op) bool { return false }) // only its halts count
 	keys := leasesOf(h)
-	ears := earsOf(v, h)
+	subs := subscriptionsOf(v, h)
 	told := 0
-	for _, e := range ears {
+	for _, e := range subs {
 		told += len(e.heard)
 		for key, o := range e.heard {
 			keys[key].event(v, clock, o)
@@ -36,17 +35,18 @@ func Events(h *history.History) *Verdict {
 		}
 		skipped(v, keys, e)
 	}
-	orders(v, ears)
-	holes(v, ears, func(key string) *history.Op {
+	orders(v, subs)
+	holes(v, subs, func(key string) *history.Op {
 		if k := keys[key]; k != nil {
 			return k.set
 		}
 		return nil
 	})
-	v.Note("%d subscriptions, %d keys, %d times told of an end", len(ears), len(keys), told)
+	v.Note("%d subscriptions, %d keys, %d times told of an end", len(subs), len(keys), told)
 	return v
 }
 
+// leasesOf collects the keys of a history.
 func leasesOf(h *history.History) map[string]*leased {
 	keys := map[string]*leased{}
 	for i := range h.Ops {
@@ -69,8 +69,8 @@ func leasesOf(h *history.History) map[string]*leased {
 	return keys
 }
 
-// renew counts the key's time anew; if nobody knows whether it was renewed, it may
-// have been at any moment before the key ended.
+// renew restarts the lease. If the outcome of the renewal is unknown, it may have happened at any moment before the end
+// of the key.
 func (k *leased) renew(o *history.Op) {
 	ttl := millis(o.In[0])
 	switch {
@@ -101,8 +101,8 @@ func (k *leased) event(v *Verdict, clock *logClock, o *history.Op) {
 	}
 }
 
-// untold judges that an ear was told of the end, and in time.
-func (k *leased) untold(v *Verdict, h *history.History, e *ear) {
+// untold judges whether a subscription got the message in time.
+func (k *leased) untold(v *Verdict, h *history.History, e *subscription) {
 	if !k.must || e.from > k.set.Start {
 		return
 	}
@@ -117,10 +117,9 @@ func (k *leased) untold(v *Verdict, h *history.History, e *ear) {
 	}
 }
 
-// skipped checks that an ear which was told of an end was told of those that came before
-// it: of a lease that was shorter, and given before the other one was asked for. It
-// holds without any bound on time.
-func skipped(v *Verdict, keys map[string]*leased, e *ear) {
+// skipped checks that a subscription which heard of one end also heard of the earlier ends: of shorter leases that were
+// given before the other one was requested. It needs no bound on time.
+func skipped(v *Verdict, keys map[string]*leased, e *subscription) {
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		k := keys[name]
 		if !k.must || len(k.until) != 1 || e.from > k.set.Start || e.heard[name] != nil {

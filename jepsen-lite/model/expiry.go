@@ -8,32 +8,30 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// The bounds that a key's end is held to, in ns. A key is gone expiryBound after its
-// time. What a disturbed cluster answers other clients may be late by the time of
-// the fault and settleTime after it.
+// Bounds on the end of a key, in ns. A key is gone expiryBound after its time. While a fault lasts, and for settleTime
+// after it, the answers of a cluster may be late.
 const (
 	expiryBound = int64(500 * time.Millisecond)
 	settleTime  = int64(5 * time.Second)
 	pttlSlack   = int64(5 * time.Millisecond)
 )
 
-// life is the known state of one key, which is set once and read only by its process.
+// life is the known state of one key, which is set once and read by its own process only.
 type life struct {
 	set  *history.Op
 	ttl  int64       // ns
-	gone *history.Op // the first look that did not find it
-	pttl *history.Op // the last look at its remaining time
-	left int64       // and what it said, ns
+	gone *history.Op // the first look that did not find the key
+	pttl *history.Op // the last look at the remaining time
+	left int64       // its answer, in ns
 }
 
-// Expiry judges keys that are set once with a time to live, by real time: set value ms
-// = OK; grant value ms; get = value | nil; pttl = ms | -2; exists = 1 | 0. Operations
-// named "beat" are writes beside them, which show that somebody leads. What scripts see
-// is judged by Leases.
+// Expiry judges by real time keys that are set once with a time to live: set value ms = OK; grant value ms; get = value
+// | nil; pttl = ms | -2; exists = 1 | 0. Operations "beat" are other writes, which show that a node leads. Leases
+// judges what scripts see.
 //
-// A key's time does not run while nobody can lead (logClock.ranMax), so until then
-// it must be there; and it runs on while somebody does (logClock.lostMax), so after
-// that it must be gone, and until then what is left of it shrinks like real time.
+// A key's time stands still while no node can lead (logClock.ranMax), so the key must exist that long. It runs while a
+// node leads (logClock.lostMax), so afterwards the key must be gone, and until then its remaining time shrinks like
+// real time.
 func Expiry(h *history.History) *Verdict {
 	v := &Verdict{}
 	clock := newLogClock(h, func(o *history.Op) bool { return slices.Contains(leaseWrites, o.Name) })

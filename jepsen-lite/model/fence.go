@@ -15,7 +15,7 @@ type grant struct {
 	fence         int64
 }
 
-// tenure is for how long a token holds its lock for sure.
+// tenure is the time for which a token certainly holds its lock.
 type tenure struct {
 	acquire *history.Op
 	until   int64
@@ -26,7 +26,7 @@ type tenure struct {
 func fences(v *Verdict, h *history.History) {
 	held := tenures(h)
 	var grants []grant
-	writes := map[string][]*history.Op{} // key -> those to the resource
+	writes := map[string][]*history.Op{} // key -> writes to the resource
 	for i := range h.Ops {
 		o := &h.Ops[i]
 		if !o.OK() || len(o.In) == 0 {
@@ -57,6 +57,7 @@ func fences(v *Verdict, h *history.History) {
 	unfenced(v, h, held)
 }
 
+// tenures returns the tenures of a history, by token.
 func tenures(h *history.History) map[string]*tenure {
 	held := map[string]*tenure{}
 	for i := range h.Ops {
@@ -68,15 +69,15 @@ func tenures(h *history.History) map[string]*tenure {
 		case len(o.In) == 0 || held[o.In[0]] == nil || !o.Maybe():
 		case o.Name == "release":
 			held[o.In[0]].until = min(held[o.In[0]].until, o.Start)
-		case o.Name == "renew": // it may shorten
+		case o.Name == "renew": // it may shorten the lease
 			held[o.In[0]].until = min(held[o.In[0]].until, o.Start+millis(o.In[1]))
 		}
 	}
 	return held
 }
 
-// guarded judges one of the writes to the fenced resource: none with a smaller fence
-// is accepted after a greater one, and none is refused for nothing.
+// guarded judges one write to the resource that checks fences: it accepts no smaller fence after a greater one, and
+// refuses none without a reason.
 func guarded(v *Verdict, writes []*history.Op, o *history.Op) {
 	greater := false
 	for _, w := range writes {
@@ -123,8 +124,7 @@ func unfenced(v *Verdict, h *history.History, held map[string]*tenure) {
 		late, refused)
 }
 
-// growing checks: a grant that was over before another was asked for has the
-// smaller fence.
+// growing checks that a grant that completed before another one was requested has the smaller fence.
 func growing(v *Verdict, grants []grant) {
 	byStart := slices.Clone(grants)
 	slices.SortFunc(byStart, func(a, b grant) int { return cmp.Compare(a.acquire.Start, b.acquire.Start) })

@@ -13,26 +13,27 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// Who is asked what has become of a lock tells what its clients did with it. They say what those of lineLock say, and
-// more, each request under a name of its own, that of its worker and a number (w3.17), which it says last:
+// The nodes are asked what happened to a lock (LOCKS HISTORY, LOCKS WHY), and must tell what its clients did. The clients
+// use the words of lineLock and more. The last word of each request is a client name of its own: the worker and a number
+// (w3.17):
 // enter token ms wait name and try token ms 0 name = fence | nil | displaced, acquire token ms name = OK | nil,
 // renew token ms name = fence | nil, release token name = 1 | 0, delete name = 1 | 0 (DEL),
 // overwrite value ms name = OK (SET), force token reason name = n (LOCKS FORCE; without a token: whoever holds it).
-// And they ask: history = since event ... (LOCKS HISTORY), and why token = what fence reason next fence sentence (LOCKS
+// The questions: history = since event ... (LOCKS HISTORY), and why token = what fence reason next fence sentence (LOCKS
 // WHY).
 
-// The problems of what is told.
+// The problems of the answers.
 const (
-	toldApart     = "history differs"        // two answers are no parts of one history
-	toldNoMore    = "history forgot"         // what was done is not told of
-	toldOfNobody  = "nobody did that"        // what nobody did is
-	toldOtherwise = "told as something else" // by another kind, token, fence, lease or reason
+	toldApart     = "history differs"        // two answers do not belong to one history
+	toldNoMore    = "history forgot"         // something that was done is missing
+	toldOfNobody  = "nobody did that"        // something is told that nobody did
+	toldOtherwise = "told as something else" // of another kind, token, fence, lease or reason
 	toldMisplaced = "out of order"           // in an order that real time contradicts
 	toldInPart    = "hole in the history"    // a lock is got, or lost, twice
-	toldWrongWhy  = "wrong why"              // LOCKS WHY says what the history does not
+	toldWrongWhy  = "wrong why"              // LOCKS WHY contradicts the history
 )
 
-// Forensics judges what a server tells of the past of its locks by what its clients did and saw.
+// Forensics judges what a server tells about the past of its locks by what the clients did and saw.
 func Forensics(h *history.History) *Verdict {
 	v := &Verdict{}
 	of, known := pastsOf(h)
@@ -56,16 +57,17 @@ func Forensics(h *history.History) *Verdict {
 	return v
 }
 
-// pastEvent is one thing that was told: kind|token|fence|by|name|reason|tick|held|lease|renewals.
+// pastEvent is one event of an answer: kind|token|fence|by|name|reason|tick|held|lease|renewals.
 type pastEvent struct {
 	text                               string
 	kind, token, by, name, reason      string
 	fence, tick, held, lease, renewals int64
-	id                                 string      // what no other event has
-	told                               *history.Op // the first answer that has it
-	hole                               bool        // others before it may have been forgotten
+	id                                 string      // unlike that of any other event
+	told                               *history.Op // the first answer with it
+	hole                               bool        // earlier events may have been forgotten
 }
 
+// newPastEvent parses an event.
 func newPastEvent(text string, told *history.Op) *pastEvent {
 	w := strings.Split(text, "|")
 	n := func(i int) int64 {
@@ -76,25 +78,25 @@ func newPastEvent(text string, told *history.Op) *pastEvent {
 		text: text, kind: w[0], token: w[1], fence: n(2), by: w[3], name: w[4], reason: w[5],
 		tick: n(6), held: n(7), lease: n(8), renewals: n(9), id: text, told: told,
 	}
-	if e.by == "DEL" { // it counts as released as long as it is known that its client had got the lock
+	if e.by == "DEL" { // its kind is released only while the node knows that the client had the lock
 		e.id = strings.Join(w[1:], "|")
 	}
 	return e
 }
 
-// inBrief is an answer without what it tells, for people.
+// inBrief returns an answer without its events.
 func inBrief(o *history.Op) *history.Op {
 	b := *o
 	b.Out = []string{o.Out[0], "..."}
 	return &b
 }
 
-// ends reports whether a token has lost the lock by it.
+// ends reports whether a token lost the lock by the event.
 func (e *pastEvent) ends() bool {
 	return slices.Contains([]string{"released", "expired", "deleted", "overwritten", "forced"}, e.kind)
 }
 
-// grantOf is what an event and those who asked call a grant.
+// grantOf names a grant.
 func grantOf(token, fence string) string { return token + " " + fence }
 
 func (e *pastEvent) grant() string { return grantOf(e.token, strconv.FormatInt(e.fence, 10)) }
@@ -104,19 +106,20 @@ type pastAnswer struct {
 	o        *history.Op
 	since    string
 	events   []*pastEvent
-	from, to int // the places of its events among all; to is behind the last
+	from, to int // places of its events among all; to is behind the last
 	names    map[string]bool
 	grants   map[string]bool
 	oldest   int64 // the earliest end of a request that it tells of
 }
 
-// memory is how far the answers reach back.
+// memory is how far back the answers reach.
 type memory struct {
-	since   string        // as long as it is that, nothing was forgotten
+	since   string        // answers with this word have forgotten nothing
 	answers []*pastAnswer // of all locks, in the order of their starts
-	oldest  []int64       // of each and those after it
+	oldest  []int64       // of each answer and those after it
 }
 
+// whole reports whether nothing had been forgotten before an answer.
 func (m *memory) whole(a *pastAnswer) bool { return a.since == m.since }
 
 // forgets reports whether any answer was given after something had been forgotten.
@@ -124,8 +127,9 @@ func (m *memory) forgets() bool {
 	return slices.ContainsFunc(m.answers, func(a *pastAnswer) bool { return !m.whole(a) })
 }
 
-// horizon is when what an answer need not tell of may have ended: nothing was forgotten, or what is older was known
-// then, as this answer or a later one tells of it, and the oldest is forgotten first.
+// horizon returns a moment: an answer must tell of everything that ended later. It is the beginning if nothing was
+// forgotten. Else everything was still known that ended no earlier than an event of this answer or of a later one,
+// since the oldest is forgotten first.
 func (m *memory) horizon(a *pastAnswer) int64 {
 	if m.whole(a) {
 		return math.MinInt64
@@ -139,19 +143,19 @@ func (m *memory) horizon(a *pastAnswer) int64 {
 	return a.oldest
 }
 
-// lockPast is one lock, with all that was done to it and told of it.
+// lockPast is one lock, with all that was done to it and told about it.
 type lockPast struct {
 	named   map[string]*history.Op
 	of      map[string][]*history.Op // by token
-	done    []*history.Op            // what must be told of
-	first   int64                    // when anything was asked for
-	data    int64                    // when it may first have held what is no lock
+	done    []*history.Op            // the operations that must be told
+	first   int64                    // the first request
+	data    int64                    // when it may first have been no lock
 	answers []*pastAnswer            // in the order of their ends
 	whys    []*history.Op
-	events  []*pastEvent // all that was told of, in their order
+	events  []*pastEvent // all events of the answers, in order
 }
 
-// pastsOf sorts a history by its locks.
+// pastsOf returns the pasts of the locks, by key.
 func pastsOf(h *history.History) (map[string]*lockPast, *memory) {
 	of, m := map[string]*lockPast{}, &memory{}
 	for i := range h.Ops {
@@ -184,6 +188,7 @@ func pastsOf(h *history.History) (map[string]*lockPast, *memory) {
 	return of, m
 }
 
+// newPastAnswer parses an answer.
 func newPastAnswer(o *history.Op) *pastAnswer {
 	a := &pastAnswer{o: o, since: o.Out[0], names: map[string]bool{}, grants: map[string]bool{}, oldest: math.MaxInt64}
 	for _, text := range o.Out[1:] {
@@ -197,7 +202,7 @@ func newPastAnswer(o *history.Op) *pastAnswer {
 	return a
 }
 
-// add notes what a client did.
+// add adds a request.
 func (p *lockPast) add(o *history.Op) {
 	p.named[o.In[len(o.In)-1]] = o
 	p.first = min(p.first, o.Start)
@@ -212,7 +217,7 @@ func (p *lockPast) add(o *history.Op) {
 	}
 }
 
-// finish looks for what must be told of: DEL may have deleted what is no lock.
+// finish collects the operations that must be told. DEL may have deleted something that is no lock.
 func (p *lockPast) finish() {
 	for _, o := range p.named {
 		ends := o.Name == "release" || o.Name == "force" || o.Name == "delete" && o.End < p.data
@@ -231,6 +236,7 @@ func (p *lockPast) finish() {
 	}
 }
 
+// finish sorts the answers.
 func (m *memory) finish() {
 	slices.SortFunc(m.answers, func(a, b *pastAnswer) int { return cmp.Compare(a.o.Start, b.o.Start) })
 	m.oldest = make([]int64, len(m.answers))
@@ -244,7 +250,7 @@ func (m *memory) finish() {
 	}
 }
 
-// join makes one history of the answers, and finds those that do not go with the others.
+// join joins the answers to one history, and reports those that contradict the others.
 func (p *lockPast) join(v *Verdict, m *memory) {
 	for _, a := range p.answers {
 		p.joinOne(a, m)
@@ -268,7 +274,7 @@ func (p *lockPast) join(v *Verdict, m *memory) {
 	}
 }
 
-// joinOne adds what an answer tells, which ended after those before it.
+// joinOne adds the events of an answer, which ended after those before it.
 func (p *lockPast) joinOne(a *pastAnswer, m *memory) {
 	if len(a.events) == 0 {
 		return
@@ -280,7 +286,7 @@ func (p *lockPast) joinOne(a *pastAnswer, m *memory) {
 	if at := place(a.events[0], p.events); at >= 0 {
 		first = at
 	} else if len(p.events) > 0 {
-		if back := place(p.events[0], a.events); back > 0 { // it was asked for before
+		if back := place(p.events[0], a.events); back > 0 { // its request was earlier
 			p.events[0].hole = false
 			p.events = append(slices.Clone(a.events[:back]), p.events...)
 			first = 0
@@ -290,11 +296,11 @@ func (p *lockPast) joinOne(a *pastAnswer, m *memory) {
 		p.events = append(p.events, a.events[known:]...)
 	}
 	if m.horizon(a) >= p.first {
-		a.events[0].hole = true // of those that are joined, only the first of an answer
+		a.events[0].hole = true // a joined event has a hole only if it is the first of an answer
 	}
 }
 
-// contradiction is what the clients know otherwise of the event at a place.
+// contradiction returns what the clients know to be wrong about the event at a place.
 func (p *lockPast) contradiction(at int) (kind, why string) {
 	e := p.events[at]
 	o := p.named[e.name]
@@ -304,8 +310,8 @@ func (p *lockPast) contradiction(at int) (kind, why string) {
 		return p.leaseWrong(e)
 	case e.kind == "released" && e.by == "UNLOCK" && p.unheard(e) &&
 		(e.name == "" || o != nil && asksFor(o) && o.In[0] == e.token):
-		return p.leaseWrong(e) // it was taken back, as its client was not told
-	case o == nil || !o.Maybe() && e.kind != "gone": // who stood in line, and was told that nothing was done, is gone
+		return p.leaseWrong(e) // the node took it back, since the client was not told
+	case o == nil || !o.Maybe() && e.kind != "gone": // a waiter that was told that nothing was done is "gone"
 		return toldOfNobody, "no request of that name asked for it"
 	case o.OK() && !inVain && !p.causes(o, e.kind):
 		return toldOfNobody, "that was " + o.String()
@@ -321,8 +327,8 @@ func (p *lockPast) contradiction(at int) (kind, why string) {
 	return "", ""
 }
 
-// unheard reports whether no client of a token needs to have been told of a grant: one has no answer, or stood in line
-// and was answered otherwise, as the grant was taken back before.
+// unheard reports whether a token's clients may not have been told of a grant: a request has no answer, or waited and
+// was answered otherwise, since the grant was taken back before.
 func (p *lockPast) unheard(e *pastEvent) bool {
 	return slices.ContainsFunc(p.of[e.token], func(o *history.Op) bool {
 		return asksFor(o) && (!o.OK() || stoodInLine(o) && !p.toldOf(o, e))
@@ -338,8 +344,8 @@ func (p *lockPast) toldOf(o *history.Op, e *pastEvent) bool {
 // stoodInLine reports whether a request may have waited.
 func stoodInLine(o *history.Op) bool { return o.Name == "enter" && waits(o) > 0 }
 
-// inVain reports whether the event at a place is a grant that its client was not told of: it was lost before the
-// answer, and the request stood in line again. What ended it is told of before the next grant, and was asked for before
+// inVain reports whether the event at a place is a grant that its client was not told of: the lock was lost before the
+// answer, and the request waited again. The event that ended it comes before the next grant, and was requested before
 // that answer, or by nobody.
 func (p *lockPast) inVain(at int) bool {
 	e := p.events[at]
@@ -348,10 +354,10 @@ func (p *lockPast) inVain(at int) bool {
 		o.In[0] != e.token || !p.unheard(e) {
 		return false
 	}
-	for _, next := range p.events[at+1:] { // others may come to wait meanwhile, and give up
+	for _, next := range p.events[at+1:] { // other clients may begin to wait, and give up, in between
 		switch by := p.named[next.name]; {
 		case next.hole:
-			return true // what ended it was forgotten
+			return true // its end was forgotten
 		case next.kind == "granted":
 			return false
 		case next.ends():
@@ -361,7 +367,7 @@ func (p *lockPast) inVain(at int) bool {
 	return false
 }
 
-// causes reports whether a request that was answered did anything of a kind.
+// causes reports whether an answered request caused an event of a kind.
 func (p *lockPast) causes(o *history.Op, kind string) bool {
 	switch {
 	case o.Name == "release" || o.Name == "delete" || o.Name == "force":
@@ -401,19 +407,18 @@ func (p *lockPast) mayCause(o *history.Op, e *pastEvent) bool {
 	return false // refused, moved ...
 }
 
-// workerOf is the worker in the name of a request.
+// workerOf returns the worker in the name of a request.
 func workerOf(o *history.Op) string {
 	worker, _, _ := strings.Cut(o.In[len(o.In)-1], ".")
 	return worker
 }
 
-// againTime is the shortest time in which a request that stands in line asks for its lock again: where the leader does
-// not agree that its client is told, for it has lost touch with its node, or for the lease is too old. The first time
-// may come at once.
+// againTime is the shortest time after which a waiting request asks for its lock again: the leader does not agree that
+// the client is told, since it has lost touch with the node, or the lease is too old. The first time may come at once.
 const againTime = int64(100 * time.Millisecond)
 
-// leaseWrong judges what is told of the lease of a lock that was lost: that a request gave it, how often it was begun
-// anew, and that it ended no earlier.
+// leaseWrong judges what is told about the lease of a lost lock: that a request gave it, how often it was renewed, and
+// that it ended no earlier.
 func (p *lockPast) leaseWrong(e *pastEvent) (kind, why string) {
 	gave, least, most := false, int64(0), int64(-1)
 	for _, o := range p.of[e.token] {
@@ -439,9 +444,9 @@ func (p *lockPast) leaseWrong(e *pastEvent) (kind, why string) {
 	return "", ""
 }
 
-// inOrder finds what is told of after something that was only asked for when it was done.
+// inOrder reports events after another one that was requested only when they were done.
 func (p *lockPast) inOrder(v *Verdict) {
-	var last *history.Op // of those before, the one that was asked for last
+	var last *history.Op // of the events before: the request that began last
 	for _, e := range p.events {
 		o := p.named[e.name]
 		if o == nil {
@@ -456,7 +461,7 @@ func (p *lockPast) inOrder(v *Verdict) {
 	}
 }
 
-// holes finds grants and losses that are not told of, by those that are.
+// holes reports grants and losses that are missing between others.
 func (p *lockPast) holes(v *Verdict) {
 	var held *pastEvent
 	known, fence := true, int64(0)
@@ -485,7 +490,7 @@ func (p *lockPast) holes(v *Verdict) {
 	}
 }
 
-// forgotten finds what an answer must tell of and does not: what was done before, or was told before.
+// forgotten reports what an answer must tell and does not: earlier operations, and earlier answers' events.
 func (p *lockPast) forgotten(v *Verdict, m *memory) {
 	for i, a := range p.answers {
 		horizon := m.horizon(a)
@@ -507,7 +512,7 @@ func (p *lockPast) forgotten(v *Verdict, m *memory) {
 	}
 }
 
-// tells reports whether an answer has what was done.
+// tells reports whether an answer has the event of an operation.
 func (a *pastAnswer) tells(o *history.Op) bool {
 	if _, fenced := fenceOf(o); fenced {
 		return a.grants[grantOf(o.In[0], o.Out[0])]
@@ -515,7 +520,8 @@ func (a *pastAnswer) tells(o *history.Op) bool {
 	return a.names[o.In[len(o.In)-1]]
 }
 
-// judgeWhys judges what was said of single tokens, if a later answer tells what had been done until then: how often.
+// judgeWhys judges answers about single tokens for which a later answer tells all events until then. It returns how
+// many it judged.
 func (p *lockPast) judgeWhys(v *Verdict, m *memory) (judged int) {
 	parted := slices.ContainsFunc(p.events, func(e *pastEvent) bool { return e.hole })
 	for _, o := range p.whys {
@@ -533,7 +539,7 @@ func (p *lockPast) judgeWhys(v *Verdict, m *memory) (judged int) {
 	return judged
 }
 
-// explains reports whether what was said of a token is what became of it at some moment while that was asked.
+// explains reports whether an answer about a token was right at some moment during its request.
 func (p *lockPast) explains(o *history.Op, forgets bool) bool {
 	token := o.In[0]
 	if o.Out[0] == "waits" {
@@ -555,7 +561,7 @@ func (p *lockPast) explains(o *history.Op, forgets bool) bool {
 	return false
 }
 
-// during is how many events there were at least, and at most, while something was asked.
+// during returns the least and the greatest number of events during a request.
 func (p *lockPast) during(o *history.Op) (from, to int) {
 	to = len(p.events)
 	for i, e := range p.events {
@@ -576,7 +582,7 @@ func (p *lockPast) during(o *history.Op) (from, to int) {
 	return from, max(from, to)
 }
 
-// becameOf is what became of a token's lock, in the words of why.
+// becameOf returns what became of a token's lock, in the words of why.
 func becameOf(events []*pastEvent, token string) []string {
 	var grant, end, next *pastEvent
 	for _, e := range events {

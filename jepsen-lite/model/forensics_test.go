@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// told is a history as it is told: since S nothing was forgotten.
+// told is a complete history of a lock, as LOCKS HISTORY tells it; nothing was forgotten since S.
 func told(events ...string) string { return strings.Join(append([]string{"S"}, events...), ",") }
 
 // What one lock went through, and each thing that was told of it.
@@ -94,7 +94,7 @@ func TestForensics(t *testing.T) {
 	}
 }
 
-// Nobody was told of what was not done, and nobody did what he was told that he had not.
+// A request that was refused is not told, and an event must have a request.
 func TestForensicsOfNothing(t *testing.T) {
 	const begin = "0-0.5 9 history l = S\n "
 	for _, c := range []struct {
@@ -137,7 +137,7 @@ func TestForensicsOfNothing(t *testing.T) {
 	}
 }
 
-// What LOCKS WHY says is what the history tells, of a moment at which it was asked.
+// The answer of LOCKS WHY must follow from the history at a moment during the question.
 func TestForensicsWhy(t *testing.T) {
 	story := func(why string) string {
 		return "0-0.5 9 history k = S\n" + lived + why + "\n2000-2001 9 history l = " +

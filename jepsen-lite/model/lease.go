@@ -13,18 +13,16 @@ import (
 // Bounds on the log clock, in ns. It counts whole milliseconds.
 const (
 	clockGrain = msNs
-	clockSlack = int64(30 * time.Millisecond) // that it may lose where nobody has seen who leads
+	clockSlack = int64(30 * time.Millisecond) // what it may lose where the history does not tell who led
 )
 
-// Leases judges leases by the log clock, and the log clock by real time. A script tells
-// what it sees of a key, and the log clock beside it: grant value ms, observe and glance
-// = 1 | 0 (the key is there), PTTL, value | nil, log clock in ms. The first two write, so
-// their log clock is that of their entry; glance only reads. reign = term | nil tells
-// that the node which was asked leads, and in which term.
+// Leases judges leases by the log clock, and the log clock by real time. Scripts tell the log clock beside what they
+// see of a key: grant value ms, observe and glance = 1 | 0 (the key exists), PTTL, value | nil, log clock in ms. grant
+// and observe write, so their log clock is that of their entry; glance only reads. reign = term | nil tells that the
+// asked node leads, and in which term.
 //
-// By its log clock a lease is judged exactly, whatever is broken. Other looks (get, pttl,
-// exists) and grants (set) happen between two moments of the log clock that the scripts
-// before and after them leave open, and are judged by these.
+// By its log clock a lease is judged exactly, whatever is broken. Other looks (get, pttl, exists) and grants (set)
+// happen between two values of the log clock, which the scripts before and after them bound.
 func Leases(h *history.History) *Verdict {
 	v := &Verdict{}
 	ticks := newTicks(h, leaseWrites...)
@@ -46,60 +44,60 @@ func Leases(h *history.History) *Verdict {
 	return v
 }
 
-// sight is a moment at which a script told the log clock.
-type sight struct {
+// clockReading is a value of the log clock that a script told.
+type clockReading struct {
 	op     *history.Op
 	tick   int64 // ns
-	logged bool  // it is that of an entry, not what a leader made of it for a read
+	logged bool  // the value is that of an entry; else a leader computed it for a read
 	term   string
 }
 
-// ticks are the values of the log clock in a history.
+// ticks are the values of the log clock in a history. The running maxima below bound the clock at other moments.
 type ticks struct {
-	seen  []*sight       // in the order in which they were asked for
-	of    map[int]*sight // by the lines of their operations
+	seen  []*clockReading       // in the order of their starts
+	of    map[int]*clockReading // by the line of the operation
 	led   int
 	clock *logClock
 
-	reached crest            // the log clock of entries, by their ends
-	behind  crest            // by how much it was behind what it can have run, by the ends of sights: the least of each
-	later   crest            // by how much it was before that, by the starts of sights, the last one first
-	kept    crest            // by how much it was before the time in which it must run, by the ends of entries
-	reigns  map[string]crest // by how much it was before real time, by the ends of the sights of a term
+	reached runningMax            // by end: log clock of entries
+	behind  runningMax            // by end: by how much a value was behind the longest that the clock can have run
+	later   runningMax            // by start, in reverse: by how much a value was ahead of that
+	kept    runningMax            // by end of entries: by how much a value was ahead of the time in which the clock must run
+	reigns  map[string]runningMax // by term, by end: by how much a value was ahead of real time
 }
 
-// newTicks collects the log clock from every result of four words. writes name the operations that go through the
-// log, which prove a leader.
+// newTicks collects the log clock from all results of four words. writes name the operations that go through the log,
+// which proves a leader.
 func newTicks(h *history.History, writes ...string) *ticks {
-	t := &ticks{of: map[int]*sight{}, reigns: map[string]crest{}}
+	t := &ticks{of: map[int]*clockReading{}, reigns: map[string]runningMax{}}
 	t.clock = newLogClock(h, func(o *history.Op) bool { return slices.Contains(writes, o.Name) })
 	for i := range h.Ops {
 		o := &h.Ops[i]
 		if !o.OK() || len(o.Out) != 4 {
 			continue
 		}
-		s := &sight{op: o, tick: millis(o.Out[3]), logged: slices.Contains(writes, o.Name)}
+		s := &clockReading{op: o, tick: millis(o.Out[3]), logged: slices.Contains(writes, o.Name)}
 		t.seen, t.of[o.Line] = append(t.seen, s), s
 	}
 	t.findReigns(h)
-	terms := map[string][]crestPoint{}
-	var reached, behind, later, kept []crestPoint
+	terms := map[string][]maxPoint{}
+	var reached, behind, later, kept []maxPoint
 	for _, s := range t.seen {
 		o := s.op
-		behind = append(behind, crestPoint{o.End, t.ran(o.Start) - s.tick, o})
-		later = append(later, crestPoint{-o.Start, s.tick - t.ran(o.End), o})
+		behind = append(behind, maxPoint{o.End, t.ran(o.Start) - s.tick, o})
+		later = append(later, maxPoint{-o.Start, s.tick - t.ran(o.End), o})
 		if s.logged {
-			reached = append(reached, crestPoint{o.End, s.tick, o})
-			kept = append(kept, crestPoint{o.End, s.tick - t.mustRun(o.End), o})
+			reached = append(reached, maxPoint{o.End, s.tick, o})
+			kept = append(kept, maxPoint{o.End, s.tick - t.mustRun(o.End), o})
 		}
 		if s.term != "" {
 			t.led++
-			terms[s.term] = append(terms[s.term], crestPoint{o.End, s.tick - o.End, o})
+			terms[s.term] = append(terms[s.term], maxPoint{o.End, s.tick - o.End, o})
 		}
 	}
-	t.reached, t.behind, t.later, t.kept = newCrest(reached), newCrest(behind), newCrest(later), newCrest(kept)
+	t.reached, t.behind, t.later, t.kept = newRunningMax(reached), newRunningMax(behind), newRunningMax(later), newRunningMax(kept)
 	for term, points := range terms {
-		t.reigns[term] = newCrest(points)
+		t.reigns[term] = newRunningMax(points)
 	}
 	return t
 }
@@ -107,12 +105,11 @@ func newTicks(h *history.History, writes ...string) *ticks {
 // leaseWrites are the writes of a history of leases.
 var leaseWrites = []string{"set", "beat", "grant", "observe"}
 
-// findReigns finds what a node was asked while it led: it said so before and after, in
-// one term.
+// findReigns finds the values that a node told while it led: it said so before and after, in one term.
 func (t *ticks) findReigns(h *history.History) {
 	type reign struct {
 		of    *history.Op
-		seen  []*sight
+		seen  []*clockReading
 		known bool
 	}
 	last := map[int]reign{} // by process
@@ -134,14 +131,14 @@ func (t *ticks) findReigns(h *history.History) {
 	}
 }
 
-// ran is the longest that the log clock can have run until a moment, and mustRun the
-// time until then in which certainly somebody led.
-func (t *ticks) ran(at int64) int64     { return t.clock.ranMax(0, at) }
+// ran returns the longest time that the log clock can have run until a moment.
+func (t *ticks) ran(at int64) int64 { return t.clock.ranMax(0, at) }
+
+// mustRun returns the time until a moment in which a node certainly led.
 func (t *ticks) mustRun(at int64) int64 { return at - t.clock.lostMax(0, at) }
 
-// judge judges the log clock. Real time is that of the clients, who are on the same
-// machine. The log clock is sound if it neither goes back nor runs faster than that:
-// then it bounds what was not seen of it.
+// judge judges the log clock by the clients' real time, which is that of the nodes, as all run on one machine. The log
+// clock is sound if it neither goes back nor runs faster. Then it also bounds the values that nobody saw.
 func (t *ticks) judge(v *Verdict) (sound bool) {
 	sound = true
 	for _, s := range t.seen {
@@ -180,7 +177,7 @@ func (t *ticks) most(o *history.Op) (most int64, by *history.Op) {
 	return t.ran(o.End) - behind + clockGrain, by
 }
 
-// during is between which two moments of the log clock o was done.
+// during returns the two values of the log clock between which o was done.
 func (t *ticks) during(o *history.Op) (from, to int64) {
 	if s := t.of[o.Line]; s != nil && o.OK() {
 		return s.tick, s.tick
@@ -202,28 +199,28 @@ func (t *ticks) passed(o *history.Op) int64 {
 	return passed
 }
 
-// deadline bounds the end of a lease: the last moment of the log clock at which its key exists.
+// deadline bounds the end of a lease: the last value of the log clock at which its key exists.
 type deadline struct{ from, to int64 }
 
-// deadlineAfter returns the deadline of a lease that was given between two moments.
+// deadlineAfter returns the deadline of a lease that was given between two values.
 func deadlineAfter(from, to, lease int64) deadline { return deadline{from + lease, to + lease} }
 
-// mayBeOver reports whether the lease may have ended, by a log clock that is no later.
+// mayBeOver reports whether the lease may have ended at a log clock of at most latest.
 func (d deadline) mayBeOver(latest int64) bool { return latest > d.from }
 
-// isOver reports whether the lease has ended, by a log clock that has come so far.
+// isOver reports whether the lease has ended at a log clock of at least passed.
 func (d deadline) isOver(passed int64) bool { return passed > d.to }
 
-// narrowed is the deadline when PTTL has told what is left, by a log clock from one
-// moment to another; told is what that says. ok is false if both cannot be.
+// narrowed returns the deadline after PTTL has told the remaining time, at a log clock between from and to. told is the
+// deadline by PTTL alone. ok is false if they contradict each other.
 func (d deadline) narrowed(left string, from, to int64) (narrow, told deadline, ok bool) {
 	ms, err := strconv.ParseInt(left, 10, 64)
 	if err != nil || ms < 0 {
-		return d, d, false // who is there has a time to live
+		return d, d, false // the key exists, so it has a time to live
 	}
 	told = deadlineAfter(from, to, ms*msNs)
 	if ms == 0 {
-		told.from = min(told.from, d.from) // it may have been over for a while, and nothing of the log has said so yet
+		told.from = min(told.from, d.from) // the lease may be over, and no entry has removed the key yet
 	}
 	narrow = deadline{max(d.from, told.from), min(d.to, told.to)}
 	return narrow, told, narrow.from <= narrow.to
@@ -288,16 +285,16 @@ func (l *granted) look(v *Verdict, t *ticks, o *history.Op) {
 
 func clockMs(tick int64) string { return strconv.FormatFloat(float64(tick)/1e6, 'f', -1, 64) + " ms" }
 
-// crest is the greatest of values until a time.
-type crest []crestPoint
+// runningMax is the greatest of the values so far, by time.
+type runningMax []maxPoint
 
-type crestPoint struct {
+type maxPoint struct {
 	at, most int64
 	op       *history.Op
 }
 
-func newCrest(points []crestPoint) crest {
-	slices.SortStableFunc(points, func(a, b crestPoint) int { return cmp.Compare(a.at, b.at) })
+func newRunningMax(points []maxPoint) runningMax {
+	slices.SortStableFunc(points, func(a, b maxPoint) int { return cmp.Compare(a.at, b.at) })
 	for i := 1; i < len(points); i++ {
 		if points[i].most < points[i-1].most {
 			points[i].most, points[i].op = points[i-1].most, points[i-1].op
@@ -306,9 +303,9 @@ func newCrest(points []crestPoint) crest {
 	return points
 }
 
-// before is the greatest value before a time, and whose it is; none: a very small one.
-func (c crest) before(at int64) (most int64, op *history.Op) {
-	i, _ := slices.BinarySearchFunc(c, at, func(p crestPoint, at int64) int { return cmp.Compare(p.at, at) })
+// before returns the greatest value before a time, and its operation; without one, a very small value.
+func (c runningMax) before(at int64) (most int64, op *history.Op) {
+	i, _ := slices.BinarySearchFunc(c, at, func(p maxPoint, at int64) int { return cmp.Compare(p.at, at) })
 	if i == 0 {
 		return math.MinInt64 / 2, nil
 	}

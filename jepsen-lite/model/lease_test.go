@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// sights are glances of another client at a key that is not there, one each 100 ms, by a
-// log clock that was 0 at the beginning. They come after the lines of a story.
+// sights are looks of another client at an absent key, every 100 ms, with a log clock that was 0 at the beginning. They
+// come after the lines of a story.
 func sights(from, to int) string {
 	s := ""
 	for at := from; at < to; at += 100 {
@@ -70,7 +70,7 @@ func TestLeases(t *testing.T) {
 	expect(t, Leases, set+"107-108 2 observe k = 1,0,v,1107", "ended late@3")
 }
 
-// The log clock runs like real time while somebody leads, and never faster.
+// The log clock runs like real time while a node leads, and never faster.
 func TestLogClock(t *testing.T) {
 	const other = "observe q = 0,-2,nil,"
 	good := []string{
@@ -110,7 +110,8 @@ func TestLogClock(t *testing.T) {
 	expect(t, Leases, led+"30-32 1@n1 glance q = 0,-2,nil,20\n 33-34 1@n1 reign r = 2", "log clock slow@4")
 }
 
-// What the log clock lost without a reign may be the machine's fault; all else is not.
+// Judged for safety, time that the log clock lost outside a known reign may be the machine's fault, and is no problem;
+// everything else is.
 func TestLeasesOfSafety(t *testing.T) {
 	for text, fine := range map[string]bool{
 		"10-12 1 observe q = 0,-2,nil,11\n 240-242 1 observe q = 0,-2,nil,201" + sights(0, 200): true,
@@ -127,8 +128,8 @@ func TestLeasesOfSafety(t *testing.T) {
 	}
 }
 
-// Locks are judged by the log clock to the millisecond, as far as scripts tell it, and
-// whatever is broken: each of these histories breaks one rule at one point.
+// Locks are judged by the log clock to the millisecond, as far as scripts tell it, during faults, too. Each of these
+// histories breaks one rule at one point.
 func TestExactLocks(t *testing.T) {
 	const key = "0-4 1 acquire l a,100 = OK,100,a,1002\n " // until 1102 of the log clock
 	good := []string{
@@ -190,7 +191,7 @@ func TestExactLocks(t *testing.T) {
 		"42-43 1@n1 reign r = 2", "log clock slow@3")
 }
 
-// The same holds for locks of Redisson, and for those of which waiters are told.
+// The same holds for Redisson's locks, and for locks whose waiters are told the remaining time.
 func TestExactLocksOfOthers(t *testing.T) {
 	const locked = "0-4 1 lock l a,100 = nil,100,a,1002\n 10-11 1 lock l a,200 = nil,200,a,1010\n " // until 1210
 	good := []string{

@@ -9,11 +9,12 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// lineLock is a lock with a line: enter token ms wait and try token ms = fence | nil (LOCK, with WAIT
-// and without), acquire token ms = OK | nil (SET NX), renew token ms = fence | nil, release token =
-// 1 | 0, holder = token | nil. A token that holds the lock may enter, or try, again. From who is gone
-// before he has his answer the lock may be taken back, until his token was answered. Who enters may be
-// displaced by another one with his token, which may be an older request that comes late.
+// lineLock is a lock with a line: enter token ms wait and try token ms = fence | nil (LOCK, with WAIT and without),
+// acquire token ms = OK | nil (SET NX), renew token ms = fence | nil, release token = 1 | 0, holder = token | nil.
+//
+// A token that holds the lock may enter or try again. A lock whose client disconnects before its answer may be taken
+// back, until a request of the token is answered. A waiting request may be displaced by another one with the same
+// token, which may be an older request that arrives late.
 var lineLock = &lockKind{
 	kind:    "line",
 	ops:     []string{"enter", "try", "acquire", "renew", "release", "holder"},
@@ -23,13 +24,13 @@ var lineLock = &lockKind{
 	name:    lineBroken,
 }
 
-// LineMachine is for Picture.
+// LineMachine is the machine of Line, for Picture.
 var LineMachine = Machine{func(h *history.History) machine { return lineLock.picture(untold(h)) }}
 
-// untold is a history with what clients in line were perhaps not told of. Where something is broken, a lock may be
-// granted and taken back before the leader has agreed that the client is told; its request stands in line again. So
-// each that was answered may have held the lock once before, like one that was not, until it was answered. (More than
-// once is possible, and so rare that it is left out: each one more doubles the orders that are looked for.)
+// untold adds to a history the grants that waiting clients perhaps never heard of. During a fault a lock may be granted
+// and taken back before the leader agrees that the client is told; the request then waits in line again. So each
+// answered request may have held the lock once before, like an unanswered one. (More than once is possible and so rare
+// that it is left out: each case doubles the orders to search.)
 func untold(h *history.History) *history.History {
 	more := *h
 	more.Ops = slices.Clone(h.Ops)
@@ -43,7 +44,8 @@ func untold(h *history.History) *history.History {
 	return &more
 }
 
-// An operation that waited does not show that the lock was held before it.
+// lineLeasing describes the leases of lineLock. An operation that waited does not show that the lock was held before
+// it.
 var lineLeasing = leasing{
 	sets: func(o *history.Op) bool {
 		return o.Name != "release" && o.Name != "holder" && (!o.OK() || o.Out[0] != absent && o.Out[0] != displaced)
@@ -59,6 +61,7 @@ var lineLeasing = leasing{
 	},
 }
 
+// lineStep is the step of lineLock.
 func lineStep(s lease, o *history.Op, latest int64) (lease, string) {
 	switch o.Name {
 	case "enter", "try":
@@ -67,13 +70,13 @@ func lineStep(s lease, o *history.Op, latest int64) (lease, string) {
 		}
 		switch s.owner {
 		case "":
-			s = lease{owner: o.In[0], now: s.now, tick: s.tick, gone: max(o.Start, 1)} // what breaks is known here last
+			s = lease{owner: o.In[0], now: s.now, tick: s.tick, gone: max(o.Start, 1)} // the node may learn of a broken connection only then
 		case o.In[0]:
 		default:
 			return s, absent
 		}
 		if o.OK() {
-			s.gone = 0 // for good, whatever becomes of other requests of the token
+			s.gone = 0 // for good, also if other requests of the token are not answered
 		}
 		return fenceStep(s.given(o, latest), o)
 	case "renew":
@@ -89,6 +92,7 @@ func lineStep(s lease, o *history.Op, latest int64) (lease, string) {
 // displaced is the answer to a waiter whose token waits on another connection.
 const displaced = "displaced"
 
+// lineBroken names the promise that an answer breaks.
 func lineBroken(o *history.Op) string {
 	switch {
 	case (o.Name == "enter" || o.Name == "try") && o.Out[0] != absent:
@@ -101,9 +105,8 @@ func lineBroken(o *history.Op) string {
 	return lockBroken(o)
 }
 
-// Line judges locks with a line. Beside what holds of every lock, their fences grow; nobody who came
-// later gets the lock before one who waits, nor is it free while somebody does; and nobody holds it
-// who is gone.
+// Line judges locks with a line. Beside the rules of every lock, fences grow, no later client gets the lock before a
+// waiter, the lock is not free while a client waits, and no disconnected client holds it.
 func Line(h *history.History) *Verdict {
 	v := &Verdict{}
 	lineLock.judge(v, untold(h))
@@ -130,7 +133,7 @@ func isGrant(o *history.Op) bool {
 	return fenced || o.Name == "acquire" && o.OK() && o.Out[0] == "OK"
 }
 
-// fenceOf is the fence that an operation was answered, if it was.
+// fenceOf returns the fence in an answer, if there is one.
 func fenceOf(o *history.Op) (fence int64, ok bool) {
 	if !o.OK() || o.Name != "enter" && o.Name != "try" && o.Name != "renew" {
 		return 0, false
@@ -139,8 +142,8 @@ func fenceOf(o *history.Op) (fence int64, ok bool) {
 	return fence, err == nil
 }
 
-// firstGrants returns, for each token, the first grant that it heard of, with its fence. The grant may answer an
-// older request.
+// firstGrants returns, for each token, the first grant that it heard of, with its fence. The grant may answer an older
+// request.
 func firstGrants(h *history.History) (grants []grant) {
 	asked, heard := map[string]int64{}, map[string]bool{}
 	for i := range h.Ops { // in the order of their starts
@@ -164,7 +167,7 @@ func firstGrants(h *history.History) (grants []grant) {
 // lineOf is the history of one lock.
 type lineOf struct{ ops []*history.Op }
 
-// linesOf sorts what happened by the locks.
+// linesOf returns the histories of the locks, by key.
 func linesOf(h *history.History) map[string]*lineOf {
 	byKey := map[string]*lineOf{}
 	for i := range h.Ops {
@@ -180,14 +183,13 @@ func linesOf(h *history.History) map[string]*lineOf {
 	return byKey
 }
 
-// inTurn looks at what happened while somebody certainly stood in line, at a time without faults: how
-// often that was so.
+// inTurn judges what happened while a client certainly waited, without faults. It returns how often that was so.
 func (l *lineOf) inTurn(v *Verdict, h *history.History) (waited int) {
 	for _, a := range l.ops {
 		if a.Name != "enter" || !a.OK() || a.Out[0] != absent && !isGrant(a) {
 			continue
 		}
-		in := dueAt(h, a.Start) // whether it is in line
+		in := dueAt(h, a.Start) // by then it is in line
 		if in >= a.End || h.Disturbed(a.Start, a.End, settleTime) > 0 {
 			continue
 		}
@@ -207,7 +209,7 @@ func (l *lineOf) inTurn(v *Verdict, h *history.History) (waited int) {
 	return waited
 }
 
-// displaced judges answers that a token waits elsewhere.
+// displaced judges answers that a token waits on another connection.
 func (l *lineOf) displaced(v *Verdict) {
 	for _, o := range l.ops {
 		if !o.OK() || o.Out[0] != displaced {
@@ -221,7 +223,7 @@ func (l *lineOf) displaced(v *Verdict) {
 	}
 }
 
-// precedes reports whether a grant certainly came before another one, or before the end of a wait in vain.
+// precedes reports whether grant b certainly came before grant a, or before the end of a's wait in vain.
 func precedes(b, a *history.Op) bool {
 	fence, ok := fenceOf(a)
 	if !ok {
@@ -231,7 +233,7 @@ func precedes(b, a *history.Op) bool {
 	return ok && other < fence || !ok && b.End < a.End
 }
 
-// takes reports whether an operation was granted the lock, for the first time for its token.
+// takes reports whether an operation was the first grant to its token.
 func (l *lineOf) takes(o *history.Op) bool {
 	if !asksFor(o) || !isGrant(o) {
 		return false
@@ -241,18 +243,18 @@ func (l *lineOf) takes(o *history.Op) bool {
 	})
 }
 
-// hangUpTime is more than it takes until a node knows, where nothing is broken, that a client has gone.
+// hangUpTime bounds the time in which a node learns, without a fault, that a client has disconnected.
 const hangUpTime = int64(500 * time.Millisecond)
 
-// dead looks for holders that are gone: whose clients have never heard of a grant, or have released it
-// since, and have long asked for nothing any more. A grant that came before the node knew that its client
-// is gone was answered, as far as anybody can tell, and is left to its lease: only one that came later is wrong.
+// dead reports disconnected holders: their clients have never heard of a grant, or have released it since, and have
+// asked for nothing for long. A grant before the node could know of the disconnection counts as answered, and ends by
+// its lease; only a later grant is wrong.
 func (l *lineOf) dead(v *Verdict, h *history.History) {
 	type token struct {
 		first, last *history.Op // by their starts
-		told        int64
-		granted     bool  // and not released since
-		unheard     int64 // when its client gave up the last request of which it heard nothing
+		told        int64       // the latest answer, or end of a request without one
+		granted     bool        // heard of, and not released since
+		unheard     int64       // when its client gave up its last unanswered request
 	}
 	tokens := map[string]*token{}
 	for _, o := range l.ops { // in the order of their starts
@@ -269,7 +271,7 @@ func (l *lineOf) dead(v *Verdict, h *history.History) {
 		case o.Name == "release" && o.OK():
 			t.granted = false
 		case isGrant(o), o.Name == "acquire":
-			t.granted = true // SET NX, where the client is gone, is left to its lease
+			t.granted = true // SET NX of a disconnected client ends by its lease
 		case asksFor(o) && !o.OK():
 			t.unheard = max(t.unheard, o.Told)
 		}
@@ -286,7 +288,7 @@ func (l *lineOf) dead(v *Verdict, h *history.History) {
 	}
 }
 
-// withoutIt reports whether the holder that o saw was seen without the lock before, and since a moment.
+// withoutIt reports whether the holder that o saw was seen without the lock since a moment and before o.
 func (l *lineOf) withoutIt(o *history.Op, since int64) bool {
 	token := o.Out[0]
 	return slices.ContainsFunc(l.ops, func(b *history.Op) bool {

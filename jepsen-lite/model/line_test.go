@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A lock with a line is a lock; a token may come again; who stands in line is served in turn, and who
-// is gone is not.
+// A lock with a line is a lock. A token may come again, waiters are served in turn, and disconnected ones are not.
 func TestLine(t *testing.T) {
 	const taken = "0-1 1 enter l a,9000,0 = 7\n " // line 1
 	good := []string{

@@ -14,26 +14,26 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// machine is a sequential specification. States are comparable with ==.
+// machine is a sequential specification. A history is linearizable if there is an order of its operations, each within
+// its time, in which every answer is that of the machine. Porcupine searches for the order; an operation of unknown
+// outcome may have happened at any time after its start, or never. States are comparable with ==.
 type machine struct {
 	init any
-	// step returns the states in which o may leave the machine; none: o could not
-	// have had this outcome. o.Out counts if o.OK(). horizon is the time of the last
-	// completion: what happens later explains nothing.
+	// step returns the possible states after o; none: o cannot have had this outcome. o.Out counts if o.OK(). horizon
+	// is the time of the last completion; later events explain nothing.
 	step func(state any, o *history.Op, horizon int64) []any
-	// reads reports that an operation changes nothing, so that it can be left out
-	// when its outcome is unknown.
+	// reads reports whether an operation changes nothing. It is left out if its outcome is unknown.
 	reads func(o *history.Op) bool
-	// covers reports that whatever may follow state b may follow a too, so that b
-	// need not be kept beside a; nil: no state but itself.
+	// covers reports whether every continuation of state b is one of state a, so that b need not be kept beside a; nil:
+	// states cover only themselves.
 	covers func(a, b any) bool
-	kind   string // of the problem when there is no order
-	// name gives it a better one: ops are those until o, which no order explains; nil: there is none.
+	kind   string // of the problem if there is no order
+	// name chooses a better kind; nil: there is none. ops are the operations up to o, which no order explains.
 	name func(ops []*history.Op, o *history.Op) string
-	ops  []string // the names of its operations; nil: all are
+	ops  []string // names of its operations; nil: all
 }
 
-// takes reports whether o belongs to the machine, and may have changed or shown its state.
+// takes reports whether o belongs to the machine and may have changed or shown its state.
 func (m machine) takes(o *history.Op) bool {
 	return o.Outcome != history.Fail && !(o.Outcome == history.Info && m.reads(o)) && o.Key != "" &&
 		(m.ops == nil || slices.Contains(m.ops, o.Name))
@@ -42,7 +42,7 @@ func (m machine) takes(o *history.Op) bool {
 // decideMax bounds the search for one key.
 const decideMax = 20 * time.Second
 
-// linearizable checks every key by itself against m.
+// linearizable checks each key against m.
 func linearizable(v *Verdict, h *history.History, m machine) {
 	keys := map[string][]*history.Op{}
 	for i := range h.Ops {
@@ -61,17 +61,17 @@ func linearizable(v *Verdict, h *history.History, m machine) {
 	v.Note("%d keys, each linearizable by itself or named", len(keys))
 }
 
-// position is the progress of a search: the possible states of the machine, and the number of answered operations
-// that are left.
+// position is the progress of a search: the possible states, and the number of answered operations that are left.
 type position struct {
 	states []any
 	left   int
 }
 
-// model is what porcupine searches. An operation of unknown outcome may have happened or not. At once both are
-// gone on with, as states of one position; late it takes its place only where it has an effect, or after all that
-// was answered, which is the same as to have none. Either finds an order if there is one. The first has fewer
-// positions where many may have happened in any order, the second where one of them must have happened late.
+// model makes the model that porcupine searches. There are two ways to treat an operation of unknown outcome. Early,
+// the search goes on with both cases, happened and not, as states of one position. Late, the operation takes its place
+// only where it has an effect, or after all answered operations, which means that it never happened. Both find an order
+// if there is one. Early needs fewer positions if many such operations may have happened in any order, late if one of
+// them must have happened late.
 func (m machine) model(ops []*history.Op, late bool) porcupine.Model {
 	horizon, answered := int64(0), 0
 	for _, o := range ops {
@@ -96,7 +96,7 @@ func (m machine) model(ops []*history.Op, late bool) porcupine.Model {
 	}
 }
 
-// advance makes the next operation of an order.
+// advance returns the position after the next operation of an order.
 func (m machine) advance(at position, o *history.Op, horizon int64, late bool) position {
 	switch {
 	case o.OK():
@@ -112,11 +112,11 @@ func (m machine) advance(at position, o *history.Op, horizon int64, late bool) p
 	return position{effects, at.left}
 }
 
-// follows reports whether whatever may follow state b may follow a too.
+// follows reports whether every continuation of state b is one of state a.
 func (m machine) follows(a, b any) bool { return a == b || m.covers != nil && m.covers(a, b) }
 
-// stepAll is step for a machine that is in one of several states. Without covers
-// their number would double with each unknown outcome.
+// stepAll steps from each of several states. It drops covered states: their number would double with each unknown
+// outcome.
 func (m machine) stepAll(states []any, o *history.Op, horizon int64) []any {
 	var all []any
 	for _, s := range states {
@@ -130,12 +130,12 @@ func (m machine) stepAll(states []any, o *history.Op, horizon int64) []any {
 	return all
 }
 
-// sameStates compares sets.
+// sameStates reports whether two sets of states are equal.
 func sameStates(a, b []any) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(s any) bool { return !slices.Contains(b, s) })
 }
 
-// search looks for an order, both ways in turn: mostly one of them decides soon.
+// search looks for an order, early and late in turn, since mostly one of them decides soon.
 func (m machine) search(ops []*history.Op, timeout time.Duration) porcupine.CheckResult {
 	for _, patience := range []time.Duration{timeout / 20, timeout * 9 / 20} {
 		for _, late := range []bool{false, true} {
@@ -147,8 +147,8 @@ func (m machine) search(ops []*history.Op, timeout time.Duration) porcupine.Chec
 	return porcupine.Unknown
 }
 
-// searchModel panics as the model does, of a history that is none of its kind. Porcupine searches in
-// goroutines of its own, where nobody could recover.
+// searchModel runs porcupine. It panics if the model panics, as for a history of another kind: porcupine's own
+// goroutines could not be recovered.
 func searchModel(model porcupine.Model, ops []*history.Op, timeout time.Duration) porcupine.CheckResult {
 	var why atomic.Value
 	step := model.Step
@@ -167,6 +167,7 @@ func searchModel(model porcupine.Model, ops []*history.Op, timeout time.Duration
 	return res
 }
 
+// operations makes porcupine's operations.
 func operations(ops []*history.Op) []porcupine.Operation {
 	out := make([]porcupine.Operation, len(ops))
 	for i, o := range ops {
@@ -175,9 +176,8 @@ func operations(ops []*history.Op) []porcupine.Operation {
 	return out
 }
 
-// blame names the completion before which an order exists and after which none
-// does. A prefix of a linearizable history is linearizable, so it can be searched
-// for by halves.
+// blame names the completion before which an order exists, and after which none does. A prefix of a linearizable
+// history is linearizable, so a binary search finds it.
 func (m machine) blame(v *Verdict, ops []*history.Op) {
 	done := make([]*history.Op, 0, len(ops))
 	for _, o := range ops {
@@ -207,8 +207,7 @@ func (m machine) blame(v *Verdict, ops []*history.Op) {
 	)
 }
 
-// until is the history as it was known at a time: what had not completed has an
-// unknown outcome.
+// until returns the history as it was known at a time: an operation that had not completed has an unknown outcome.
 func (m machine) until(ops []*history.Op, end int64) []*history.Op {
 	var known []*history.Op
 	for _, o := range ops {
@@ -228,6 +227,7 @@ func (m machine) until(ops []*history.Op, end int64) []*history.Op {
 // recentMax bounds how many operations a problem quotes.
 const recentMax = 12
 
+// recent lists the operations before one.
 func recent(ops []*history.Op, last *history.Op) string {
 	var lines []string
 	for _, o := range ops {
@@ -266,5 +266,5 @@ type Machine struct {
 	of func(h *history.History) machine
 }
 
-// always is a machine that is the same for all histories.
+// always makes a Machine that is the same for all histories.
 func always(m machine) Machine { return Machine{func(*history.History) machine { return m }} }

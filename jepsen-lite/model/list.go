@@ -9,9 +9,8 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// queue is a short list: rpush value = length; lpush value = length; lpop = value |
-// nil; llen = length; range = all values. Its state is the values, each with a comma
-// behind it.
+// queue is a short list: rpush value = length; lpush value = length; lpop = value | nil; llen = length; range = all
+// values. Its state is the values, with a comma after each.
 var queue = machine{
 	kind:  "not linearizable",
 	init:  "",
@@ -19,9 +18,10 @@ var queue = machine{
 	step:  queueStep,
 }
 
-// ListMachine is for Picture.
+// ListMachine is the machine of List's short lists, for Picture.
 var ListMachine = always(queue)
 
+// queueStep is the step of queue.
 func queueStep(state any, o *history.Op, _ int64) []any {
 	now := state.(string)
 	next, out := now, []string{}
@@ -51,10 +51,9 @@ func queueStep(state any, o *history.Op, _ int64) []any {
 	return []any{next}
 }
 
-// List judges lists of unique values. Short ones are linearizable (queue). Long ones
-// only grow at their end: append value = length; all = the values. Their reads agree
-// on one order, of which each is a beginning; nothing acknowledged is missing in it,
-// nothing is there twice, and it is the order of the appends' times.
+// List judges lists of unique values. Short ones are linearizable (queue). Long ones only grow at their end: append
+// value = length; all = the values. All reads of a long list are prefixes of one order; it has every acknowledged value
+// once, in the order of the times of the appends.
 func List(h *history.History) *Verdict {
 	short := &history.History{Faults: h.Faults, End: h.End}
 	appends := map[string]changes{}
@@ -84,9 +83,9 @@ func List(h *history.History) *Verdict {
 	return v
 }
 
-// oneList judges a list that grows; answers come in the order of their starts.
+// oneList judges a long list; answers are in the order of their starts.
 func oneList(v *Verdict, appends changes, answers []*history.Op) {
-	var longest *history.Op // read
+	var longest *history.Op // the longest read
 	var before []*history.Op
 	for _, o := range answers {
 		if o.Name == "all" {
@@ -132,10 +131,9 @@ func oneRead(v *Verdict, appends changes, before []*history.Op, o *history.Op) {
 	}
 }
 
-// inTime checks that nothing stands before what had been acknowledged before it was
-// sent.
+// inTime checks that no value stands before one that was acknowledged before it was sent.
 func inTime(v *Verdict, appends changes, longest *history.Op) {
-	var first *history.Op // acknowledged first of those behind
+	var first *history.Op // of the values after it, the one that was acknowledged first
 	for _, value := range slices.Backward(longest.Out) {
 		o := appends[value]
 		if o == nil {
@@ -150,13 +148,14 @@ func inTime(v *Verdict, appends changes, longest *history.Op) {
 	}
 }
 
-// brief is a read without its values: there are hundreds.
+// brief is a read without its values, of which there are hundreds.
 func brief(o *history.Op) *history.Op {
 	short := *o
 	short.Out = []string{"... " + last(o.Out)}
 	return &short
 }
 
+// last returns the last value.
 func last(values []string) string {
 	if len(values) == 0 {
 		return "nothing"

@@ -2,7 +2,7 @@ package model
 
 import "testing"
 
-// A short list answers only what some order of its operations explains.
+// The answers of a short list must be explained by an order of its operations.
 func TestQueue(t *testing.T) {
 	good := []string{
 		"0-1 1 rpush q a = 1\n 2-3 1 rpush q b = 2\n 4-5 1 lpush q c = 3\n 6-7 2 range q = c,a,b\n 8-9 2 lpop q = c\n 10-11 2 llen q = 2",
@@ -23,8 +23,7 @@ func TestQueue(t *testing.T) {
 	expect(t, List, "0-1 1 rpush q a failed\n 2-3 1 llen q = 1", "not linearizable@2")
 }
 
-// All reads of a list that grows are beginnings of one order, which is that of the
-// appends.
+// All reads of a long list are prefixes of one order, which is that of the appends.
 func TestList(t *testing.T) {
 	good := []string{
 		"0-1 1 append l a = 1\n 2-3 1 append l b = 2\n 4-5 2 all l = a,b\n 6-7 1 append l c = 3\n 8-9 2 all l = a,b,c",

@@ -16,26 +16,24 @@ const (
 	answerMax  = int64(1500 * time.Millisecond) // for one answer, without a fault
 )
 
-// leastOK is how many operations must have been done for a history to say anything,
-// and leastSightings how many of each kind that a checker lives on.
+// Operations that a history needs to mean anything: in all, and of each kind that a checker depends on.
 const (
 	leastOK        = 10
 	leastSightings = 2
 )
 
-// unmarked are the faults that the marks of the history do not describe, each a kind, or
-// a kind and a variant: while one lasts, a majority that serves may not be able to write
-// in time, or nobody may reach it; or nobody asks it.
+// unmarked are faults that the marks of the history do not describe, by kind or by kind and variant. While one lasts, a
+// serving majority may be slow, out of reach of clients, or idle.
 var unmarked = []string{
 	"clients", "load", "clock", "stall", "drag", "full", "scenario hand over", "scenario large", // which are slow
 	"quiet", "scenario save twice", // which have the clients ask for nothing
 }
 
-// unnoticed is the kind of faults because of which answers may be late, but no more: hostile clients.
+// unnoticed is the kind of fault that may make answers late, and nothing more: hostile clients.
 const unnoticed = "hostile"
 
-// isUnmarked reports whether a fault is one of them. What it is called begins with its
-// variant, or, when it is over, with its kind.
+// isUnmarked reports whether a fault is one of unmarked. Its description begins with its variant, or, when it is over,
+// with its kind.
 func isUnmarked(f history.Window) bool {
 	what := f.Kind + " " + strings.TrimPrefix(f.What, f.Kind+" ") + " "
 	return slices.ContainsFunc(unmarked, func(u string) bool { return strings.HasPrefix(what, u) })
@@ -53,9 +51,8 @@ var onlyRead = map[string]bool{
 // Writes reports whether an operation asks a node for a write.
 func Writes(o *history.Op) bool { return o.Node != "" && !onlyRead[o.Name] }
 
-// Live judges how long clients waited: writes go on while a majority of the nodes serves
-// and is connected, and without a fault every answer comes, and soon. It knows nothing
-// else about the operations.
+// Live judges how long clients waited: writes succeed while a majority of the nodes serves and is connected, and
+// without a fault every answer comes, and soon. It judges no contents.
 func Live(h *history.History) *Verdict {
 	v := &Verdict{}
 	if !h.Marked {
@@ -67,8 +64,8 @@ func Live(h *history.History) *Verdict {
 	return v
 }
 
-// silences finds times without a successful write in which one majority served all the
-// time, and was asked for some.
+// silences reports times without a successful write in which one majority served all the time and was asked for a
+// write.
 func silences(v *Verdict, h *history.History) {
 	var acked []int64
 	for i := range h.Ops {
@@ -102,10 +99,10 @@ func silences(v *Verdict, h *history.History) {
 	}
 }
 
+// sec returns a time in seconds.
 func sec(ns int64) float64 { return float64(ns) / 1e9 }
 
-// excused are the times, in the order of their starts, in which a majority that serves
-// need not write.
+// excused returns the times in which a serving majority need not write, by their starts.
 func excused(h *history.History) []span {
 	spans := poisoned(h)
 	for _, f := range h.Faults {
@@ -129,7 +126,7 @@ func outside(spans []span, in span) (left []span) {
 	return left
 }
 
-// poisoned are the times in which scripts kept every node busy, on purpose.
+// poisoned returns the times in which scripts kept every node busy on purpose.
 func poisoned(h *history.History) (spans []span) {
 	for i := range h.Ops {
 		if o := &h.Ops[i]; o.Name == "poison" {
@@ -139,7 +136,7 @@ func poisoned(h *history.History) (spans []span) {
 	return spans
 }
 
-// unwell are the times in which a node did not serve, or a link was not whole.
+// unwell returns the times in which a node did not serve, or a link was not whole.
 func unwell(h *history.History) (spans []span) {
 	open := map[[2]string]int{} // node, or both ends of a link -> index of the span that has not ended
 	for _, m := range h.Marks {
@@ -166,9 +163,8 @@ func unwell(h *history.History) (spans []span) {
 	return spans
 }
 
-// demand is for how much of a time one of nodes had been asked for a write, in that
-// time, and had not answered, and which write was the first. One that was sent before
-// may have been lost with its connection.
+// demand returns the first write that nodes were asked for in a time, and for how much of that time a write was waiting
+// for an answer. Writes that were sent before may have been lost with their connections.
 func demand(h *history.History, nodes []string, in span) (first *history.Op, asked int64) {
 	if in.to-in.from <= silenceMax {
 		return nil, 0
@@ -192,13 +188,14 @@ func demand(h *history.History, nodes []string, in span) (first *history.Op, ask
 // Died is the error of an operation whose client did not wait for its answer.
 const Died = "the client died before the answer came"
 
-// Gone is the error of an operation whose client ended its half of the connection and heard the server end the other
-// half, without an answer between. None was written to it, as far as the node lived until then.
+// Gone is the error of an operation whose client closed its half of the connection, and saw the server close the other
+// half without an answer. The server has written none, if the node lived until then.
 const Gone = "the client hung up, and no answer came"
 
+// died reports whether the client gave the operation up.
 func died(o *history.Op) bool { return o.Error == Died || o.Error == Gone }
 
-// undisturbed judges every operation near which there was no fault.
+// undisturbed judges every operation without a fault near it.
 func undisturbed(v *Verdict, h *history.History) {
 	faults := slices.Concat(unwell(h), poisoned(h))
 	var hostile []span
@@ -209,14 +206,14 @@ func undisturbed(v *Verdict, h *history.History) {
 			faults = append(faults, span{f.Start, f.End})
 		}
 	}
-	heard := map[int]int64{} // when a process had its last answer
+	heard := map[int]int64{} // process -> its last answer
 	for i := range h.Ops {
 		o := &h.Ops[i]
 		took := o.Told - o.Start - o.Slept
 		late := o.OK() && took > answerMax+waits(o)
 		since := o.Start
 		if t, ok := heard[o.Process]; ok && o.Outcome == history.Info && took <= answerMax {
-			since = t // its connection may have broken while it asked for nothing
+			since = t // its connection may have broken while it was idle
 		}
 		heard[o.Process] = o.Told
 		if o.Node == "" || died(o) || o.OK() && !late {
@@ -237,7 +234,7 @@ func undisturbed(v *Verdict, h *history.History) {
 	}
 }
 
-// waits is for how long an operation may wait in line by what it asks for.
+// waits returns how long an operation may wait in line by its own request.
 func waits(o *history.Op) int64 {
 	switch o.Name {
 	case "enter":
@@ -248,9 +245,8 @@ func waits(o *history.Op) int64 {
 	return 0
 }
 
-// Least makes a checker that cannot decide anything on a history which has too few
-// operations: of all kinds, or of one of these, each an operation's name, or that and
-// the first word of its result.
+// Least makes a checker that decides nothing about a history with too few operations: in all, or of some kinds. A kind
+// is the name of an operation, or that and the first word of its result.
 func Least(sightings ...string) Checker {
 	return func(h *history.History) *Verdict {
 		v, all, seen := &Verdict{}, 0, map[string]int{}
@@ -275,9 +271,8 @@ func Least(sightings ...string) Checker {
 	}
 }
 
-// Seen makes a checker that cannot decide about writes that nobody looked for: of each
-// key with one of them that was acknowledged there must be a read that was asked for
-// after that.
+// Seen makes a checker that decides nothing about writes that were never read: each key with an acknowledged write must
+// have a read that began later.
 func Seen(writes, reads []string) Checker {
 	return func(h *history.History) *Verdict {
 		v, wrote, read := &Verdict{}, map[string]*history.Op{}, map[string]int64{}

@@ -22,7 +22,7 @@ func linkMark(at int64, from, to, state string) history.Event {
 // live is Live on three nodes.
 func live(h *history.History) *Verdict { return onThree(Live)(h) }
 
-// onThree is a checker of histories of three nodes.
+// onThree makes a checker of histories of three nodes.
 func onThree(check Checker) Checker {
 	return func(h *history.History) *Verdict {
 		mark(h)
@@ -30,7 +30,7 @@ func onThree(check Checker) Checker {
 	}
 }
 
-// mark has three nodes serve, but for what marks of a history say.
+// mark makes three nodes serve, except where the marks of a history differ.
 func mark(h *history.History) {
 	marks := []history.Event{nodeMark(0, history.Serves, "n1"), nodeMark(0, history.Serves, "n2"), nodeMark(0, history.Serves, "n3")}
 	for _, m := range append(h.Marks, nodeMark(h.End, "end", "")) {
@@ -51,8 +51,7 @@ func mark(h *history.History) {
 	h.Marks, h.Quorums, h.Marked = read.Marks, read.Quorums, read.Marked
 }
 
-// asks are writes that a node is asked for from time to time, one after the other, each
-// of which is in doubt after 400 ms.
+// asks are writes at a node, one after the other, each of which has an unknown outcome after 400 ms.
 func asks(node string, from, to int) string {
 	s := ""
 	for at := from; at < to; at += 400 {
@@ -61,7 +60,7 @@ func asks(node string, from, to int) string {
 	return s
 }
 
-// Writes go on while a majority is up and connected, and is asked for some.
+// Writes must succeed while a majority is up and connected, and is asked for writes.
 func TestSilence(t *testing.T) {
 	const kill = "0-1 1@n1 set a = OK\n 10-200 fault kill\n " // lines 1 and 2
 	const end = "\n 9000-9001 1@n1 set a = OK"
@@ -122,8 +121,7 @@ func onlyKind(v *Verdict, kind string) (found []Problem) {
 	return found
 }
 
-// What the marks do not describe is known by the name of the fault, before its end and
-// after it.
+// A fault that marks do not describe is known by its name, before its end and after it.
 func TestIsUnmarked(t *testing.T) {
 	for _, c := range []struct {
 		kind, what string
@@ -145,7 +143,7 @@ func TestIsUnmarked(t *testing.T) {
 	}
 }
 
-// Without a fault near it everything is answered, in time, and done.
+// Without a fault near it every operation is answered in time, and done.
 func TestUndisturbed(t *testing.T) {
 	good := []string{
 		"0-1499 1@n1 get a = OK",
@@ -189,7 +187,7 @@ func TestUndisturbed(t *testing.T) {
 	}
 }
 
-// A history of too few operations decides nothing.
+// A history with too few operations decides nothing.
 func TestLeast(t *testing.T) {
 	text := ""
 	for i := range leastOK {
@@ -214,7 +212,7 @@ func TestLeast(t *testing.T) {
 	}
 }
 
-// What was acknowledged and never looked at again is not decided.
+// An acknowledged write that was never read is not decided.
 func TestSeen(t *testing.T) {
 	check := Seen([]string{"add", "take"}, []string{"read", "sold"})
 	for text, want := range map[string]string{

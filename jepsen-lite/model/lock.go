@@ -12,38 +12,39 @@ import (
 
 const msNs = int64(1e6)
 
-// lease is the state of a lock that one owner holds for some time. By real time a lease
-// runs at least until the time before its request was sent, plus its length; by the log
-// clock it ends exactly, as far as the log clock of its grant is known.
+// lease is the state of a lock that one owner holds for some time, as bounds. By real time a lease lasts at least from
+// before its request was sent for its length. By the log clock it ends exactly, as far as the log clock of its grant is
+// known.
 type lease struct {
-	owner string // "" : free
+	owner string // "": the lock is free
 	count int    // of a reentrant lock
-	fence int64  // once it is known
+	fence int64  // 0: not known yet
 	until int64  // the lease has not ended before
 	now   int64  // the last operation took effect no earlier
 	ends  deadline
-	tick  int64 // the log clock of the last write was no less
-	gone  int64 // since then it may be taken back, as its client is gone; 0: it may not
+	tick  int64 // log clock of the last write, at least
+	gone  int64 // since then the lock may be taken back, since its client is gone; 0: it may not
 }
 
-// given is the lease when o sets it, by a log clock that is no later than latest.
+// given returns the lease after o has set it, at a log clock no later than latest.
 func (s lease) given(o *history.Op, latest int64) lease {
 	s.until = o.Start + millis(o.In[1])
 	s.ends = deadlineAfter(s.tick, latest, millis(o.In[1]))
 	return s
 }
 
+// released returns the lease of a lock that was released.
 func (s lease) released() lease { return lease{now: s.now, tick: s.tick} }
 
 // moment bounds the log clock of an operation.
 type moment struct {
-	from, to int64 // it was between these
-	passed   int64 // and that of the state that the operation saw no less
-	logged   bool  // it is that of an entry, of which none is earlier than those before it
+	from, to int64 // between these
+	passed   int64 // log clock of the state that the operation saw, at least
+	logged   bool  // the operation is an entry; entries are in the order of the log clock
 }
 
-// possible returns the states in which o may take effect: the present one, and a free lock if o may lie after the end
-// of the lease.
+// possible returns the states in which o may take effect: the present one, and a free lock if o may be after the end of
+// the lease.
 func (s lease) possible(o *history.Op, at moment) []lease {
 	s.now = max(s.now, o.Start)
 	if at.logged {
@@ -72,8 +73,8 @@ func (s lease) possible(o *history.Op, at moment) []lease {
 	return states
 }
 
-// told returns the lease, narrowed by a script's answer, if o has one, about its remaining time and its holder. ok is
-// false if the answer contradicts the lease.
+// told narrows the lease by a script's answer about its remaining time and its holder, if o has one. ok is false if the
+// answer contradicts the lease.
 func (s lease) told(o *history.Op, at moment) (as lease, ok bool) {
 	if !o.OK() || len(o.Out) != 4 {
 		return s, true
@@ -88,7 +89,7 @@ func (s lease) told(o *history.Op, at moment) (as lease, ok bool) {
 	return s, ok
 }
 
-// leaseCovers: times are bounds, so the wider ones allow more.
+// leaseCovers reports whether lease a allows all that b allows: times are bounds, and wider ones allow more.
 func leaseCovers(a, b any) bool {
 	l, than := a.(lease), b.(lease)
 	if l.now > than.now || l.until > than.until || l.tick > than.tick ||
@@ -102,23 +103,21 @@ func leaseCovers(a, b any) bool {
 // lockKind is a kind of lock with leases.
 type lockKind struct {
 	kind    string
-	ops     []string // the operations of such a lock itself
-	writes  []string // those of them that go through the log, which proves a leader
+	ops     []string // names of its operations
+	writes  []string // the operations that go through the log, which proves a leader
 	leasing leasing
-	// step makes a step of a machine that knows no time. A lease that o sets is given by a
-	// log clock that is no later than latest.
+	// step is the step of a machine without time. A lease that o sets is given at a log clock no later than latest.
 	step func(s lease, o *history.Op, latest int64) (next lease, out string)
-	name func(o *history.Op) string // which promise is broken by an answer that no order explains
+	name func(o *history.Op) string // the promise that an answer breaks if no order explains it
 }
 
-// judge judges the locks of a history: by the log clock exactly, as far as scripts have
-// told it, and by real time.
+// judge judges the locks of a history: exactly by the log clock, as far as scripts have told it, and by real time.
 func (k *lockKind) judge(v *Verdict, h *history.History) {
 	linearizable(v, h, k.machine(k.clock(v, h)))
 	overlong(v, h, k.leasing, k.writes...)
 }
 
-// clock returns the bounds on the log clock from the history, or empty ones if they are unsound.
+// clock returns the bounds of the log clock in the history, or no bounds if it is not sound.
 func (k *lockKind) clock(v *Verdict, h *history.History) *ticks {
 	if t := newTicks(h, k.writes...); t.judge(v) {
 		return t
@@ -126,10 +125,10 @@ func (k *lockKind) clock(v *Verdict, h *history.History) *ticks {
 	return &ticks{}
 }
 
-// picture is for Picture.
+// picture returns the machine for Picture.
 func (k *lockKind) picture(h *history.History) machine { return k.machine(k.clock(&Verdict{}, h)) }
 
-// machine is the specification of the locks of a history of which t tells the log clock.
+// machine returns the specification for a history with these bounds of the log clock.
 func (k *lockKind) machine(t *ticks) machine {
 	moments := map[*history.Op]moment{}
 	for _, s := range t.seen {
@@ -152,19 +151,20 @@ func (k *lockKind) machine(t *ticks) machine {
 	}
 }
 
+// moment returns the bounds of the log clock of an operation.
 func (k *lockKind) moment(t *ticks, o *history.Op) moment {
 	from, to := t.during(o)
 	return moment{from, to, t.passed(o), slices.Contains(k.writes, o.Name) && !refused(o)}
 }
 
-// refused reports whether o is a plain SET NX, or a LOCK that does not wait, which found the lock held:
-// that may be a read.
+// refused reports whether o is a plain SET NX, or a LOCK without WAIT, that found the lock held: it may have been a
+// read.
 func refused(o *history.Op) bool {
 	return o.OK() && (o.Name == "acquire" || o.Name == "try") && len(o.Out) == 1 && o.Out[0] == absent
 }
 
-// next lists the states after o. An operation whose outcome is unknown may never happen;
-// and it need not be tried later than horizon, after which nothing was seen.
+// next lists the states after o. An operation of unknown outcome may never happen, and need not be tried later than
+// horizon, after which nothing was seen.
 func (k *lockKind) next(state lease, o *history.Op, at moment, horizon int64) []any {
 	var next []any
 	if !o.OK() {
@@ -186,14 +186,14 @@ func (k *lockKind) next(state lease, o *history.Op, at moment, horizon int64) []
 	return next
 }
 
-// The words of a result that tell more.
+// Words of a result that tells the log clock.
 const (
-	leftWord = 1 // what is left of the lease
+	leftWord = 1 // remaining time of the lease
 	whoWord  = 2 // the holder
 )
 
-// broken names what is wrong with o, the last one of these, which no order explains: it
-// looks for what must be forgotten to find one.
+// broken names what is wrong with o, the last of these operations, which no order explains: it finds the part of the
+// answers without which there would be an order.
 func (k *lockKind) broken(t *ticks, ops []*history.Op, o *history.Op) string {
 	explained := func(t *ticks, ops []*history.Op) bool {
 		return k.machine(t).search(ops, decideMax/4) == porcupine.Ok
@@ -203,7 +203,7 @@ func (k *lockKind) broken(t *ticks, ops []*history.Op, o *history.Op) string {
 	switch {
 	case explained(t, forget(ops, whoWord, only)):
 		return "lock held by the wrong one"
-	case explained(t, forget(ops, leftWord, all)): // what another one tells may be what cannot be
+	case explained(t, forget(ops, leftWord, all)): // of o, or of an answer before it
 		return "wrong remaining time"
 	case !explained(&ticks{}, ops):
 		return k.name(o)
@@ -213,7 +213,7 @@ func (k *lockKind) broken(t *ticks, ops []*history.Op, o *history.Op) string {
 	return "ended early"
 }
 
-// forget is the operations without one of the words that some of them tell.
+// forget returns the operations without one word of some answers.
 func forget(ops []*history.Op, word int, which func(o *history.Op) bool) []*history.Op {
 	left := slices.Clone(ops)
 	for i, o := range left {
@@ -227,14 +227,14 @@ func forget(ops []*history.Op, word int, which func(o *history.Op) bool) []*hist
 	return left
 }
 
+// millis returns a text of milliseconds in ns.
 func millis(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n * msNs
 }
 
-// plainLock: acquire token ms = OK | nil; renew token ms = 1 | 0; release token = 1 | 0;
-// holder = token | nil; fence = number | nil. All but the last one may tell more, as
-// lease.told takes it, and then the log clock in ms.
+// plainLock: acquire token ms = OK | nil; renew token ms = 1 | 0; release token = 1 | 0; holder = token | nil; fence =
+// number | nil. All but fence may also tell the remaining time, the holder (lease.told), and the log clock in ms.
 var plainLock = &lockKind{
 	kind:    "lock",
 	ops:     []string{"acquire", "renew", "release", "holder", "fence"},
@@ -244,9 +244,10 @@ var plainLock = &lockKind{
 	name:    lockBroken,
 }
 
-// LockMachine is for Picture.
+// LockMachine is the machine of Lock, for Picture.
 var LockMachine = Machine{plainLock.picture}
 
+// lockStep is the step of plainLock.
 func lockStep(s lease, o *history.Op, latest int64) (lease, string) {
 	switch o.Name {
 	case "acquire":
@@ -273,6 +274,7 @@ func lockStep(s lease, o *history.Op, latest int64) (lease, string) {
 	return s, s.owner
 }
 
+// fenceStep is the step of an answer with a fence.
 func fenceStep(s lease, o *history.Op) (lease, string) {
 	switch {
 	case s.owner == "":
@@ -286,10 +288,9 @@ func fenceStep(s lease, o *history.Op) (lease, string) {
 	return s, "a number"
 }
 
-// Lock judges plain locks: SET NX PX with a token. Nobody holds one for longer than its
-// lease. Operations named "write" are
-// those of the fenced resource: In is the token and the fence, Out "accepted" or
-// "refused"; "unfenced" those of a resource that knows no fences.
+// Lock judges plain locks: SET NX PX with a token. No two clients hold a lock at once, and none holds it longer than
+// its lease. Operations "write" are on a resource that checks fences: In is the token and the fence, Out "accepted" or
+// "refused". Operations "unfenced" are on a resource that does not.
 func Lock(h *history.History) *Verdict {
 	v := &Verdict{}
 	plainLock.judge(v, h)
@@ -297,6 +298,7 @@ func Lock(h *history.History) *Verdict {
 	return v
 }
 
+// lockBroken names the promise that an answer breaks.
 func lockBroken(o *history.Op) string {
 	switch {
 	case o.Name == "acquire" && o.Out[0] == "OK":
@@ -311,9 +313,9 @@ func lockBroken(o *history.Op) string {
 	return "lock held by the wrong one"
 }
 
-// reentrant: lock owner ms = nil (taken) | held; unlock owner ms = 1 (free) | 0 (one
-// level less) | nil (not the owner); renew owner ms = 1 | 0; count owner = number | nil.
-// "held" stands for any remaining time. All may tell more, as those of plainLock.
+// reentrant: lock owner ms = nil (taken) | held; unlock owner ms = 1 (free) | 0 (one level less) | nil (not the owner);
+// renew owner ms = 1 | 0; count owner = number | nil. "held" is any remaining time. All may tell the log clock, as
+// those of plainLock.
 var reentrant = &lockKind{
 	kind:    "reentrant lock",
 	ops:     []string{"lock", "unlock", "renew", "count"},
@@ -323,16 +325,17 @@ var reentrant = &lockKind{
 	name:    func(*history.Op) string { return "reentrant lock" },
 }
 
-// ReentrantMachine is for Picture.
+// ReentrantMachine is the machine of Reentrant, for Picture.
 var ReentrantMachine = Machine{reentrant.picture}
 
-// Reentrant judges Redisson's lock: who holds it, how often, and until when.
+// Reentrant judges Redisson's lock: its owner, its depth, and its deadline.
 func Reentrant(h *history.History) *Verdict {
 	v := &Verdict{}
 	reentrant.judge(v, h)
 	return v
 }
 
+// reentrantStep is the step of reentrant.
 func reentrantStep(s lease, o *history.Op, latest int64) (lease, string) {
 	mine := s.owner == o.In[0]
 	switch o.Name {

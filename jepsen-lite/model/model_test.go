@@ -96,7 +96,7 @@ func ms(text string) int64 {
 	return int64(f * 1e6)
 }
 
-// expect checks a verdict: no problem, or exactly these, "kind@line" each.
+// expect checks that a verdict has exactly these problems, each as "kind@line".
 func expect(t *testing.T, check Checker, text string, want ...string) {
 	t.Helper()
 	v := check(story(t, text))
@@ -112,8 +112,8 @@ func expect(t *testing.T, check Checker, text string, want ...string) {
 	}
 }
 
-// A register may answer only what some order of the operations explains; the first
-// answer that none explains is the one that is named.
+// The answers of a register must be explained by an order of the operations. The first answer without an explanation is
+// named.
 func TestRegister(t *testing.T) {
 	good := []string{
 		"0-1 1 get r = nil\n 2-3 1 set r a = OK\n 4-5 2 get r = a\n 6-7 1 del r = 1\n 8-9 2 get r = nil",
@@ -150,8 +150,7 @@ func TestRegister(t *testing.T) {
 	expect(t, Register, "0-1 1 set r a = OK\n 2-3 1 set r b = OK\n 4-5 1 get r = b\n 6-7 2 get r = a\n 8-9 1 get r = b", "stale read@4") // the event, not its key alone
 }
 
-// Two clients never hold one lock for sure at the same time; a lease counts from
-// before its request was sent.
+// Two clients never certainly hold one lock at the same time. A lease counts from before its request was sent.
 func TestLock(t *testing.T) {
 	good := []string{
 		"0-1 1 acquire l a,100 = OK\n 2-3 2 acquire l b,100 = nil\n 4-5 1 release l a = 1\n 6-7 2 acquire l b,100 = OK",
@@ -193,7 +192,7 @@ func TestLock(t *testing.T) {
 	expect(t, Lock, taken+"204-209 1 write l a,7 = accepted\n 206-207 3 write l z,8 = accepted")
 }
 
-// What fences are for is counted: a late holder's write to a resource without them.
+// Writes of late holders to a resource without fences are counted.
 func TestUnfenced(t *testing.T) {
 	v := Lock(story(t, "0-1 1 acquire l a,100 = OK\n 2-3 1 unfenced l a = accepted\n 200-201 2 acquire l b,100 = OK\n"+
 		"202-203 1 unfenced l a = accepted\n 202-203 2 unfenced l b = accepted\n 310-311 1 unfenced l a = accepted"))
@@ -202,8 +201,7 @@ func TestUnfenced(t *testing.T) {
 	}
 }
 
-// Who waits for a lock is told how long it may be held, and sleeps no longer, nor
-// through a release.
+// A waiter is told how long the lock may be held, and sleeps no longer, nor through a release.
 func TestWaiters(t *testing.T) {
 	const taken = "0-1 1 acquire l a,2000 = OK\n 10-11 2 acquire l b,2000 = nil,1991,a\n " // lines 1 and 2
 	good := []string{
@@ -231,7 +229,7 @@ func TestWaiters(t *testing.T) {
 	expect(t, Waiters, taken+"20-21 4 acquire l c,9 = OK", "two holders@3")
 }
 
-// Redisson's lock counts its owner's entries, and belongs to nobody else meanwhile.
+// Redisson's lock counts the entries of its owner, and belongs to no other owner meanwhile.
 func TestReentrant(t *testing.T) {
 	good := []string{
 		"0-1 1 lock l a,100 = nil\n 2-3 1 lock l a,100 = nil\n 4-5 2 lock l b,100 = held\n 6-7 1 unlock l a,100 = 0\n 8-9 1 unlock l a,100 = 1\n 10-11 2 lock l b,9 = nil",
@@ -250,8 +248,7 @@ func TestReentrant(t *testing.T) {
 	expect(t, Reentrant, "0-1 1 lock l a,100 = nil\n 50-51 1 unlock l a,100 = nil", "reentrant lock@2")                     // ended early
 }
 
-// beats are writes of another client from time to time, one each 100 ms. They come
-// after the lines of a story.
+// beats are writes of another client, every 100 ms. They come after the lines of a story.
 func beats(from, to int) string {
 	s := ""
 	for at := from; at < to; at += 100 {
@@ -260,7 +257,7 @@ func beats(from, to int) string {
 	return s
 }
 
-// A key is there until its time and not much longer, and never comes back.
+// A key exists until its time and not much longer, and never comes back.
 func TestExpiry(t *testing.T) {
 	good := []string{
 		"0-1 1 set k v,100 = OK\n 50-51 1 get k = v\n 90-99 1 exists k = 1\n 100-101 1 get k = nil\n 110-111 1 pttl k = -2" + beats(0, 200),
@@ -291,7 +288,7 @@ func TestExpiry(t *testing.T) {
 	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = -1", "wrong remaining time@2")
 }
 
-// The time in which certainly nobody led is not taken from a key's time.
+// Time in which certainly no node led does not count for a key's time.
 func TestExpiryOverDowntime(t *testing.T) {
 	const key = "0-1 1 set k v,4000 = OK\n "
 	good := []string{
@@ -315,7 +312,7 @@ func TestExpiryOverDowntime(t *testing.T) {
 	expect(t, Expiry, key+"100-5000 dark\n 5500-5501 1 pttl k = 300", "remaining time too short@3")
 }
 
-// An error that nobody provoked is a finding in every workload.
+// An error without a reason is a problem in every workload.
 func TestErrors(t *testing.T) {
 	h := story(t, "0-? 1 get r\n 2-? 2 get r")
 	h.Ops[0].Error = "connection reset"
@@ -345,8 +342,7 @@ func TestCounter(t *testing.T) {
 	expect(t, Counter, "0-? 1 add c\n 2-3 2 read c = 1\n 4-5 2 read c = 0", "went back@3")
 }
 
-// Of additions with digits of their own, each one that was done again is known, and
-// each one that is missing.
+// Marks show each addition that was done twice, and each that is missing.
 func TestMarks(t *testing.T) {
 	good := []string{
 		"0-1 1 sum c = nil\n 2-3 1 mark c 0 = 1\n 4-5 2 mark c 2 = 17\n 6-7 1 sum c = 17",
@@ -372,7 +368,7 @@ func TestMarks(t *testing.T) {
 	expect(t, Counter, "0-? 1 mark c 0\n 0-? 2 mark c 1\n 2-9 3 sum c = 1\n 2-9 4 sum c = 4", "order differs@4")
 }
 
-// A stock sells each piece once, and each buyer gets the one he asked for.
+// A stock sells each piece once, and each buyer gets one piece.
 func TestStock(t *testing.T) {
 	good := []string{
 		"0-1 1 take s a,l = 999999,1\n 2-3 2 take s b,l = 999998,1\n 4-5 2 read s = 999998\n 6-7 2 sold l = a,1,b,1",
@@ -391,7 +387,7 @@ func TestStock(t *testing.T) {
 	expect(t, Stock, "0-1 1 take s a,l failed\n 2-3 2 sold l = a,1", "failed but done@2")
 }
 
-// A set keeps what was acknowledged, and what was once seen.
+// A set keeps members that were acknowledged or seen.
 func TestSet(t *testing.T) {
 	good := []string{
 		"0-1 1 add s a = 1\n 2-3 2 add s b = 1\n 4-5 1 read s = a,b",
@@ -417,7 +413,7 @@ func TestBank(t *testing.T) {
 	expect(t, Bank, "0-1 1 init bank 100,100 = OK\n 4-5 2 read bank = -7,207", "overdrawn@2")
 }
 
-// Who listens is woken, soon, once, and in the order of all others, or is cut off.
+// A subscriber gets each message soon, once, and in the order of all others, or is disconnected.
 func TestWakeUp(t *testing.T) {
 	good := []string{
 		"0-1 1 listen ch = OK\n 2-3 2 publish ch a = 1\n 4-5 1 message ch = a\n 9000-9001 2 publish ch z failed",
@@ -443,8 +439,7 @@ func TestWakeUp(t *testing.T) {
 		"4-5 1 message ch = a\n 6-7 1 message ch = b\n 4-5 3 message ch = b\n 0-9000 fault kill", "missed@7")
 }
 
-// Numbered messages show what is missing by themselves, whatever is broken, and who else
-// heard it.
+// Numbered messages show what is missing, during faults, too, and which other subscriber got it.
 func TestNumbers(t *testing.T) {
 	const ear = "0-9000 fault kill\n 0-1 1 listen ch = OK\n " // lines 1 and 2
 	good := []string{
@@ -465,7 +460,7 @@ func TestNumbers(t *testing.T) {
 	expect(t, WakeUp, ear+"2-3 2 count-publish ch a = 7\n 6-7 1 message ch = a,8", "wrong number@4")
 }
 
-// Who is told of the end of a lease was told of those that ended before it.
+// A subscriber that is told of the end of a lease was told of the leases that ended before.
 func TestEventsSkipped(t *testing.T) {
 	const ear = "0-90000 fault kill\n 0-1 1 listen e = OK\n 3-4 2 set k 100 = OK\n " // lines 1 to 3
 	good := []string{
@@ -484,9 +479,9 @@ func TestEventsSkipped(t *testing.T) {
 	expect(t, Events, ear+"90-91 2 renew k 100 = 1\n 95-96 2 set j 200 = OK\n 350-351 1 message e = j", "missed@6")
 }
 
-// Who listens is told of every lease that ends by itself, once and in time.
+// A subscriber is told of every lease that ends by itself, once and in time.
 func TestEvents(t *testing.T) {
-	const ears = "0-1 1 listen e = OK\n 0-1 2 listen e = OK\n " // lines 1 and 2
+	const subs = "0-1 1 listen e = OK\n 0-1 2 listen e = OK\n " // lines 1 and 2
 	const end = "\n 20000-20001 9 del z = 0"
 	good := []string{
 		"3-4 3 set k 100 = OK\n 103-104 1 message e = k\n 105-106 2 message e = k",
@@ -504,23 +499,23 @@ func TestEvents(t *testing.T) {
 		"3-4 3 set k 100 = OK\n 50-3000 fault kill\n 6000-6001 1 message e = k\n 6000-6001 2 message e = k",
 	}
 	for _, s := range good {
-		expect(t, Events, ears+s+end)
+		expect(t, Events, subs+s+end)
 	}
-	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 103-104 1 message e = k"+end, "not told@3")
-	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 100-101 1 message e = k\n 105-106 2 message e = k"+end, "told early@4")
-	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 10-3000 dark\n 10-3000 fault kill\n 3050-3051 1 message e = k\n 3095-3096 2 message e = k"+end, "told early@6")
-	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 50-51 3 renew k 100 = 1\n 140-141 1 message e = k\n 190-191 2 message e = k"+end, "told early@5")
-	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 103-104 1 message e = k\n 2500-2501 2 message e = k"+end, "told late@5")
-	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 103-104 1 message e = k\n 105-106 1 message e = k\n 105-106 2 message e = k"+end, "heard twice@5")
-	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 50-51 3 del k = 1\n 105-106 1 message e = k"+end, "told of no end@5")
-	expect(t, Events, ears+"3-4 3 set k 100 failed\n 105-106 1 message e = k"+end, "told of no end@4")
-	expect(t, Events, ears+"105-106 1 message e = k"+end, "never set@3")
-	expect(t, Events, ears+"3-? 3 set k 100\n 3-? 4 set j 100\n 110-111 1 message e = k\n 112-113 1 message e = j\n"+
+	expect(t, Events, subs+"3-4 3 set k 100 = OK\n 103-104 1 message e = k"+end, "not told@3")
+	expect(t, Events, subs+"3-4 3 set k 100 = OK\n 100-101 1 message e = k\n 105-106 2 message e = k"+end, "told early@4")
+	expect(t, Events, subs+"3-4 3 set k 100 = OK\n 10-3000 dark\n 10-3000 fault kill\n 3050-3051 1 message e = k\n 3095-3096 2 message e = k"+end, "told early@6")
+	expect(t, Events, subs+"3-4 3 set k 100 = OK\n 50-51 3 renew k 100 = 1\n 140-141 1 message e = k\n 190-191 2 message e = k"+end, "told early@5")
+	expect(t, Events, subs+"3-4 3 set k 100 = OK\n 103-104 1 message e = k\n 2500-2501 2 message e = k"+end, "told late@5")
+	expect(t, Events, subs+"3-4 3 set k 100 = OK\n 103-104 1 message e = k\n 105-106 1 message e = k\n 105-106 2 message e = k"+end, "heard twice@5")
+	expect(t, Events, subs+"3-4 3 set k 100 = OK\n 50-51 3 del k = 1\n 105-106 1 message e = k"+end, "told of no end@5")
+	expect(t, Events, subs+"3-4 3 set k 100 failed\n 105-106 1 message e = k"+end, "told of no end@4")
+	expect(t, Events, subs+"105-106 1 message e = k"+end, "never set@3")
+	expect(t, Events, subs+"3-? 3 set k 100\n 3-? 4 set j 100\n 110-111 1 message e = k\n 112-113 1 message e = j\n"+
 		"110-111 2 message e = j\n 112-113 2 message e = k"+end, "order differs@7")
-	expect(t, Events, ears+"3-? 3 set k 100\n 3-? 4 set j 100\n 110-111 1 message e = k\n 112-113 1 message e = j\n 110-111 2 message e = j"+end, "missed@7")
+	expect(t, Events, subs+"3-? 3 set k 100\n 3-? 4 set j 100\n 110-111 1 message e = k\n 112-113 1 message e = j\n 110-111 2 message e = j"+end, "missed@7")
 }
 
-// A script that meets a limit leaves nothing behind, and any other its writes.
+// A script that meets a limit leaves nothing behind, and any other script its writes.
 func TestScripts(t *testing.T) {
 	good := []string{
 		"0-1 1 poison a rep = error ERR Script stopped: it needs more\n 2-3 1 left a = nil",
@@ -537,9 +532,8 @@ func TestScripts(t *testing.T) {
 	expect(t, Scripts, "0-1 1 poison a rep failed\n 2-3 1 left a = 4", "failed but done@2")
 }
 
-// Many acquisitions of one lock with unknown outcomes, as a leader that is cut off
-// leaves them: each may have held the lock, after others or never, and an order is
-// found all the same. That there is none takes longer to show.
+// Many acquisitions of one lock have unknown outcomes, as a leader that is cut off leaves them: each may have held the
+// lock, after others or never. An order is found quickly; to show that there is none takes longer.
 func TestManyUnknownAcquisitions(t *testing.T) {
 	unknown := func(n int) string {
 		text := "0-1 1 acquire l a,10 = OK\n"
@@ -552,7 +546,7 @@ func TestManyUnknownAcquisitions(t *testing.T) {
 	expect(t, Lock, unknown(8)+"5000-5001 90 holder l = t7\n 5002-5003 90 holder l = t3\n 5004-5005 90 holder l = t7", "lock held by the wrong one@12")
 }
 
-// Judged for safety alone, a history may show that something took long, and nothing else.
+// Judged for safety alone, a history may show that something took long, and no other problem.
 func TestSafetyOnly(t *testing.T) {
 	for _, c := range []struct {
 		history string
@@ -577,8 +571,7 @@ func TestSafetyOnly(t *testing.T) {
 	}
 }
 
-// The versions of a register show every write that was done, once, however soon another
-// one came after it.
+// The versions of a register show every write that was done, once, even if another one followed at once.
 func TestVersions(t *testing.T) {
 	const two = "0-1 1 set r a = OK\n 2-3 1 set r b = OK\n "
 	good := []string{
@@ -603,7 +596,7 @@ func TestVersions(t *testing.T) {
 	expect(t, Register, two+"4-5 2 versions r = a,b,x", "never sent@3")
 }
 
-// Each transfer is in the ledger once, if it says so, and otherwise once at most.
+// Each transfer is in the ledger once if it was acknowledged, and at most once otherwise.
 func TestLedger(t *testing.T) {
 	const done = "0-1 1 transfer l 0,1,7,a = done\n "
 	good := []string{
@@ -625,7 +618,7 @@ func TestLedger(t *testing.T) {
 	expect(t, Bank, done+"2-3 2 ledger l = a,1,x,1", "never sent@2")
 }
 
-// Nobody holds a lock for longer than the leases that it was given.
+// No lock is held longer than its leases allow.
 func TestLockEnds(t *testing.T) {
 	writes := ""
 	for at := 5; at < 9000; at += 100 {
@@ -672,7 +665,7 @@ func TestLockEnds(t *testing.T) {
 	expect(t, Reentrant, locked+"2-3 1 lock l a,100 = nil\n 90-91 1 unlock l a,3000 = 0\n 3700-3701 2 lock l b,9 = held"+writes, "lock never ends@4")
 }
 
-// One of many operations of unknown outcome must have happened after all others had been possible.
+// One of many operations of unknown outcome must have happened late, after each of the others could have happened.
 func TestUnknownOutcomeThatCameLate(t *testing.T) {
 	text := "0-1 1 acquire k a,9000 = OK\n"
 	for i := range 40 {

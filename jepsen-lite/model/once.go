@@ -10,10 +10,10 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// changes are operations of which each is done once or never, by their names.
+// changes are operations by name, each of which is done once or never.
 type changes map[string]*history.Op
 
-// check judges an answer that shows how often each change has been made.
+// check judges an answer that shows how often each change was made.
 func (c changes) check(v *Verdict, o *history.Op, seen map[string]int64) {
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		switch by := c[name]; {
@@ -33,8 +33,8 @@ func (c changes) check(v *Verdict, o *history.Op, seen map[string]int64) {
 	}
 }
 
-// A mark adds a power of four: so the sum has a digit for each mark, which tells
-// whether it was done, and whether it was done again.
+// A mark adds a power of four. So each mark has a digit in the sum, which tells whether it was added, and whether it
+// was added again.
 const (
 	markBits  = 2
 	MarksMax  = 62 / markBits // in one sum
@@ -44,8 +44,8 @@ const (
 // Mark returns the value that mark number n adds.
 func Mark(n int64) string { return strconv.FormatInt(1<<(markBits*n), 10) }
 
-// marks judges sums of marks: mark number = sum; sum = sum. Each answer shows which
-// marks had been done; what one shows another one shows too, unless it was earlier.
+// marks judges sums of marks: mark number = sum; sum = sum. Each answer shows which marks were added before it. Of two
+// answers one shows all marks of the other, and the later one does not show fewer.
 func marks(v *Verdict, h *history.History) {
 	keys := map[string]changes{}
 	sums := map[string][]*history.Op{}
@@ -75,12 +75,13 @@ func marks(v *Verdict, h *history.History) {
 	v.Note("%d additions with a digit of their own", total)
 }
 
-// value is the sum that an answer shows.
+// value returns the sum in an answer.
 func value(o *history.Op) int64 {
-	n, _ := strconv.ParseInt(o.Out[0], 10, 64) // nil: nothing was added yet
+	n, _ := strconv.ParseInt(o.Out[0], 10, 64) // 0 for nil: nothing was added yet
 	return n
 }
 
+// digits returns how often each mark is in a sum.
 func digits(o *history.Op) map[string]int64 {
 	seen := map[string]int64{}
 	for n, sum := 0, value(o); sum > 0; n, sum = n+1, sum>>markBits {
@@ -89,8 +90,8 @@ func digits(o *history.Op) map[string]int64 {
 	return seen
 }
 
-// inOneOrder checks that the answers can be put in one order in which marks are only
-// added, and that it is that of their times.
+// inOneOrder checks that the answers can be ordered so that marks are only added, and that this is the order of their
+// times.
 func inOneOrder(v *Verdict, sums []*history.Op) {
 	slices.SortStableFunc(sums, func(a, b *history.Op) int {
 		return cmp.Or(
@@ -103,7 +104,7 @@ func inOneOrder(v *Verdict, sums []*history.Op) {
 			v.Add("order differs", b, "%s saw something that this one did not, and the other way round", a)
 		}
 	}
-	var more, least *history.Op // that ended first: of those that saw more, and with those that saw the same
+	var more, least *history.Op // the first to end: of the answers with more marks, and of these and those with as many
 	for i := len(sums) - 1; i >= 0; i-- {
 		o := sums[i]
 		if i+1 < len(sums) && value(sums[i+1]) != value(o) {

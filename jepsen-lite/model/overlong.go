@@ -9,7 +9,7 @@ import (
 
 // leasing describes the leases of a kind of lock.
 type leasing struct {
-	sets  func(o *history.Op) bool // o set the lease of its key to In[1] ms, or may have
+	sets  func(o *history.Op) bool // reports whether o set the lease of its key to In[1] ms, or may have
 	shows func(o *history.Op) bool // reports whether o shows that the lock was held before it
 }
 
@@ -47,8 +47,8 @@ var reentrantLeasing = leasing{
 	},
 }
 
-// overlong checks that no lock is held for longer than the sum of its leases before. writes name the operations that
-// prove a leader, as for newLogClock.
+// overlong checks that no lock is held longer than its leases allow. writes name the operations that go through the
+// log, as for newLogClock.
 func overlong(v *Verdict, h *history.History, l leasing, writes ...string) {
 	clock := newLogClock(h, func(o *history.Op) bool { return slices.Contains(writes, o.Name) })
 	sets := map[string][]*history.Op{}
@@ -66,8 +66,8 @@ func overlong(v *Verdict, h *history.History, l leasing, writes ...string) {
 	v.Note("%d times somebody held a lock, each within a lease", held)
 }
 
-// judge judges an operation that shows that the lock was held, after these had set its
-// lease, or may have.
+// judge judges an operation that shows that the lock was held. sets are the operations that set its lease before, or
+// may have.
 func (l leasing) judge(v *Verdict, h *history.History, clock *logClock, sets []*history.Op, o *history.Op) {
 	var last *history.Op
 	least := int64(0)
@@ -86,8 +86,8 @@ func (l leasing) judge(v *Verdict, h *history.History, clock *logClock, sets []*
 	}
 }
 
-// latest is when an operation was done at the latest, if it was. Of one that nobody
-// answered this is when a node that has its request has certainly come to it.
+// latest returns when an operation was done at the latest, if it was done. An operation that was not answered is done
+// at latest when a node that has received it has certainly executed it.
 func latest(h *history.History, o *history.Op) int64 {
 	if o.OK() {
 		return o.End

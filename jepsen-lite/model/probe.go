@@ -8,15 +8,15 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// Moved begins an element in a rest that is no longer at its key, but where it was moved to.
+// Moved begins an element of rest that was moved away from its key.
 const Moved = ">"
 
-// Probes judges keys to which somebody adds some elements at once, and for which two clients wait: offer how elements =
-// number; seize how ms = elements | nil; rest = the elements that are there, in their order, and those that were moved.
-// how says from which end elements are taken, and how many: left, right, left-two, left-move, right-move.
+// Probes judges keys to which one client adds some elements at once, and for which two clients wait: offer how elements
+// = number; seize how ms = elements | nil; rest = the elements that are there, in order, and the moved ones. how tells
+// from which end elements are taken, and how many: left, right, left-two, left-move, right-move.
 //
-// Each element is given to one client, or is there. What was for a client that hung up, or whose node had died before,
-// is there, at its place; or another one has it, in time.
+// Each element is given to one client, or is there. An element for a client that hung up, or whose node had died, is
+// put back at its place, or another client has it, in time.
 func Probes(h *history.History) *Verdict {
 	v := &Verdict{}
 	keys := map[string]*probed{}
@@ -48,7 +48,7 @@ type probed struct {
 	h      *history.History
 	offer  *history.Op
 	seizes []*history.Op // in the order of their starts
-	rests  []*history.Op // that were answered
+	rests  []*history.Op // the answered ones
 }
 
 func (p *probed) add(o *history.Op) {
@@ -62,6 +62,7 @@ func (p *probed) add(o *history.Op) {
 	}
 }
 
+// succession finds the roles of the clients.
 func (p *probed) succession() *succession {
 	w := &succession{h: p.h, tried: p.offer.Start, got: hasElements, before: p.before}
 	if len(p.seizes) == 2 {
@@ -71,11 +72,12 @@ func (p *probed) succession() *succession {
 		w.given = p.offer
 	}
 	if strings.HasSuffix(p.offer.In[0], "-two") && w.first != nil && w.first.OK() {
-		w.second = nil // nothing is left for it
+		w.second = nil // no element is left for it
 	}
 	return w
 }
 
+// hasElements reports whether an operation got elements.
 func hasElements(o *history.Op) bool { return o.OK() && o.Out[0] != absent }
 
 // before reports whether b, which has elements, has one that is taken before those of a.
@@ -90,9 +92,10 @@ func (p *probed) before(b, a *history.Op) bool {
 	return of < than
 }
 
-// elements are what was offered.
+// elements returns the offered elements.
 func (p *probed) elements() []string { return p.offer.In[1:] }
 
+// judge judges the contents of all answers.
 func (p *probed) judge(v *Verdict) {
 	by := map[string]*history.Op{}
 	for _, o := range p.seizes {
@@ -116,7 +119,7 @@ func (p *probed) judge(v *Verdict) {
 	}
 }
 
-// judgeRest judges what was there at a moment, the last at which somebody looked or another one.
+// judgeRest judges what was there at a moment. last tells that nobody looked later.
 func (p *probed) judgeRest(v *Verdict, rest *history.Op, by map[string]*history.Op, last bool) {
 	moves := strings.HasSuffix(p.offer.In[0], "-move")
 	settled := rest.Start > p.settled()
@@ -138,7 +141,7 @@ func (p *probed) judgeRest(v *Verdict, rest *history.Op, by map[string]*history.
 			places = append(places, i)
 		}
 	}
-	if !slices.IsSorted(places) && p.homeless() < 2 {
+	if !slices.IsSorted(places) && p.unanswered() < 2 {
 		v.Add("put back elsewhere", rest, "the order was that of %s", p.offer)
 	}
 	if !p.offer.OK() || p.offer.End > rest.Start || !settled {
@@ -159,8 +162,8 @@ func (p *probed) judgeRest(v *Verdict, rest *history.Op, by map[string]*history.
 	}
 }
 
-// settled is when all that was to be put back has certainly been put back: of clients that are gone, and of those whose
-// node was silent.
+// settled returns when all elements have certainly been put back, of clients that are gone and of those whose node was
+// silent.
 func (p *probed) settled() int64 {
 	at := p.offer.Told
 	for _, o := range p.seizes {
@@ -169,7 +172,7 @@ func (p *probed) settled() int64 {
 	return dueAt(p.h, at)
 }
 
-// doubts is how many elements may have been given to a client that does not know.
+// doubts returns how many elements may have been given to clients that do not know it.
 func (p *probed) doubts() (n int) {
 	for _, o := range p.seizes {
 		if o.Outcome != history.Info || p.offer.Start > mayHear(p.h, o) {
@@ -182,8 +185,8 @@ func (p *probed) doubts() (n int) {
 	return n
 }
 
-// homeless is how many of those who waited were not answered with an element.
-func (p *probed) homeless() (n int) {
+// unanswered returns how many waiters got no element.
+func (p *probed) unanswered() (n int) {
 	for _, o := range p.seizes {
 		if !o.OK() || o.Out[0] == absent {
 			n++
@@ -192,9 +195,9 @@ func (p *probed) homeless() (n int) {
 	return n
 }
 
-// mayHear is the latest moment at which a node may have answered an operation of unknown outcome, as it took the client
-// for being there. It is before all others where the client has heard that the node ended the connection, and the node
-// lived; and it is no later than the end of the node's process.
+// mayHear returns the latest moment at which a node may have answered an operation of unknown outcome, since it took
+// the client for connected. It is before all others if the client saw the connection closed by a living node, and no
+// later than the end of the node's process.
 func mayHear(h *history.History, o *history.Op) int64 {
 	gone, silent := silentFrom(h, o.Node, o.Start, o.Told+settledIn)
 	if o.Error == Gone && !silent {
@@ -210,7 +213,7 @@ func mayHear(h *history.History, o *history.Op) int64 {
 	return until
 }
 
-// downAt is when the process of a node had certainly ended, of which it is known that it ended after a moment.
+// downAt returns when the process of a node had certainly ended, if it ended after a moment.
 func downAt(h *history.History, node string, after int64) int64 {
 	for _, m := range h.Marks {
 		if m.Op == history.Down && m.Node == node && m.Time >= after {

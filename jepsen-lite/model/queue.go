@@ -9,12 +9,10 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// Queue judges queues of unique values at whose beginning clients wait: push value =
-// length; pop = value | nil; move = value | nil; left = the values that are there at
-// the end, and those that were moved with ">" before them. Each value is given out
-// once; none that was acknowledged is lost but to clients who do not know what they
-// were given; values come in the order of their pushes; and nobody waits in vain while
-// a value is there.
+// Queue judges queues of unique values for which clients wait: push value = length; pop = value | nil; move = value |
+// nil; left = the values that are there at the end, and the moved ones with ">" before them. Each value is given out
+// once. No acknowledged value is lost, but to clients that may not know what they got. Values come in the order of
+// their pushes, and no client waits in vain while a value is there.
 func Queue(h *history.History) *Verdict {
 	v := &Verdict{}
 	queues := map[string]*waitedFor{}
@@ -44,10 +42,10 @@ var queueOps = []string{"push", "pop", "move", "left"}
 // waitedFor is one queue.
 type waitedFor struct {
 	pushes map[string]*history.Op
-	takes  map[string]*history.Op // by value: who was given it
-	empty  []*history.Op          // who was given nothing
-	doubts []*history.Op          // pops of which nobody knows what they were given
-	asked  []*history.Op          // all who waited
+	takes  map[string]*history.Op // value -> the operation that got it
+	empty  []*history.Op          // operations that got nothing
+	doubts []*history.Op          // pops whose results are unknown
+	asked  []*history.Op          // all that waited
 	left   *history.Op            // the last reading
 	lost   []string
 }
@@ -90,7 +88,7 @@ func (q *waitedFor) judge(v *Verdict, h *history.History) {
 	q.inVain(v, h)
 }
 
-// judgeLeft compares what is left with what was pushed and given out.
+// judgeLeft compares the values that are left with those that were pushed and given out.
 func (q *waitedFor) judgeLeft(v *Verdict, h *history.History) {
 	there := map[string]bool{}
 	for _, word := range q.left.Out {
@@ -113,8 +111,8 @@ func (q *waitedFor) judgeLeft(v *Verdict, h *history.History) {
 	q.accountFor(v, h)
 }
 
-// accountFor checks that each lost value can have been given to a client of its own that does not know: to one that may
-// have been answered after it was pushed.
+// accountFor checks that each lost value can have been given to a client that does not know it: a different one for
+// each value, which may have been answered after the push.
 func (q *waitedFor) accountFor(v *Verdict, h *history.History) {
 	slices.SortFunc(q.lost, func(a, b string) int { return cmp.Compare(q.pushes[b].Start, q.pushes[a].Start) })
 	var until []int64
@@ -122,7 +120,7 @@ func (q *waitedFor) accountFor(v *Verdict, h *history.History) {
 		until = append(until, mayHear(h, o))
 	}
 	slices.SortFunc(until, func(a, b int64) int { return cmp.Compare(b, a) })
-	for i, value := range q.lost { // the last one that was pushed first
+	for i, value := range q.lost { // from the last push to the first
 		if push := q.pushes[value]; i >= len(until) || push.Start > until[i] {
 			v.Add("lost", push, "%d values are gone, and of the clients that do not know what they were given %d can have "+
 				"been given those that were pushed since", len(q.lost), i)
@@ -131,8 +129,7 @@ func (q *waitedFor) accountFor(v *Verdict, h *history.History) {
 	}
 }
 
-// inOrder checks that no value was given out before one that had been pushed before
-// it was sent, and was asked for only later.
+// inOrder checks that no value was given out before one that had been pushed earlier and was requested later.
 func (q *waitedFor) inOrder(v *Verdict, h *history.History) {
 	var taken []*history.Op // pushes of values that were given out, by their ends
 	for value := range q.takes {
@@ -141,7 +138,7 @@ func (q *waitedFor) inOrder(v *Verdict, h *history.History) {
 		}
 	}
 	slices.SortFunc(taken, func(a, b *history.Op) int { return int(a.Start - b.Start) })
-	var latest *history.Op // take that began last, of the values pushed before
+	var latest *history.Op // of the values pushed before: the take that began last
 	ended := slices.Clone(taken)
 	slices.SortFunc(ended, func(a, b *history.Op) int { return int(a.End - b.End) })
 	for _, p := range taken {
@@ -157,8 +154,8 @@ func (q *waitedFor) inOrder(v *Verdict, h *history.History) {
 	}
 }
 
-// wasBack reports whether what o took may have been given before to another one, who waited and was not answered, and
-// have come back to its place.
+// wasBack reports whether the value that o took may have been given to an unanswered client before, and have been put
+// back.
 func (q *waitedFor) wasBack(h *history.History, o *history.Op) bool {
 	push := q.pushes[o.Out[0]]
 	return slices.ContainsFunc(q.asked, func(b *history.Op) bool {
@@ -167,7 +164,7 @@ func (q *waitedFor) wasBack(h *history.History, o *history.Op) bool {
 	})
 }
 
-// inVain checks that nobody was given nothing while a value was there all the time.
+// inVain checks that no operation got nothing while a value was there all the time.
 func (q *waitedFor) inVain(v *Verdict, h *history.History) {
 	var pushes []*history.Op
 	for _, p := range q.pushes {
@@ -177,7 +174,7 @@ func (q *waitedFor) inVain(v *Verdict, h *history.History) {
 	}
 	slices.SortFunc(pushes, func(a, b *history.Op) int { return int(a.End - b.End) })
 	slices.SortFunc(q.empty, func(a, b *history.Op) int { return int(a.Start - b.Start) })
-	var longest *history.Op // push of the value, of those there by then, that was asked for last
+	var longest *history.Op // of the values there by then: the push of the one that was taken last
 	for _, o := range q.empty {
 		for len(pushes) > 0 && pushes[0].End < o.Start {
 			if longest == nil || q.takes[pushes[0].In[0]].Start > q.takes[longest.In[0]].Start {

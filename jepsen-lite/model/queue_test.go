@@ -68,7 +68,8 @@ func TestQueueWithWaiters(t *testing.T) {
 	}
 }
 
-// What was given to a client that did not get it comes back to its place: meanwhile others are given what was pushed later.
+// An element for a client that did not get it is put back at its place. Meanwhile others get elements that were pushed
+// later.
 func TestQueueGivesBack(t *testing.T) {
 	const given = `
 		0-1 1 push q 1 = 1

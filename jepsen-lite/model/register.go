@@ -5,8 +5,8 @@ import "lockd/jepsen-lite/history"
 // absent is the value of a register that does not exist.
 const absent = "nil"
 
-// register: get = value | nil; set v = OK; swap v = the value before | nil; setnx v = OK |
-// nil; cas old new = 1 | 0; del = 1 | 0.
+// register: get = value | nil; set v = OK; swap v = the value before | nil; setnx v = OK | nil; cas old new = 1 | 0;
+// del = 1 | 0.
 var register = machine{
 	kind:  "not linearizable",
 	init:  absent,
@@ -14,13 +14,12 @@ var register = machine{
 	step:  registerStep,
 }
 
-// RegisterMachine is for Picture.
+// RegisterMachine is the machine of Register, for Picture.
 var RegisterMachine = always(register)
 
-// Register judges single keys that are read, written, compared and deleted. Each "set"
-// and each "cas" that is done adds what it writes to the versions of its key, which are
-// read by "versions" = all of them: so one shows that is lost, or done again, although
-// another one has written over it.
+// Register judges single keys that are read, written, compared and deleted: each is linearizable. Each "set" and each
+// successful "cas" also appends its value to the versions of the key; "versions" = all of them. They show a write that
+// was lost or done twice even after another write.
 func Register(h *history.History) *Verdict {
 	only := &history.History{Faults: h.Faults, End: h.End}
 	writes := map[string]changes{}
@@ -58,11 +57,10 @@ func Register(h *history.History) *Verdict {
 	return v
 }
 
-// registerKind says in which way an answer is wrong, where that is plain: it
-// ignores a write that had been acknowledged before it was asked for, and that
-// others saw later (a stale read) or nobody saw again (a lost write).
+// registerKind names a wrong answer where that is plain: it ignores a write that was acknowledged before, and others
+// saw that write later (a stale read), or nobody saw it again (a lost write).
 func registerKind(h *history.History, o *history.Op) string {
-	var last *history.Op // the newest write of this key that was over before o began
+	var last *history.Op // the last write of this key that completed before o began
 	for i := range h.Ops {
 		w := &h.Ops[i]
 		if w.Key == o.Key && w.OK() && w.End < o.Start && wrote(w) != "" && (last == nil || w.Start > last.Start) {
@@ -84,7 +82,7 @@ func registerKind(h *history.History, o *history.Op) string {
 	return "acknowledged write lost"
 }
 
-// wrote is the value that an acknowledged operation left, "" if it left none.
+// wrote returns the value that an acknowledged operation left, or "".
 func wrote(o *history.Op) string {
 	switch {
 	case o.Name == "set", o.Name == "swap", o.Name == "setnx" && o.Out[0] == "OK":
@@ -95,7 +93,7 @@ func wrote(o *history.Op) string {
 	return ""
 }
 
-// removed reports whether something may have replaced what w wrote before o ended.
+// removed reports whether another operation may have replaced w's value before o ended.
 func removed(h *history.History, w, o *history.Op) bool {
 	for i := range h.Ops {
 		x := &h.Ops[i]
@@ -110,11 +108,12 @@ func removed(h *history.History, w, o *history.Op) bool {
 	return false
 }
 
+// registerStep is the step of register.
 func registerStep(state any, o *history.Op, _ int64) []any {
 	now := state.(string)
 	next, out := now, now
 	switch o.Name {
-	case "versions": // are judged by themselves, and only drawn
+	case "versions": // judged elsewhere, and only drawn here
 		return []any{state}
 	case "get":
 	case "set":

@@ -9,10 +9,8 @@ import (
 // stopped begins the answer to a script that met a limit.
 const stopped = "error ERR Script stopped"
 
-// Scripts judges scripts that begin with a write and then ask for too much: poison
-// key = answer; left key = what was written | nil. Who meets a limit is undone, who
-// does not is not. That no node dies of one, and that all have the same state, is
-// seen at the nodes.
+// Scripts judges scripts that write and then exceed a limit: poison key = answer; left key = the written value | nil. A
+// script that was stopped is undone, and another one is not. Whether nodes die or differ is checked at the nodes.
 func Scripts(h *history.History) *Verdict {
 	v := &Verdict{}
 	sent := map[string]*history.Op{}

@@ -7,9 +7,8 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// Set judges sets to which unique members are added: add member = 1; read = all
-// members. Nothing acknowledged is missing, nothing failed or unsent appears, and
-// what was once seen stays.
+// Set judges sets to which unique members are added: add member = 1; read = all members. No acknowledged member is
+// missing, no failed or unsent one appears, and a member that was seen stays.
 func Set(h *history.History) *Verdict {
 	v := &Verdict{}
 	adds := map[string]map[string]*history.Op{} // key -> member -> add
@@ -30,7 +29,7 @@ func Set(h *history.History) *Verdict {
 		}
 	}
 	for key, rs := range reads {
-		first := map[string]*history.Op{} // member -> the read that completed first with it
+		first := map[string]*history.Op{} // member -> the first completed read with it
 		for _, r := range rs {
 			checkSetRead(v, adds[key], first, r)
 		}
@@ -74,10 +73,9 @@ func checkSetRead(v *Verdict, adds map[string]*history.Op, first map[string]*his
 	}
 }
 
-// Bank judges transfers between accounts: read = all balances; transfer from to amount
-// id = "done", "aborted" or "poor", on the ledger that it writes its id to; ledger = ids
-// and how often each was done. The sum never changes, no account is overdrawn, and each
-// transfer is done once, if it says so.
+// Bank judges transfers between accounts: read = all balances; transfer from to amount id = "done", "aborted" or
+// "poor", on the ledger to which it writes its id; ledger = ids and how often each was done. The sum never changes, no
+// account is overdrawn, and each successful transfer is done once.
 func Bank(h *history.History) *Verdict {
 	v := &Verdict{}
 	ledgers(v, h)
@@ -106,7 +104,7 @@ func Bank(h *history.History) *Verdict {
 	return v
 }
 
-// total adds up balances; one that is no number counts as far off.
+// total adds up balances. A balance that is no number counts as far off.
 func total(balances []string) int64 {
 	sum := int64(0)
 	for _, b := range balances {
@@ -119,7 +117,7 @@ func total(balances []string) int64 {
 	return sum
 }
 
-// ledgers judges what was noted of the transfers.
+// ledgers judges the ledgers.
 func ledgers(v *Verdict, h *history.History) {
 	books := map[string]changes{}
 	for _, o := range h.Ops {
@@ -143,7 +141,7 @@ func ledgers(v *Verdict, h *history.History) {
 	}
 }
 
-// timesOf are names, each with how often it was noted.
+// timesOf makes a map of names and how often each occurs.
 func timesOf(out []string) map[string]int64 {
 	times := map[string]int64{}
 	for i := 0; i+1 < len(out); i += 2 {

@@ -9,33 +9,37 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// A watch is two clients who wait at different nodes for what a third one has, and who ask for it alone: for a lock
-// (vigil.go), or for elements (probe.go). The marks of the history tell what becomes of the first one's node, and so
-// what must become of the second one.
+// In a succession two clients wait at different nodes for something that a third client has and gives away, and no other
+// client asks for it: a lock, or elements of a list (probe.go). The first waiter hangs up, or the marks of the history
+// tell that its node was dead, silent or well when the third client gave. That decides which waiter must get it:
+//
+//	the first hung up, or its node was dead or silent for long   the second, in time
+//	its node was silent only for a short while before            the first keeps its place
+//	anything else                                                not judged
 
-// Bounds of a watch, in ns.
+// Bounds of a succession, in ns.
 const (
-	// settledIn is how long a request takes at most to be in line, at a time in which a majority serves.
+	// settledIn bounds the time until a request is in line, while a majority serves.
 	settledIn = int64(500 * time.Millisecond)
-	// contactMax is more than it takes until the others know that a node is not heard from.
+	// contactMax bounds the time until the other nodes know that a node is silent.
 	contactMax = int64(1500 * time.Millisecond)
-	// ghostMax is how soon what was given away must be with a client that lives.
+	// ghostMax bounds the time until a living client must have what was given away.
 	ghostMax = answerMax
-	// placeMax is how long a node may be silent for its clients to keep their places for certain: less than the lease of
+	// placeMax is a silence of a node in which its clients certainly keep their places in line: less than the lease of
 	// its session less the time between two renewals.
 	placeMax = int64(4 * time.Second)
-	// staleMax is how old an answer to one who waited may be, as far as a client can tell.
+	// staleMax bounds the age of an answer to a waiter, as far as a client can tell.
 	staleMax = answerMax
 )
 
-// watchedKinds are the faults under which a watch is judged: they leave links and disks alone, and the marks tell what
+// judgedKinds are the faults under which successions are judged: they leave links and disks alone, and marks tell what
 // they do to nodes.
-var watchedKinds = []string{absentKind, "kill", "pause", "restart", "transfer"}
+var judgedKinds = []string{absentKind, "kill", "pause", "restart", "transfer"}
 
-// absentKind is the fault that is there to put the promises about nodes at stake.
+// absentKind is the fault that is made for the promises about silent nodes.
 const absentKind = "absent"
 
-// stakes counts how often a promise of watches was at stake.
+// stakes counts how often a promise of successions was tested.
 type stakes struct{ ghosts, places, partings, stale int }
 
 func (s *stakes) add(o stakes) {
@@ -43,10 +47,11 @@ func (s *stakes) add(o stakes) {
 		s.ghosts+o.ghosts, s.places+o.places, s.partings+o.partings, s.stale+o.stale
 }
 
-// absentEnough is how many faults of absentKind, and no others, put the promises about nodes at stake for certain.
+// absentEnough is the number of faults of absentKind, without others, that certainly test the promises about silent
+// nodes.
 const absentEnough = 3
 
-// tell notes what was at stake. A history of faults that put them at stake, in which they never were, decides nothing.
+// tell notes what was tested. If the faults were made for it and it was never tested, the history decides nothing.
 func (s *stakes) tell(v *Verdict, h *history.History, what string, locks bool) {
 	v.Note("%s: %d times the first waiter hung up as it was given away, %d times its node was dead or silent, %d times "+
 		"its node was heard from again in time", what, s.partings, s.ghosts, s.places)
@@ -59,29 +64,29 @@ func (s *stakes) tell(v *Verdict, h *history.History, what string, locks bool) {
 	}
 }
 
-// watch is what became of one.
+// succession is one succession, as far as the history tells.
 type succession struct {
 	h             *history.History
-	first, second *history.Op // who waits
-	tried         int64       // when the third one first gave away what it had, or tried to
-	given         *history.Op // when it certainly had: nil: it did not
+	first, second *history.Op // the waiters
+	tried         int64       // when the third client first gave away, or tried to
+	given         *history.Op // when it certainly did; nil: never
 	got           func(o *history.Op) bool
-	before        func(b, a *history.Op) bool // b, which has got something, was served before a
+	before        func(b, a *history.Op) bool // b, which got something, was served before a
 }
 
-// due is when the second one must have what was given away when it was not the first one's any more since a moment.
+// due returns when the second waiter must have what was given away, if the first one had no claim since a moment.
 func (w *succession) due(since int64) int64 {
 	return max(w.given.End, since, w.second.Start+settledIn) + ghostMax
 }
 
-// lives reports whether a node served throughout, beside a majority that did so, and by whole links.
+// lives reports whether a node served all the time, beside a serving majority, over whole links.
 func lives(h *history.History, node string, from, to int64) bool {
 	return slices.ContainsFunc(h.Quorums, func(q history.Quorum) bool {
 		return !q.Slow && q.Start <= from && q.End >= to
 	}) && well(h, node, from, to)
 }
 
-// well reports whether a node served throughout, and all its links were whole.
+// well reports whether a node served all the time, and all its links were whole.
 func well(h *history.History, node string, from, to int64) bool {
 	bad := map[[2]string]bool{}
 	for _, m := range h.Marks {
@@ -107,13 +112,13 @@ func setOrDelete[K comparable](set map[K]bool, key K, there bool) {
 	}
 }
 
-// silence is a time in which a node served nobody.
+// silence is a time in which a node did not serve.
 type silence struct {
-	from, to int64 // to: Forever, if it was not seen to serve again
+	from, to int64 // Forever, if the node was not seen to serve again
 	dead     bool  // its process ended
 }
 
-// silentFrom is the first silence of a node that began in a time.
+// silentFrom returns the first silence of a node that began in a time.
 func silentFrom(h *history.History, node string, from, to int64) (s silence, ok bool) {
 	for _, m := range h.Marks {
 		switch {
@@ -129,24 +134,24 @@ func silentFrom(h *history.History, node string, from, to int64) (s silence, ok 
 	return s, ok
 }
 
-// only reports whether all faults near a time are of watchedKinds.
+// only reports whether all faults near a time are of judgedKinds.
 func only(h *history.History, from, to int64) bool {
 	return !slices.ContainsFunc(h.Faults, func(f history.Window) bool {
 		near := f.Start < to && f.End+settledIn > from
-		return near && (!slices.Contains(watchedKinds, f.Kind) || strings.Contains(f.What, "flutter"))
+		return near && (!slices.Contains(judgedKinds, f.Kind) || strings.Contains(f.What, "flutter"))
 	})
 }
 
-// judge judges one watch.
+// judge judges one succession.
 func (w *succession) judge(v *Verdict) (s stakes) {
 	if w.first == nil || w.second == nil || w.given == nil ||
 		!lives(w.h, w.first.Node, w.first.Start, w.first.Start+settledIn) {
-		return s // the first one may not have stood in line
+		return s // the first waiter may not have been in line
 	}
 	switch gone, ok := silentFrom(w.h, w.first.Node, w.first.Start+settledIn, w.given.End); {
 	case w.first.Error == Gone:
 		s.partings = w.served(v, "left to one who hung up", w.first.Told)
-	case !ok || gone.from >= w.tried: // what was given away before may be the first one's
+	case !ok || gone.from >= w.tried: // the first waiter may have got it before the silence
 	case gone.dead || gone.to > w.due(gone.from+contactMax):
 		s.ghosts = w.served(v, "left to a ghost", gone.from+contactMax)
 	case gone.to+contactMax < w.tried && gone.to-gone.from < placeMax:
@@ -155,12 +160,12 @@ func (w *succession) judge(v *Verdict) (s stakes) {
 	return s
 }
 
-// served judges that the second one has what was given away, in time, after the first one was gone.
+// served judges that the second waiter got what was given away, in time, after the first one had gone.
 func (w *succession) served(v *Verdict, kind string, gone int64) (judged int) {
 	due := w.due(gone)
 	has := w.got(w.second) && w.second.End <= due
 	until := due
-	if has { // what becomes of anybody after that is no matter: the history may have ended
+	if has { // later events do not count: the history may have ended
 		until = max(w.given.End, w.second.End)
 	}
 	if w.second.Outcome == history.Info && w.second.Told < due || !only(w.h, w.first.Start, until) ||
@@ -173,7 +178,7 @@ func (w *succession) served(v *Verdict, kind string, gone int64) (judged int) {
 	return 1
 }
 
-// inPlace judges that the first one has what was given away before the second one has.
+// inPlace judges that the first waiter got what was given away before the second one.
 func (w *succession) inPlace(v *Verdict) (judged int) {
 	if !w.first.OK() || w.first.Start+waits(w.first) < w.given.End+settledIn ||
 		!only(w.h, w.first.Start, w.given.End+settledIn) {
@@ -185,12 +190,12 @@ func (w *succession) inPlace(v *Verdict) (judged int) {
 	return 1
 }
 
-// SuccessionKey is in the names of locks for which three clients ask alone. The first one has it, or all its permits but one
-// by other tokens; two wait for it by enter, in the order in which they came; and the first one releases it.
+// SuccessionKey is in the names of locks of successions. One client has the lock, or all its permits but one by other
+// tokens. Two clients wait for it by enter, in the order of their starts, and the first client releases it.
 const SuccessionKey = "succession"
 
-// vigils judges the locks of vigils: what is released goes to a client that is there, in time, and who keeps his place
-// has it. And no answer of any lock is older than the bound.
+// successions judges the locks of successions: a released lock goes to a living client, in time, and a client that
+// keeps its place gets it. It also judges that no answer of any lock is older than staleMax.
 func successions(v *Verdict, h *history.History, byKey map[string]*lineOf) {
 	var all stakes
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
@@ -203,7 +208,7 @@ func successions(v *Verdict, h *history.History, byKey map[string]*lineOf) {
 	all.tell(v, h, "locks that were released", true)
 }
 
-// vigil finds who was who.
+// succession finds the roles of the clients.
 func (l *lineOf) succession(h *history.History) *succession {
 	w := &succession{h: h, got: isGrant, before: precedes}
 	for _, o := range l.ops {
@@ -224,8 +229,8 @@ func (l *lineOf) succession(h *history.History) *succession {
 	return w
 }
 
-// stale looks for answers to those who waited that came when the lock was theirs no longer, for longer than an answer
-// takes. It returns how many of them were given after a silence of their node.
+// stale reports answers to waiters that arrived when the token had lost the lock again, more than staleMax ago. It
+// returns how many grants came after a silence of their node.
 func (l *lineOf) stale(v *Verdict, h *history.History) (silences int) {
 	for _, o := range l.ops {
 		fence, granted := fenceOf(o)
@@ -246,8 +251,9 @@ func (l *lineOf) stale(v *Verdict, h *history.History) (silences int) {
 	return silences
 }
 
-// evidence is what shows that o, which was granted a lock, was told so when it had it no longer, for staleMax and
-// longer: a greater fence was granted and heard of before, or the token did not hold it before it can have ended.
+// evidence returns an operation that shows that the grant o was answered at least staleMax after its token had lost the
+// lock: a greater fence was granted and heard of before, or the token did not hold the lock although its lease could
+// not have ended yet. nil: there is none.
 func (l *lineOf) evidence(o *history.Op, fence int64) *history.Op {
 	for _, b := range l.ops {
 		other, granted := fenceOf(b)
@@ -270,8 +276,8 @@ func (l *lineOf) evidence(o *history.Op, fence int64) *history.Op {
 	return nil
 }
 
-// alone reports whether nothing else was asked for with the token of o until it was answered, by which its lease may be
-// another one.
+// alone reports whether no other request of o's token was made until o was answered. Another one could have changed the
+// lease.
 func (l *lineOf) alone(o *history.Op) bool {
 	return !slices.ContainsFunc(l.ops, func(b *history.Op) bool {
 		return b != o && len(b.In) > 0 && b.In[0] == o.In[0] && b.Start < o.End

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What is released goes to a client that is there, within a second and a half after it is known that the first one's node
-// is not; and who comes back in time has its place.
+// A released lock goes to a living client, within a second and a half after the node of the first waiter is known to be
+// silent. A client whose node returns in time keeps its place.
 func TestSuccessions(t *testing.T) {
 	const (
 		taken    = "0-1 1@n1 try succession h,30000,0 = 1\n "
@@ -31,7 +31,7 @@ func TestSuccessions(t *testing.T) {
 		"place lost@5")
 }
 
-// A promise that was kept was at stake, also if the history ends soon after that.
+// A kept promise counts as tested, even if the history ends soon after it.
 func TestStakeAtTheEnd(t *testing.T) {
 	const watch = "0-1 1@n1 try succession h,30000,0 = 1\n 10-?4990 2@n2 enter succession a,8000,16000 gone\n " +
 		"600-5010 3@n3 enter succession b,8000,16000 = 3\n 5000-5001 1@n1 release succession h = 1\n 5011-5012 1@n1 set x = OK"
@@ -41,7 +41,7 @@ func TestStakeAtTheEnd(t *testing.T) {
 	}
 }
 
-// An answer to one who waited is not older than a second and a half.
+// An answer to a waiter is not older than a second and a half.
 func TestGrantedTooLate(t *testing.T) {
 	const waits = "0-1 1@n1 try l h,30000,0 = 1\n 10-9000 2@n2 enter l a,3000,16000 = 2\n 3000-9000 away n2\n 3000-9000 fault pause\n " +
 		"4000-4001 1@n1 release l h = 1\n "
@@ -83,7 +83,7 @@ func TestProbes(t *testing.T) {
 	expect(t, check, "0-1002 1@n1 seize k left-move,9000 = a"+moved+"b", "lost@2")
 }
 
-// A promise that was never at stake is undecided where it should have been.
+// A promise that should have been tested and never was is undecided.
 func TestNothingAtStake(t *testing.T) {
 	const faults = "0-1 1@n1 offer k left,a,b = 2\n 2-3 1@n1 rest k = a,b"
 	three := strings.Repeat("\n 10-20 fault absent", absentEnough)

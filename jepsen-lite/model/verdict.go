@@ -7,25 +7,23 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// Problem is one thing that no correct server does.
+// Problem is something that no correct server does.
 type Problem struct {
 	Kind string // short name, such as "two holders"
-	Text string // what was seen, with the lines of the history
-	Line int    // of the event that cannot be, 0 if it is not one event
+	Text string // what was seen, with lines of the history
+	Line int    // of the event that is wrong; 0 if it is not one event
 }
 
-// Verdict is what a checker found.
+// Verdict is the result of a checker.
 type Verdict struct {
 	Problems  []Problem
 	Undecided []string // what could not be decided in time
-	Notes     []string // worth knowing, and not wrong
-	// NotJudged are the problems with bounds on real time, and what was undecided, of a run that is
-	// judged for safety alone.
+	Notes     []string // information for readers
+	// NotJudged are the problems about real time, and the undecided parts, of a run that is judged for safety only.
 	NotJudged []string
 }
 
-// timeKinds are the problems that say nothing but that something took long, as it may on
-// a machine that has other work too.
+// timeKinds are the problems that tell only that something took long, which may happen on a busy machine.
 var timeKinds = []string{
 	"gone late", "remaining time too long", "told too long", "told late", "not told", "not woken", "woken late",
 	"overslept", "overtaken", "free in spite of a line", "held by the dead", "refused although long free",
@@ -35,7 +33,7 @@ var timeKinds = []string{
 	"put back late",
 }
 
-// SafetyOnly no longer judges what depends on how fast the machine is.
+// SafetyOnly moves everything that depends on the speed of the machine to NotJudged.
 func (v *Verdict) SafetyOnly() {
 	var kept []Problem
 	for _, p := range v.Problems {
@@ -57,7 +55,7 @@ func (v *Verdict) OK() bool { return len(v.Problems) == 0 && len(v.Undecided) ==
 // problemsMax bounds how many problems of one kind a verdict lists.
 const problemsMax = 10
 
-// Add notes a problem; o is the operation that cannot be, or nil.
+// Add adds a problem; o is the operation that is wrong, or nil.
 func (v *Verdict) Add(kind string, o *history.Op, format string, args ...any) {
 	count := 0
 	for _, p := range v.Problems {
@@ -76,11 +74,12 @@ func (v *Verdict) Add(kind string, o *history.Op, format string, args ...any) {
 	v.Problems = append(v.Problems, p)
 }
 
+// undecided adds something that could not be decided.
 func (v *Verdict) undecided(format string, args ...any) {
 	v.Undecided = append(v.Undecided, fmt.Sprintf(format, args...))
 }
 
-// Note adds a remark.
+// Note adds information for readers.
 func (v *Verdict) Note(format string, args ...any) {
 	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
 }
@@ -88,7 +87,7 @@ func (v *Verdict) Note(format string, args ...any) {
 // Checker judges a history.
 type Checker func(h *history.History) *Verdict
 
-// All joins checkers to one.
+// All joins checkers into one.
 func All(checkers ...Checker) Checker {
 	return func(h *history.History) *Verdict {
 		all := &Verdict{}
@@ -102,9 +101,8 @@ func All(checkers ...Checker) Checker {
 	}
 }
 
-// Errors is the checker that every workload has: no operation is refused with an
-// error that nobody provoked. The prefix of an operation's error tells: the
-// recorder writes "unexpected" before such a text.
+// Errors is the checker of every workload: no operation is refused without a reason. The recorder marks such an
+// operation by the prefix Unexpected of its error.
 func Errors(h *history.History) *Verdict {
 	v := &Verdict{}
 	for i := range h.Ops {
@@ -115,5 +113,5 @@ func Errors(h *history.History) *Verdict {
 	return v
 }
 
-// Unexpected begins the error of an operation that was refused for no reason.
+// Unexpected begins the error of an operation that was refused without a reason.
 const Unexpected = "unexpected: "

@@ -6,13 +6,12 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// Waiters judges locks whose losers wait: acquire token ms = OK | nil left owner, with
-// a token of its own for each try: how long the lock may be held at most, and by whom; release token = 1 | 0, which
-// publishes; wait left owner = woken | timeout | cut | left, of a process that has
-// subscribed before that try. What Lock promises holds, too.
+// Waiters judges locks whose losers wait. acquire token ms = OK | nil left owner has a token of its own for each try,
+// and tells how long the lock may still be held, and by which token. release token = 1 | 0 publishes. wait left owner =
+// woken | timeout | cut | left is a wait of a process that subscribed before the try. The promises of Lock hold, too.
 //
-// Nobody sleeps past what he was told, nor through a release; and what he is told is
-// what is left of the owner's lease.
+// No waiter sleeps longer than the lease that it was told, nor through a release; and the told lease is what is left of
+// the owner's.
 func Waiters(h *history.History) *Verdict {
 	v := Lock(h)
 	clock := newLogClock(h, func(o *history.Op) bool { return o.Name == "acquire" || o.Name == "release" })
@@ -43,7 +42,7 @@ func Waiters(h *history.History) *Verdict {
 	return v
 }
 
-// toldRight judges what a try was told about the owner's lease.
+// toldRight judges the lease that a try was told.
 func toldRight(v *Verdict, clock *logClock, o, owner *history.Op) {
 	told, err := strconv.ParseInt(o.Out[1], 10, 64)
 	told *= msNs

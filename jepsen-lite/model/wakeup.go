@@ -9,11 +9,11 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// wakeBound is how long a message may take without a fault.
+// wakeBound bounds the delay of a message without a fault.
 const wakeBound = int64(2 * time.Second)
 
-// ear is one subscription: from its confirmation until its connection ended.
-type ear struct {
+// subscription is one subscription, from its confirmation until its connection ended.
+type subscription struct {
 	process     int
 	key         string
 	start       *history.Op
@@ -22,21 +22,20 @@ type ear struct {
 	order       []string
 }
 
-// WakeUp judges releases that publish: publish message = receivers; count-publish message
-// = its number on the channel, on which they have no gaps. A subscriber's process records
-// listen = OK, message = text, and its number, and cut when its connection ended.
-// Who listens hears every acknowledged message, or is cut off; in one order for
-// all; and nothing that was not sent.
+// WakeUp judges published messages: publish message = receivers; count-publish message = its number on the channel,
+// without gaps. A subscriber's process records listen = OK, message = text and its number, and cut when its connection
+// ended. A subscriber gets every acknowledged message, or is disconnected; in one order for all; and nothing that was
+// not sent.
 func WakeUp(h *history.History) *Verdict {
 	v := &Verdict{}
-	ears := earsOf(v, h)
+	subs := subscriptionsOf(v, h)
 	sent := map[string]*history.Op{}
 	for i := range h.Ops {
 		if o := &h.Ops[i]; o.Name == "publish" || o.Name == "count-publish" {
 			sent[o.In[0]] = o
 		}
 	}
-	for _, e := range ears {
+	for _, e := range subs {
 		e.gaps(v, sent)
 		for text, o := range e.heard {
 			if p := sent[text]; p == nil || p.Start > o.End || p.Outcome == history.Fail {
@@ -49,21 +48,21 @@ func WakeUp(h *history.History) *Verdict {
 			}
 		}
 	}
-	orders(v, ears)
-	holes(v, ears, func(text string) *history.Op { return sent[text] })
-	v.Note("%d subscriptions, %d messages", len(ears), len(sent))
+	orders(v, subs)
+	holes(v, subs, func(text string) *history.Op { return sent[text] })
+	v.Note("%d subscriptions, %d messages", len(subs), len(sent))
 	return v
 }
 
-// earsOf finds the subscriptions and what each of them heard.
-func earsOf(v *Verdict, h *history.History) (ears []*ear) {
-	open := map[int]*ear{}
+// subscriptionsOf finds the subscriptions and their messages.
+func subscriptionsOf(v *Verdict, h *history.History) (subs []*subscription) {
+	open := map[int]*subscription{}
 	for i := range h.Ops {
 		o := &h.Ops[i]
 		e := open[o.Process]
 		switch {
 		case o.Name == "listen" && o.OK():
-			e = &ear{
+			e = &subscription{
 				process: o.Process,
 				key:     o.Key,
 				start:   o,
@@ -72,7 +71,7 @@ func earsOf(v *Verdict, h *history.History) (ears []*ear) {
 				heard:   map[string]*history.Op{},
 			}
 			open[o.Process] = e
-			ears = append(ears, e)
+			subs = append(subs, e)
 		case o.Name == "cut" && e != nil:
 			e.until = o.Start
 			delete(open, o.Process)
@@ -80,10 +79,10 @@ func earsOf(v *Verdict, h *history.History) (ears []*ear) {
 			e.hear(v, o)
 		}
 	}
-	return ears
+	return subs
 }
 
-func (e *ear) hear(v *Verdict, o *history.Op) {
+func (e *subscription) hear(v *Verdict, o *history.Op) {
 	text := o.Out[0]
 	if e.heard[text] != nil {
 		v.Add("heard twice", o, "%s", e.heard[text])
@@ -93,9 +92,9 @@ func (e *ear) hear(v *Verdict, o *history.Op) {
 	e.order = append(e.order, text)
 }
 
-// gaps checks that the numbers that e heard follow each other, and begin before those of
-// messages that were sent since it listened.
-func (e *ear) gaps(v *Verdict, sent map[string]*history.Op) {
+// gaps checks that the numbers of the messages follow each other, and begin before those of messages that were sent
+// after the subscription.
+func (e *subscription) gaps(v *Verdict, sent map[string]*history.Op) {
 	first, before := int64(0), int64(0)
 	for _, text := range e.order {
 		o := e.heard[text]
@@ -127,11 +126,13 @@ func (e *ear) gaps(v *Verdict, sent map[string]*history.Op) {
 	}
 }
 
-// listened reports whether e was not cut off until a message had to be there.
-func (e *ear) listened(h *history.History, due int64) bool { return e.until >= due && h.End > due }
+// listened reports whether the subscription lasted until a message had to arrive.
+func (e *subscription) listened(h *history.History, due int64) bool {
+	return e.until >= due && h.End > due
+}
 
-// dueAt is when a message must have been heard that was published before a moment:
-// wakeBound later, not counting disturbed times.
+// dueAt returns when a message that was published at a moment must have arrived: wakeBound later, not counting
+// disturbed times.
 func dueAt(h *history.History, moment int64) int64 {
 	due := moment + wakeBound
 	for more := int64(1); more > 0; due += more {
@@ -140,8 +141,8 @@ func dueAt(h *history.History, moment int64) int64 {
 	return due
 }
 
-// missed judges one message that was acknowledged while e listened.
-func (e *ear) missed(v *Verdict, h *history.History, p, heard *history.Op) {
+// missed judges one message that was acknowledged during the subscription.
+func (e *subscription) missed(v *Verdict, h *history.History, p, heard *history.Op) {
 	due := dueAt(h, p.End)
 	switch {
 	case heard == nil && e.listened(h, due):
@@ -151,17 +152,17 @@ func (e *ear) missed(v *Verdict, h *history.History, p, heard *history.Op) {
 	}
 }
 
-// orders checks that any two subscribers heard what both heard in the same order.
-func orders(v *Verdict, ears []*ear) {
-	places := make([]map[string]int, len(ears))
-	for i, e := range ears {
+// orders checks that any two subscribers got their common messages in the same order.
+func orders(v *Verdict, subs []*subscription) {
+	places := make([]map[string]int, len(subs))
+	for i, e := range subs {
 		places[i] = map[string]int{}
 		for place, text := range e.order {
 			places[i][text] = place
 		}
 	}
-	for i, a := range ears {
-		for j, b := range ears[i+1:] {
+	for i, a := range subs {
+		for j, b := range subs[i+1:] {
 			if a.key != b.key || a.from > b.until || b.from > a.until {
 				continue
 			}
@@ -182,13 +183,12 @@ func orders(v *Verdict, ears []*ear) {
 	}
 }
 
-// holes checks that nobody hears a message and not what others heard before it, if
-// he listened already when its cause, which may be nil, was sent. It holds without
-// any bound on time.
-func holes(v *Verdict, ears []*ear, cause func(text string) *history.Op) {
-	for _, e := range ears {
+// holes checks that no subscriber misses a message that others got before one that it got, if it had subscribed before
+// the cause of the message was sent; cause may return nil. It needs no bound on time.
+func holes(v *Verdict, subs []*subscription, cause func(text string) *history.Op) {
+	for _, e := range subs {
 		missed := map[string]bool{}
-		for _, other := range ears {
+		for _, other := range subs {
 			if other == e || other.key != e.key || other.from > e.until || e.from > other.until {
 				continue
 			}

@@ -117,17 +117,17 @@ var Table = []Workload{
 	{
 		"shared",
 		"LOCK SHARED: readers together or one writer, in one line, first come first served, each with its own lease",
-		newShared, model.Crowd, []string{"enter", "renew", "release 1", "holder many"}, nil,
+		newShared, model.Shared, []string{"enter", "renew", "release 1", "holder many"}, nil,
 	},
 	{
 		"limit",
 		"LOCK LIMIT: a semaphore never has more holders than permits, first come first served, and no permit is lost",
-		newLimit, model.Crowd, []string{"enter", "try", "renew", "release 1"}, nil,
+		newLimit, model.Shared, []string{"enter", "try", "renew", "release 1"}, nil,
 	},
 	{
 		"idempotent",
 		"LOCK, RENEW and UNLOCK whose answers are lost, and which are repeated: one fence for a token, no lock is left behind",
-		newIdempotent, model.Crowd, []string{"enter", "renew", "release 1"}, nil,
+		newIdempotent, model.Shared, []string{"enter", "renew", "release 1"}, nil,
 	},
 	{
 		"forensics",

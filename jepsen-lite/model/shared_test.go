@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Readers hold a lock together, or a writer alone; who comes stands in one line.
+// Readers hold a lock together, or one writer holds it alone, in one line.
 func TestShared(t *testing.T) {
 	const readers = "0-1 1 enter l a,9000,0,shared = 7\n 2-3 2 enter l b,9000,0,shared = 8\n " // lines 1 and 2
 	good := []string{
@@ -18,7 +18,7 @@ func TestShared(t *testing.T) {
 		"4-? 1 release l a\n 5-6 2 release l b = 1\n 7-8 3 try l c,100,0 = 9",
 	}
 	for _, s := range good {
-		expect(t, Crowd, readers+s)
+		expect(t, Shared, readers+s)
 	}
 	for _, c := range []struct{ story, want string }{
 		{"4-5 3 enter l c,9000,0 = 9", "two holders@3"},
@@ -39,40 +39,40 @@ func TestShared(t *testing.T) {
 		{"4-5 3 enter l c,9000,0,shared = 6", "fence not greater@3"},
 		{"4-5 3 enter l c,9000,0,shared = displaced", "displaced by nobody@3"},
 	} {
-		expect(t, Crowd, readers+c.story, c.want)
+		expect(t, Shared, readers+c.story, c.want)
 	}
 	// Nobody else holds what one holds alone.
 	const alone = "0-1 1 enter l a,9000,0 = 7\n "
-	expect(t, Crowd, alone+"2-3 2 holder l = a\n 4-5 2 try l b,9000,0,shared = nil")
-	expect(t, Crowd, alone+"2-3 2 holder l = many", "lock held by the wrong one@2")
-	expect(t, Crowd, alone+"2-3 2 enter l b,9000,0,shared = 8", "two holders@2")
+	expect(t, Shared, alone+"2-3 2 holder l = a\n 4-5 2 try l b,9000,0,shared = nil")
+	expect(t, Shared, alone+"2-3 2 holder l = many", "lock held by the wrong one@2")
+	expect(t, Shared, alone+"2-3 2 enter l b,9000,0,shared = 8", "two holders@2")
 }
 
 // A lease ends by the log clock, whatever the real time is.
-func TestCrowdLeases(t *testing.T) {
+func TestSharedLeases(t *testing.T) {
 	// Until 1105 of the log clock, which stands still for a while.
 	const stood = "0-1 1 enter l a,100,0,shared = 7\n 5-6 1 renew l a,100 = 7,,,1005\n 350-351 9 release q z = 0,,,1090\n "
-	expect(t, Crowd, stood+"400-405 2 enter l b,100,0,shared = 8\n 420-421 1 renew l a,100 = nil,,,1150")
-	expect(t, Crowd, stood+"355-356 2 enter l b,100,0,shared = 8")
-	expect(t, Crowd, stood+"370-371 2 enter l b,100,0 = 8") // it may have moved on
-	expect(t, Crowd, stood+"355-356 2 enter l b,100,0 = 8", "ended early@4")
-	expect(t, Crowd, stood+"355-356 1 renew l a,100 = nil", "ended early@4")
-	expect(t, Crowd, stood+"365-370 1 renew l a,100 = nil,,,1105", "ended early@4")
-	expect(t, Crowd, stood+"365-370 1 renew l a,100 = 7,,,1106", "ended late@4")
-	expect(t, Crowd, stood+"365-366 2 release q z = 0,,,1106\n 367-368 2 try l b,100,0 = nil", "refused although free@5")
+	expect(t, Shared, stood+"400-405 2 enter l b,100,0,shared = 8\n 420-421 1 renew l a,100 = nil,,,1150")
+	expect(t, Shared, stood+"355-356 2 enter l b,100,0,shared = 8")
+	expect(t, Shared, stood+"370-371 2 enter l b,100,0 = 8") // it may have moved on
+	expect(t, Shared, stood+"355-356 2 enter l b,100,0 = 8", "ended early@4")
+	expect(t, Shared, stood+"355-356 1 renew l a,100 = nil", "ended early@4")
+	expect(t, Shared, stood+"365-370 1 renew l a,100 = nil,,,1105", "ended early@4")
+	expect(t, Shared, stood+"365-370 1 renew l a,100 = 7,,,1106", "ended late@4")
+	expect(t, Shared, stood+"365-366 2 release q z = 0,,,1106\n 367-368 2 try l b,100,0 = nil", "refused although free@5")
 }
 
-// No token holds a lock for longer than its own lease.
-func TestCrowdLeasesEnd(t *testing.T) {
+// No token holds a lock longer than its own lease.
+func TestSharedLeasesEnd(t *testing.T) {
 	story := "0-1 1 enter l a,100,0,shared = 7\n 2-3 2 enter l b,9000,0,shared = 8\n"
 	for at := 50; at < 1000; at += 100 { // somebody leads
 		story += fmt.Sprintf("%d-%d 9 release q z = 0\n", at, at+2)
 	}
-	expect(t, Crowd, story+"600-601 1 renew l a,100 = 7\n 1000-1001 2 renew l b,100 = 8")
-	expect(t, Crowd, story+"1000-1001 1 renew l a,100 = 7", "lock never ends@13")
+	expect(t, Shared, story+"600-601 1 renew l a,100 = 7\n 1000-1001 2 renew l b,100 = 8")
+	expect(t, Shared, story+"1000-1001 1 renew l a,100 = 7", "lock never ends@13")
 }
 
-// So many hold a semaphore as it is for, and whoever waits gets what is free.
+// A semaphore has as many holders as permits, and waiters get free permits.
 func TestLimit(t *testing.T) {
 	const two = "0-1 1 enter l a,9000,0,2 = 7\n 2-3 2 enter l b,9000,0,2 = 8\n " // lines 1 and 2
 	good := []string{
@@ -84,7 +84,7 @@ func TestLimit(t *testing.T) {
 		"4-5 1 release l a = 1\n 6-?7 3 enter l c,9000,5000\n 8-9 4 try l d,100,0,2 = nil",       // who may stand before it
 	}
 	for _, s := range good {
-		expect(t, Crowd, two+s)
+		expect(t, Shared, two+s)
 	}
 	for _, c := range []struct{ story, want string }{
 		{"4-5 3 enter l c,9000,0,2 = 9", "too many holders@3"},
@@ -94,17 +94,17 @@ func TestLimit(t *testing.T) {
 		{"4-5 1 release l a = 1\n 6-7 2 release l b = 1\n 8-9 3 try l c,9000,0,3 = limit 2", "refused although free@5"},
 		{"4-5 1 release l a = 1\n 6-? 3 enter l c,100,5000,2\n 9000-9001 4 try l d,100,0,2 = nil", "refused although long free@5"},
 	} {
-		expect(t, Crowd, two+c.story, c.want)
+		expect(t, Shared, two+c.story, c.want)
 	}
 	// By the log clock.
 	const stood = "0-1 1 enter l a,100,0,2 = 7\n 5-6 1 renew l a,100 = 7,,,1005\n 7-8 2 enter l b,9000,0,2 = 8\n " +
 		"350-351 9 release q z = 0,,,1090\n "
-	expect(t, Crowd, stood+"370-371 3 enter l c,100,0,2 = 9")
-	expect(t, Crowd, stood+"355-356 3 enter l c,100,0,2 = 9", "ended early@5")
+	expect(t, Shared, stood+"370-371 3 enter l c,100,0,2 = 9")
+	expect(t, Shared, stood+"355-356 3 enter l c,100,0,2 = 9", "ended early@5")
 }
 
-// First come is first served, and soon, by whatever is free for him.
-func TestCrowdInTurn(t *testing.T) {
+// The first client in line is served first, and soon, with whatever is free for it.
+func TestSharedInTurn(t *testing.T) {
 	const (
 		reader = "0-1 1 enter l a,9000,0,shared = 7\n " // line 1
 		two    = "0-1 1 enter l a,9000,0,2 = 6\n 0-2 2 enter l b,9000,0,2 = 7\n "
@@ -120,7 +120,7 @@ func TestCrowdInTurn(t *testing.T) {
 		"0-?1 1 enter l a,2000,0,2\n 2-3 2 enter l b,9000,0,2 = 7\n 4-2600 3 enter l c,9000,9000,2 = 9", // whoever is a
 	}
 	for _, s := range good {
-		expect(t, Crowd, s)
+		expect(t, Shared, s)
 	}
 	for _, c := range []struct{ story, want string }{
 		{reader + "2-4500 2 enter l b,9000,9000 = 9\n 3000-3001 3 enter l c,9000,9000,shared = 8\n 4000-4001 3 release l c = 1\n 4400-4401 1 release l a = 1", "overtaken@3"},
@@ -131,11 +131,11 @@ func TestCrowdInTurn(t *testing.T) {
 		{two + "2-4500 3 enter l c,9000,9000,2 = 8\n 2000-2001 1 release l a = 1", "free in spite of a line@3"},
 		{"0-?1 1 enter l a,2000,0,2\n 2-3 2 enter l b,9000,0,2 = 7\n 4-4600 3 enter l c,9000,9000,2 = 9", "free in spite of a line@3"},
 	} {
-		expect(t, Crowd, c.story, c.want)
+		expect(t, Shared, c.story, c.want)
 	}
 }
 
-// A token may ask again, as often as it likes, and holds nothing when it was told that it is released.
+// A token may ask again any number of times, and holds nothing after it was told that it released the lock.
 func TestIdempotent(t *testing.T) {
 	const lost = "0-?1 1 enter l a,9000,5000\n " // line 1
 	good := []string{
@@ -146,7 +146,7 @@ func TestIdempotent(t *testing.T) {
 		"2-3 3 enter k b,9000,5000 = 8\n 4-5 2 enter l a,9000,5000 = 7", // it was granted before
 	}
 	for _, s := range good {
-		expect(t, Crowd, lost+s)
+		expect(t, Shared, lost+s)
 	}
 	const told = lost + "2-3 2 enter l a,9000,5000 = 7\n " // line 2
 	for _, c := range []struct{ story, want string }{
@@ -159,6 +159,6 @@ func TestIdempotent(t *testing.T) {
 		{told + "604-605 2 release l a = 1\n 606-607 2 release l a = 0\n 3100-3101 3 holder l = a", "held by the dead@5"},
 		{lost + "602-603 2 release l a = 0\n 3100-3101 3 holder l = a", "held by the dead@3"},
 	} {
-		expect(t, Crowd, c.story, c.want)
+		expect(t, Shared, c.story, c.want)
 	}
 }

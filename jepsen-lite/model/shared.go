@@ -11,15 +11,15 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// A lock with a line may be for several at once. Then enter and try have one word more, how they would
-// hold it: "shared", with others who do, or a number, with as many in all, who say the same number. They
-// may be refused as "limit n" then: it is held with n permits. A holder is many where they are several.
-// What else there is has the words of lineLock.
+// Several clients may hold a lock of this file at once. enter and try have one more word, the mode: "shared", beside
+// other shared holders, or a number of permits, beside holders who ask with the same number. Such a request may be
+// refused as "limit n": the lock is held with n permits. The holder of a lock of several is "many". All other words are
+// those of lineLock.
 
-// Crowd judges locks that several may hold, with a line. What holds of every lock holds of each token
-// by itself; beside that, nobody holds one beside somebody whom it is not for, nor more than it is for;
-// and what holds of a line holds of this one.
-func Crowd(h *history.History) *Verdict {
+// Shared judges locks with a line that several clients may hold. For each token alone the lock behaves like any other
+// lock. Beside that, no client holds it beside another one in a different mode, nor beside more than its permits allow;
+// and the rules of the line hold.
+func Shared(h *history.History) *Verdict {
 	v := &Verdict{}
 	all := untold(h)
 	own := ownHistories(all)
@@ -31,7 +31,7 @@ func Crowd(h *history.History) *Verdict {
 	waited, most := 0, 0
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		l := of[key]
-		c := newCrowd(h, ofAll[key], t, clock)
+		c := newSharedLock(h, ofAll[key], t, clock)
 		most = max(most, c.exclusion(v))
 		c.looks(v)
 		c.refusals(v)
@@ -74,8 +74,8 @@ var tokenLock = &lockKind{
 	},
 }
 
-// ownHistories is a history with a lock for each token, of the operations that tell something of it.
-// What is left of a lease, and who has it, is told of the key, not of the token.
+// ownHistories returns a history with a lock for each token, of the operations that tell something about the token. The
+// remaining time and the holder are about the key, so they are left out.
 func ownHistories(h *history.History) *history.History {
 	own := *h
 	own.Ops = nil
@@ -103,7 +103,7 @@ func ownHistories(h *history.History) *history.History {
 	return &own
 }
 
-// tokenOf is the token that an operation is about, or "".
+// tokenOf returns the token that an operation is about, or "".
 func tokenOf(o *history.Op) string {
 	switch {
 	case len(o.In) > 0:
@@ -114,7 +114,7 @@ func tokenOf(o *history.Op) string {
 	return ""
 }
 
-// several is the holder of a lock that is no string.
+// several is the holder of a lock of several clients.
 const several = "many"
 
 // modeOf returns the mode in which an operation asks for a lock; "": exclusive.
@@ -125,7 +125,7 @@ func modeOf(o *history.Op) string {
 	return o.In[3]
 }
 
-// limitOf returns the number of permits of the lock that an operation was told, if it was.
+// limitOf returns the number of permits that a refusal tells.
 func limitOf(o *history.Op) (n string, ok bool) {
 	if !o.OK() {
 		return "", false
@@ -133,7 +133,7 @@ func limitOf(o *history.Op) (n string, ok bool) {
 	return strings.CutPrefix(o.Out[0], "limit ")
 }
 
-// goTogether reports whether two may hold a lock at once, if there is room.
+// goTogether reports whether two modes may hold a lock at once, if permits are left.
 func goTogether(a, b string) bool { return a == b && a != "" }
 
 // permits returns how many may hold a lock at once; 0: unlimited.
@@ -142,46 +142,46 @@ func permits(mode string) int {
 	return n
 }
 
-// stay is the history of one token with one lock: operations that were done or may have been.
-type stay struct {
+// tokenHistory is what one token did with one lock, as far as it was done or may have been.
+type tokenHistory struct {
 	token, mode string
-	sets        []*history.Op // that gave it a lease, in the order of their starts
+	sets        []*history.Op // the operations that gave it a lease, in the order of their starts
 	releases    []*history.Op
 	heldAs      []*holding
 }
 
-// holding is the time between a grant and the end of its lease or its release, of which the client heard.
+// holding is the time between a grant that the client heard of and the end of its lease, or its release.
 type holding struct {
-	of    *stay
-	fence int64       // 0: it is not known
-	first *history.Op // that shows it, the first that was answered
-	last  *history.Op // and the last that was asked for
-	free  int64       // it was released no earlier
-	until int64       // its lease did not end earlier by real time
-	ends  int64       // nor by the log clock
+	of    *tokenHistory
+	fence int64       // 0: not known
+	first *history.Op // the first answered operation that shows it
+	last  *history.Op // the last requested operation that shows it
+	free  int64       // it was not released before
+	until int64       // by real time the lease did not end before
+	ends  int64       // by the log clock the lease did not end before
 }
 
-// crowd is one lock with all operations on it.
-type crowd struct {
-	h     *history.History
-	ops   []*history.Op
-	ticks *ticks
-	clock *logClock
-	stays []*stay          // in the order of their starts
-	of    map[string]*stay // by token
+// sharedLock is one lock with all operations on it.
+type sharedLock struct {
+	h      *history.History
+	ops    []*history.Op
+	ticks  *ticks
+	clock  *logClock
+	tokens []*tokenHistory          // in the order of their starts
+	of     map[string]*tokenHistory // by token
 }
 
-func newCrowd(h *history.History, l *lineOf, t *ticks, clock *logClock) *crowd {
-	c := &crowd{h: h, ops: l.ops, ticks: t, clock: clock, of: map[string]*stay{}}
+func newSharedLock(h *history.History, l *lineOf, t *ticks, clock *logClock) *sharedLock {
+	c := &sharedLock{h: h, ops: l.ops, ticks: t, clock: clock, of: map[string]*tokenHistory{}}
 	for _, o := range l.ops {
 		if len(o.In) == 0 || !o.Maybe() {
 			continue
 		}
 		s := c.of[o.In[0]]
 		if s == nil {
-			s = &stay{token: o.In[0]}
+			s = &tokenHistory{token: o.In[0]}
 			c.of[s.token] = s
-			c.stays = append(c.stays, s)
+			c.tokens = append(c.tokens, s)
 		}
 		if asksFor(o) {
 			s.mode = modeOf(o)
@@ -193,14 +193,14 @@ func newCrowd(h *history.History, l *lineOf, t *ticks, clock *logClock) *crowd {
 			s.sets = append(s.sets, o)
 		}
 	}
-	for _, s := range c.stays {
+	for _, s := range c.tokens {
 		c.hold(s)
 	}
 	return c
 }
 
 // hold finds the holdings of a token.
-func (c *crowd) hold(s *stay) {
+func (c *sharedLock) hold(s *tokenHistory) {
 	for _, o := range s.sets {
 		if !o.OK() {
 			continue
@@ -221,8 +221,8 @@ func (c *crowd) hold(s *stay) {
 	}
 }
 
-// bound finds how long g certainly lasted: what was done before its last sight is no matter.
-func (c *crowd) bound(g *holding) {
+// bound finds how long g certainly lasted, which only operations after its last one change.
+func (c *sharedLock) bound(g *holding) {
 	g.free, g.until, g.ends = math.MaxInt64, math.MaxInt64, math.MaxInt64
 	seen, _ := c.ticks.during(g.last)
 	for _, x := range g.of.sets {
@@ -240,7 +240,7 @@ func (c *crowd) bound(g *holding) {
 	}
 }
 
-// before reports whether g was certainly granted before another one.
+// before reports whether g was certainly granted before another holding.
 func (g *holding) before(other *holding) bool {
 	if g.fence > 0 && other.fence > 0 {
 		return g.fence < other.fence
@@ -249,17 +249,17 @@ func (g *holding) before(other *holding) bool {
 }
 
 // lasted reports whether g was certainly held when another grant was made: by real time, or only by the log clock.
-func (c *crowd) lasted(g, other *holding) (timed, logged bool) {
+func (c *sharedLock) lasted(g, other *holding) (timed, logged bool) {
 	_, to := c.ticks.during(other.first)
 	still := other.first.End < g.free
 	return still && other.first.End < g.until, still && to <= g.ends
 }
 
-// exclusion finds who was granted the lock while it was not for him. It returns how many certainly held
-// it at once.
-func (c *crowd) exclusion(v *Verdict) (most int) {
+// exclusion reports grants of a lock that other clients still held. It returns how many clients certainly held it at
+// once.
+func (c *sharedLock) exclusion(v *Verdict) (most int) {
 	var all []*holding
-	for _, s := range c.stays {
+	for _, s := range c.tokens {
 		all = append(all, s.heldAs...)
 	}
 	for _, g := range all {
@@ -268,9 +268,9 @@ func (c *crowd) exclusion(v *Verdict) (most int) {
 	return most
 }
 
-// excluded judges one grant by those before it. It returns with how many it certainly held the lock.
-func (c *crowd) excluded(v *Verdict, all []*holding, g *holding) (together int) {
-	var by, byLog []*holding // who held it still, by real time, and by the log clock alone
+// excluded judges one grant by the grants before it. It returns how many clients certainly held the lock then.
+func (c *sharedLock) excluded(v *Verdict, all []*holding, g *holding) (together int) {
+	var by, byLog []*holding // the others that held it: by real time, and by the log clock alone
 	for _, other := range all {
 		if other.of == g.of || !other.before(g) {
 			continue
@@ -300,7 +300,7 @@ func (c *crowd) excluded(v *Verdict, all []*holding, g *holding) (together int) 
 }
 
 // looks judges answers about the holder while the lock was certainly held.
-func (c *crowd) looks(v *Verdict) {
+func (c *sharedLock) looks(v *Verdict) {
 	for _, o := range c.ops {
 		if o.Name != "holder" || !o.OK() {
 			continue
@@ -316,8 +316,8 @@ func (c *crowd) looks(v *Verdict) {
 }
 
 // denied returns a certain holder that an answer contradicts, or nil.
-func (c *crowd) denied(o *history.Op) *holding {
-	for _, s := range c.stays {
+func (c *sharedLock) denied(o *history.Op) *holding {
+	for _, s := range c.tokens {
 		if told := o.Out[0]; s.mode == "" && told == s.token || s.mode != "" && told == several {
 			continue
 		}
@@ -330,15 +330,15 @@ func (c *crowd) denied(o *history.Op) *holding {
 	return nil
 }
 
-// refusals judges refusals: the lock must have been held, or may have been.
-func (c *crowd) refusals(v *Verdict) {
+// refusals judges refusals: another client must have held the lock, or may have.
+func (c *sharedLock) refusals(v *Verdict) {
 	for _, o := range c.ops {
 		if !asksFor(o) || !o.OK() || isGrant(o) || o.Out[0] == displaced {
 			continue
 		}
 		in := c.refusedIn(o)
 		switch own := c.of[o.In[0]]; {
-		case own != nil && c.mayHold(own, o, in, true): // that is its token's affair
+		case own != nil && c.mayHold(own, o, in, true): // tokenLock judges that
 		case !c.mayBeHeld(o, in, true):
 			v.Add("refused although free", o, "nobody can have held it then")
 		case !c.mayBeHeld(o, in, false):
@@ -347,9 +347,9 @@ func (c *crowd) refusals(v *Verdict) {
 	}
 }
 
-// refusedIn is the time in which the lock was held when o was refused: who waited was refused when his
-// time was over, unless his token has left the line, or another LIMIT was found at any time before.
-func (c *crowd) refusedIn(o *history.Op) span {
+// refusedIn returns the time within which the lock was held when o was refused: at the end of its wait, or at any time
+// if the token left the line or the limit was another one.
+func (c *sharedLock) refusedIn(o *history.Op) span {
 	left := slices.ContainsFunc(c.ops, func(r *history.Op) bool {
 		return r.Name == "release" && r.In[0] == o.In[0] && r.Start < o.End && r.End > o.Start
 	})
@@ -359,12 +359,12 @@ func (c *crowd) refusedIn(o *history.Op) span {
 	return span{max(o.Start, min(o.Start+waits(o)-clockSlack, o.End)), o.End}
 }
 
-// mayBeHeld reports whether somebody can have held the lock in a time so that o was refused. What is
-// known of the real time of an outcome that is unknown counts unless ever.
-func (c *crowd) mayBeHeld(o *history.Op, in span, ever bool) bool {
+// mayBeHeld reports whether clients can have held the lock in a time so that o was refused. Unless ever is set,
+// operations of unknown outcome hold it no longer than real time allows.
+func (c *sharedLock) mayBeHeld(o *history.Op, in span, ever bool) bool {
 	beside, mode := 0, modeOf(o)
 	said, named := limitOf(o)
-	for _, s := range c.stays {
+	for _, s := range c.tokens {
 		if s.token == o.In[0] || !c.mayHold(s, o, in, ever) {
 			continue
 		}
@@ -385,13 +385,13 @@ func (c *crowd) mayBeHeld(o *history.Op, in span, ever bool) bool {
 	if n := permits(mode); n > 0 && beside >= n {
 		return true
 	}
-	return mode != "" && slices.ContainsFunc(c.ops, func(w *history.Op) bool { // who stands before it
+	return mode != "" && slices.ContainsFunc(c.ops, func(w *history.Op) bool { // a waiter in front
 		return w.Name == "enter" && !goTogether(modeOf(w), mode) && w.Start < in.to && (w.Told > in.from || !w.OK() && ever)
 	})
 }
 
 // mayHold reports whether a token can have held the lock in a time at the end of which o was answered.
-func (c *crowd) mayHold(s *stay, o *history.Op, in span, ever bool) bool {
+func (c *sharedLock) mayHold(s *tokenHistory, o *history.Op, in span, ever bool) bool {
 	return slices.ContainsFunc(s.sets, func(x *history.Op) bool {
 		switch {
 		case x.Start >= in.to:
@@ -404,18 +404,18 @@ func (c *crowd) mayHold(s *stay, o *history.Op, in span, ever bool) bool {
 }
 
 // renewed reports whether the lease of grant x had certainly been renewed at a moment.
-func (s *stay) renewed(x *history.Op, at int64) bool {
+func (s *tokenHistory) renewed(x *history.Op, at int64) bool {
 	return slices.ContainsFunc(s.sets, func(y *history.Op) bool { return y.OK() && y.Start > x.End && y.End < at })
 }
 
 // isOver reports whether the lease that x gave was over by the log clock when o was answered.
-func (c *crowd) isOver(x, o *history.Op) bool {
+func (c *sharedLock) isOver(x, o *history.Op) bool {
 	from, to := c.ticks.during(x)
 	return deadlineAfter(from, to, millis(x.In[1])).isOver(c.ticks.passed(o))
 }
 
 // released returns when a token that got the lock by x, if at all, had certainly released it.
-func (c *crowd) released(s *stay, x *history.Op) int64 {
+func (c *sharedLock) released(s *tokenHistory, x *history.Op) int64 {
 	end := int64(math.MaxInt64)
 	for _, r := range s.releases {
 		if r.OK() && r.Start > latest(c.h, x) {
@@ -425,9 +425,9 @@ func (c *crowd) released(s *stay, x *history.Op) int64 {
 	return end
 }
 
-// holds is the time in which a token can have held the lock by x: at quiet times an answer comes soon,
-// and who is gone before it comes has the lock no longer.
-func (c *crowd) holds(s *stay, x *history.Op) span {
+// holds returns the time in which a token can have held the lock by x. In quiet times an answer comes soon, and a
+// client that disconnects before it has the lock no longer.
+func (c *sharedLock) holds(s *tokenHistory, x *history.Op) span {
 	from, lease := x.Start, latest(c.h, x)+millis(x.In[1])+expiryBound
 	to := lease
 	for more := int64(1); more > 0; to += more {
@@ -443,8 +443,8 @@ func (c *crowd) holds(s *stay, x *history.Op) span {
 	return span{from, min(to, c.released(s, x))}
 }
 
-// wakeUps finds waiters for a free lock that were not given it.
-func (c *crowd) wakeUps(v *Verdict) {
+// wakeUps reports waiters for a free lock that did not get it.
+func (c *sharedLock) wakeUps(v *Verdict) {
 	for _, o := range c.ops {
 		if o.Name != "enter" || !o.OK() || o.Out[0] == displaced {
 			continue
@@ -459,10 +459,10 @@ func (c *crowd) wakeUps(v *Verdict) {
 	}
 }
 
-// busy are the times, in the order of their starts, in which the lock may not have been free for o.
-func (c *crowd) busy(o *history.Op) (spans []span) {
+// busy returns the times in which the lock may not have been free for o, by their starts.
+func (c *sharedLock) busy(o *history.Op) (spans []span) {
 	mode, beside := modeOf(o), []span(nil)
-	for _, s := range c.stays {
+	for _, s := range c.tokens {
 		if s.token == o.In[0] {
 			continue
 		}
@@ -481,13 +481,13 @@ func (c *crowd) busy(o *history.Op) (spans []span) {
 			spans = append(spans, span{w.Start, latest(c.h, w)})
 		}
 	}
-	spans = append(spans, crowded(beside, permits(mode))...)
+	spans = append(spans, overlapping(beside, permits(mode))...)
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	return spans
 }
 
-// crowded are the times in which at least n of these are.
-func crowded(spans []span, n int) (full []span) {
+// overlapping returns the times in which at least n spans are.
+func overlapping(spans []span, n int) (full []span) {
 	type edge struct {
 		at   int64
 		step int
