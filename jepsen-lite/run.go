@@ -150,13 +150,13 @@ func (s *session) each(
 	ctx context.Context,
 	run func(name string, turn uint64) (report.Result, error),
 ) (results []report.Result, err error) {
-	spoilt := ""
+	skipped := ""
 	for i, name := range s.workloads {
 		if ctx.Err() != nil {
 			break
 		}
-		if spoilt != "" {
-			results = append(results, report.NotRun(name, spoilt))
+		if skipped != "" {
+			results = append(results, report.NotRun(name, skipped))
 			continue
 		}
 		r, err := run(name, uint64(i))
@@ -165,7 +165,7 @@ func (s *session) each(
 		}
 		results = append(results, r)
 		if len(s.dead) > 0 {
-			spoilt = fmt.Sprintf("%s died in %s and refuses to start", strings.Join(s.dead, ", "), name)
+			skipped = fmt.Sprintf("%s died in %s and refuses to start", strings.Join(s.dead, ", "), name)
 		}
 	}
 	return results, nil

@@ -19,7 +19,7 @@ const (
 	Invoke Type = "invoke" // an operation is about to be sent
 	OK     Type = "ok"     // it was done; Value is its result
 	Fail   Type = "fail"   // it was certainly not done; Error says why
-	Info   Type = "info"   // it may or may not have been done, now or later
+	Info   Type = "info"   // it may have been done, may be done later, or never
 )
 
 // Nemesis is the process of events about faults.
@@ -47,10 +47,10 @@ type Event struct {
 	Type    Type     `json:"type"`
 	Op      string   `json:"op"`
 	Key     string   `json:"key,omitempty"`
-	Value   []string `json:"value"`           // of invoke: what is asked for; of ok: the result
-	Node    string   `json:"node,omitempty"`  // which node was asked
+	Value   []string `json:"value"`           // of invoke: the arguments; of ok: the result
+	Node    string   `json:"node,omitempty"`  // the node that was asked
 	Error   string   `json:"error,omitempty"` // of fail and info
-	Slept   int64    `json:"slept,omitempty"` // of it, ns that the client let pass itself
+	Slept   int64    `json:"slept,omitempty"` // ns that the client itself paused
 }
 
 // Recorder writes a history. Its methods may be called concurrently.
@@ -194,17 +194,17 @@ type Window struct {
 
 // History is a whole run of one workload.
 type History struct {
-	Marks  []Event  // those of Nemesis of type Info, in order
+	Marks  []Event  // events of Nemesis of type Info, in order
 	Ops    []Op     // in the order of their invocations
 	Faults []Window // in the order of their starts
 	Halts  []Halt   // in the order of their starts; none overlap
 	End    int64    // time of the last event
-	Worked int64    // time until which clients worked; End, if the recording does not tell
+	Worked int64    // when the clients' work ended; End, if the recording does not tell
 
-	Ended, Noticed int // processes, as Ends tells
+	Ended, Noticed int // numbers of processes, from the event Ends
 
 	Quorums []Quorum // in the order of their starts; none overlap
-	Marked  bool     // the recording has the marks that Quorums is made of
+	Marked  bool     // the recording has the marks of which Quorums is made
 }
 
 // Halt is a time in which certainly no majority of the nodes ran.
@@ -230,8 +230,8 @@ func Load(path string) (*History, error) {
 // lineBytesMax bounds a line of a history.
 const lineBytesMax = 16 << 20
 
-// Read reads a history and pairs its events. A process that completes what it did
-// not invoke, or invokes twice, is an error with its line.
+// Read reads a history and pairs its events. A process that completes an operation that it did not invoke, or invokes
+// two at once, is an error with its line.
 func Read(r io.Reader) (*History, error) {
 	scan := bufio.NewScanner(r)
 	scan.Buffer(make([]byte, 1<<16), lineBytesMax)
@@ -332,14 +332,14 @@ func (p *pairing) fault(e Event) {
 	if i, ok := p.faults[e.Key]; ok {
 		p.h.Faults[i].End = e.Time
 		if len(e.Value) > 0 {
-			p.h.Faults[i].What = e.Value[0] // by now the victim is known
+			p.h.Faults[i].What = e.Value[0] // it names the victim, which is known now
 		}
 		delete(p.faults, e.Key)
 	}
 }
 
-// halt follows whether a majority can run. A node that is being replaced is no
-// member for a while, so a majority of one node less counts, too.
+// halt tracks whether a majority can run. A node that is being replaced is no member for a while, so a majority of one
+// node less counts, too.
 func (p *pairing) halt(now int64) {
 	run := 0
 	for _, up := range p.nodes {
@@ -374,7 +374,7 @@ func (p *pairing) finish() {
 	}
 }
 
-// At is the operation whose Line this is, or nil.
+// At returns the operation of a line, or nil.
 func (h *History) At(line int) *Op {
 	for i := range h.Ops {
 		if h.Ops[i].Line == line {

@@ -8,11 +8,10 @@ import (
 // Operations of Nemesis, of type Info, that mark which nodes serve and which links between them hold. In contrast to
 // Up and Down they err on the other side: a node or link that they mark as present was certainly present.
 const (
-	// Serves is written when a node has answered as a member with a vote: it serves from
-	// then on. The history begins with one for each node.
+	// Serves is written when a node has answered as a member with a vote. The history begins with one for each node.
 	Serves = "serves"
-	// Leaves is written before a node is killed, told to end or paused, and when it was
-	// seen to have ended by itself, or to lack what others may have trimmed from their logs.
+	// Leaves is written before a node is killed, told to end or paused, and when it has ended by itself, or lacks
+	// entries that others may have trimmed from their logs.
 	Leaves = "leaves"
 	// Link marks the state of the link that carries bytes from Node to Key from now on: Value is LinkWhole, LinkSlow
 	// or LinkCut. A change for the worse is written before it is made, one for the better after it. Links begin
@@ -27,28 +26,27 @@ const (
 	LinkCut   = "cut"  // nothing passes
 )
 
-// Quorum is a time in which a majority of the nodes served throughout, always the same
-// ones, and each two of them reached each other in both directions. A node counts as one
-// of them from its first answer on: it may still have to hear of the leader.
+// Quorum is a time in which the same majority of the nodes served, and each two of them reached each other in both
+// directions. A node counts from its first answer on, even if it does not know the leader yet.
 type Quorum struct {
 	Start, End int64
 	Nodes      []string
-	Slow       bool // only by links of which one at least was slow
+	Slow       bool // at least one of the links between them was slow
 }
 
-// quorums follows whether there is a quorum.
+// quorums tracks whether there is a quorum.
 type quorums struct {
 	serving map[string]bool
 	links   map[[2]string]string
 	found   []Quorum
-	members []string // of the last of found; nil: it has ended
+	members []string // of the last of found; nil: that has ended
 }
 
 func newQuorums() quorums {
 	return quorums{serving: map[string]bool{}, links: map[[2]string]string{}}
 }
 
-// add takes an event, and reports whether it was a mark.
+// add processes an event, and reports whether it was a mark.
 func (q *quorums) add(e Event) bool {
 	if e.Process != Nemesis || e.Type != Info {
 		return false

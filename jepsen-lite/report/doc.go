@@ -1,6 +1,5 @@
-// Package report tells a person what a run did and found: lines while it runs, a
-// table at its end, and a page with a timeline.
+// Package report tells what a run did and found: lines while it runs, a table at its end, and a page with pictures.
 //
-// Its law: figures come from the history alone, so that a recorded run gives the
-// same report again. Only who led, in the picture, comes from the nodes' logs.
+// Its figures come from the history alone, so that a recorded run gives the same report again. Only the picture of who
+// led comes from the nodes' logs.
 package report

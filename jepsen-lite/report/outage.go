@@ -13,22 +13,22 @@ import (
 	"lockd/jepsen-lite/model"
 )
 
-// Outage is a time between two successful writes of a workload, while a fault was on.
+// Outage is a time between two successful writes of a workload while a fault was on.
 type Outage struct {
 	Length   time.Duration
 	Workload string
-	What     string // the fault, as the nemesis told it
+	What     string // the fault, as the history describes it
 }
 
-// Outages finds the longest outage for each kind of fault. One that overlaps faults
-// of several kinds counts for each: nobody can tell whose it is. None lasts beyond the end of the clients' work.
+// Outages finds the longest outage for each kind of fault. An outage during faults of several kinds counts for each of
+// them. None lasts beyond the end of the clients' work.
 func Outages(results []Result) map[string]Outage {
 	longest := map[string]Outage{}
 	for _, r := range results {
 		ends := writes(r.History)
 		for _, w := range r.History.Faults {
 			if w.Kind == "quiet" {
-				continue // nobody asked for a write
+				continue // no write was requested
 			}
 			// The first write that ends in the fault ends an outage, and so does each one
 			// after it, up to the first that ends after the fault.
@@ -49,7 +49,7 @@ func Outages(results []Result) map[string]Outage {
 	return longest
 }
 
-// writes are the times at which successful writes ended, in order.
+// writes returns the times at which successful writes ended, in order.
 func writes(h *history.History) []int64 {
 	var ends []int64
 	for _, o := range h.Ops {
@@ -61,8 +61,8 @@ func writes(h *history.History) []int64 {
 	return ends
 }
 
-// Silence is the longest time without a successful write: between two of them, or
-// from the last one to where a later one was tried. What comes after the clients' work counts for nothing.
+// Silence returns the longest time without a successful write: between two of them, or from the last one to the last
+// try. Time after the clients' work does not count.
 func Silence(h *history.History) time.Duration {
 	var tried int64
 	for _, o := range h.Ops {
@@ -73,8 +73,8 @@ func Silence(h *history.History) time.Duration {
 	return gap(append(writes(h), tried), 0, h.Worked)
 }
 
-// gap is the longest time between two of these, which are in order, or from a time to the first one, within the
-// clients' work, which ended at worked.
+// gap returns the longest time between two of these times, which are in order, or from start to the first one, within
+// the clients' work, which ended at worked.
 func gap(ends []int64, from, worked int64) time.Duration {
 	longest := int64(0)
 	for _, end := range ends {
@@ -83,7 +83,7 @@ func gap(ends []int64, from, worked int64) time.Duration {
 	return time.Duration(longest)
 }
 
-// outages writes a table of them, and what all workloads did together.
+// outages writes a table of the outages, and the totals of all workloads.
 func outages(w io.Writer, results []Result) {
 	faults, sum := map[string]int{}, Figures{}
 	for _, r := range results {

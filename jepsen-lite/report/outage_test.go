@@ -16,8 +16,8 @@ func write(end int64) history.Op {
 	return history.Op{Name: "set", Node: "n1", Outcome: history.OK, Start: end*second - 1, End: end * second}
 }
 
-// An outage lasts from one successful write to the next, and counts for every fault
-// that it overlaps; reads, failures and what no node did end none.
+// An outage lasts from one successful write to the next, and counts for every fault that it overlaps. Reads, failures
+// and operations outside the cluster do not end it.
 func TestOutages(t *testing.T) {
 	read, failed, unknown, local := write(22), write(23), write(24), write(25)
 	read.Name, failed.Outcome, unknown.Outcome, local.Node = "get", history.Fail, history.Info, ""

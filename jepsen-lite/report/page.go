@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Page writes a page with the table, and per workload its problems and a picture of what
-// happened when. It needs nothing but itself: no script, no font, nothing of the network.
+// Page writes a page with the table, and for each workload its problems and a picture of its history. The page needs no
+// script, no font and no network.
 func Page(path, again string, results []Result) error {
 	var b strings.Builder
 	b.WriteString("<!doctype html><meta charset=utf-8><title>jepsen-lite</title><style>" +
@@ -22,8 +22,8 @@ func Page(path, again string, results []Result) error {
 	b.WriteString(legend)
 	for _, r := range results {
 		fmt.Fprintf(&b, "<h2>%s: %s</h2>\n", r.Workload, html.EscapeString(Word(r.Verdict)))
-		if r.Spoilt != "" {
-			fmt.Fprintf(&b, "<p>Not run: %s.</p>\n", html.EscapeString(r.Spoilt))
+		if r.Skipped != "" {
+			fmt.Fprintf(&b, "<p>Not run: %s.</p>\n", html.EscapeString(r.Skipped))
 			continue
 		}
 		b.WriteString(Picture(r))
@@ -35,7 +35,7 @@ func Page(path, again string, results []Result) error {
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-// legend says what the pictures show.
+// legend explains the pictures.
 var legend = "<p>Upper rows: when faults of each kind were on. Rows of nodes: " +
 	swatch(upFill, "it ran") + ", " + swatch(downFill, "it was down") + ", " +
 	swatch(awayFill, "paused, or not serving yet") + ", " +

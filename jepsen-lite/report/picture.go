@@ -17,7 +17,7 @@ import (
 const (
 	labelWidth = 96
 	plotWidth  = 1004
-	flagsHigh  = 16 // of the names of broken rules
+	flagsHigh  = 16 // names of broken rules
 	rowHigh    = 16
 	rowGap     = 4
 	cutHigh    = 4
@@ -40,16 +40,15 @@ const (
 	badFill     = "#c00"
 )
 
-// The latencies that are shown, in ns, on a logarithmic axis.
+// Range of the latencies in the picture, in ns, on a logarithmic axis.
 const (
 	latencyMin = 1e5
 	latencyMax = 1e10
-	dotsMax    = 6000 // that are done; more are thinned out
+	dotsMax    = 6000 // done operations; more are thinned out
 )
 
-// Picture draws what happened in a workload, as one SVG: the faults, a row for each kind;
-// the nodes, when they ran, could be reached and led; the answers' latencies; and through
-// all of it the answers that break a rule.
+// Picture draws the history of a workload as one SVG: the faults, a row for each kind; the nodes, when they ran, could
+// be reached and led; the latencies of the answers; and through all rows the answers that break a rule.
 func Picture(r Result) string {
 	p := &picture{h: r.History, y: flagsHigh}
 	p.faults()
@@ -70,11 +69,11 @@ func Picture(r Result) string {
 	)
 }
 
-// picture is being drawn, from the top to the bottom.
+// picture is a picture in progress, from the top to the bottom.
 type picture struct {
 	b strings.Builder
 	h *history.History
-	y int // where the next row begins
+	y int // top of the next row
 }
 
 func (p *picture) x(t int64) float64 {
@@ -86,7 +85,7 @@ func (p *picture) label(y int, text string) {
 	fmt.Fprintf(&p.b, "<text x='%d' y='%d' text-anchor='end'>%s</text>\n", labelWidth-6, y, html.EscapeString(text))
 }
 
-// bar is a time in a row. What it is comes up when it is pointed at.
+// bar draws a time in a row. Its description is shown under the pointer.
 func (p *picture) bar(start, end int64, y, high int, style, what string) {
 	x := p.x(start)
 	fmt.Fprintf(&p.b, "<rect x='%.1f' y='%d' width='%.1f' height='%d' %s><title>%s</title></rect>\n",
@@ -137,7 +136,7 @@ func (p *picture) nodes(reigns []Reign) {
 	p.y += 2 * rowGap
 }
 
-// named are the nodes of which the marks tell.
+// named returns the nodes that marks name.
 func named(marks []history.Event) (nodes []string) {
 	for _, m := range marks {
 		if m.Node != "" && !slices.Contains(nodes, m.Node) {
@@ -148,14 +147,14 @@ func named(marks []history.Event) (nodes []string) {
 	return nodes
 }
 
-// spell is a time in which a node was not as it should be.
+// spell is a time in which a node was not well.
 type spell struct {
 	start, end int64
 	what, fill string
 	top, high  int // within the row
 }
 
-// spells are those of a node, in the order in which they begin.
+// spells returns the spells of a node, by their starts.
 func spells(h *history.History, node string) (all []spell) {
 	open := map[string]int{} // what -> index of the one that has not ended
 	for _, m := range h.Marks {
@@ -177,7 +176,7 @@ func spells(h *history.History, node string) (all []spell) {
 	return all
 }
 
-// told is what a mark begins or ends. Not every history has all of these marks.
+// told returns what a mark begins or ends. Not every history has all of these marks.
 func told(m history.Event) (s spell, begins, ok bool) {
 	switch m.Op {
 	case history.Down, history.Up:
@@ -194,14 +193,14 @@ func cutTo(other string) spell {
 	return spell{what: "cut or slow to " + other, fill: cutFill, top: rowHigh - cutHigh, high: cutHigh}
 }
 
-// latency is the height at which an operation is drawn that took so long.
+// latency returns the height at which an operation of a duration is drawn.
 func (p *picture) latency(took int64) float64 {
 	low, high := math.Log10(latencyMin), math.Log10(latencyMax)
 	l := math.Log10(min(max(float64(took), latencyMin), latencyMax))
 	return float64(p.y) - (l-low)/(high-low)*dotsHigh
 }
 
-// dots draws the operations that a node was asked for.
+// dots draws the operations at nodes.
 func (p *picture) dots() {
 	p.y += dotsHigh
 	for d := int64(latencyMin); d <= latencyMax; d *= 10 {
@@ -262,8 +261,8 @@ func stepOf(end int64) int64 {
 	}
 }
 
-// broken draws a line through each answer that breaks a rule, a ring around its dot, and
-// the name of the rule where there is room for it.
+// broken draws a line through each answer that breaks a rule, a ring around its dot, and the name of the rule where
+// there is room for it.
 func (p *picture) broken(r Result) {
 	type flag struct {
 		op     *history.Op
@@ -305,7 +304,7 @@ func shown(o *history.Op) int64 {
 	return o.End
 }
 
-// colour gives each kind of fault its own.
+// colour gives each kind of fault a colour.
 func colour(kind string) string {
 	sum := 0
 	for _, c := range kind {

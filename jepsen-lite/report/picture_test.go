@@ -15,7 +15,7 @@ import (
 	"lockd/jepsen-lite/model"
 )
 
-// mark is what the nemesis told at a second.
+// mark is a mark of the nemesis at a second.
 func mark(at int64, op, node string) history.Event {
 	return history.Event{Time: at * second, Process: history.Nemesis, Type: history.Info, Op: op, Node: node}
 }

@@ -6,9 +6,8 @@ import (
 	"math"
 )
 
-// QuorumShare is the share of the time with faults, from the first to the end of the last
-// one, in which a majority served and was connected; false if there was none, or if the
-// recording does not tell.
+// QuorumShare returns the share of the time with faults, from the first to the end of the last one, in which a majority
+// served and was connected. It returns false if there was no fault, or if the recording does not tell.
 func QuorumShare(results []Result) (share float64, ok bool) {
 	var there, all int64
 	for _, r := range results {
@@ -20,7 +19,7 @@ func QuorumShare(results []Result) (share float64, ok bool) {
 	return float64(there) / float64(max(all, 1)), all > 0
 }
 
-// quorums writes the share of all workloads, and the least of one.
+// quorums writes the share of all workloads, and the least share of one.
 func quorums(w io.Writer, results []Result) {
 	share, ok := QuorumShare(results)
 	if !ok {
@@ -36,7 +35,7 @@ func quorums(w io.Writer, results []Result) {
 		100*share, of, 100*least)
 }
 
-// ends writes how many processes have ended, and of how many of these the others knew at once.
+// ends writes how many processes have ended, and how many of these ends other nodes noticed at once.
 func ends(w io.Writer, results []Result) {
 	ended, noticed := 0, 0
 	for _, r := range results {

@@ -13,8 +13,8 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// Reign is a time in which a node took itself for the leader. One that was cut off or
-// paused may do so for a while beside its successor.
+// Reign is a time in which a node took itself for the leader. A node that was cut off or paused may do so for a while
+// beside its successor.
 type Reign struct {
 	Node, Term string
 	Start, End int64 // ns, as in the history
@@ -33,8 +33,7 @@ const (
 	lineBytesMax = 1 << 20
 )
 
-// Reigns reads from the logs of nodes, NODE.log in dir, who led, where 0 of the history's
-// time was began. What the logs do not tell is left out.
+// Reigns reads from the logs of nodes, NODE.log in dir, which node led when. began is time 0 of the history.
 func Reigns(dir string, began time.Time, h *history.History) (all []Reign) {
 	logs, _ := filepath.Glob(filepath.Join(dir, "*.log")) // its only error is a bad pattern
 	for _, path := range logs {

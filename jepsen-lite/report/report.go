@@ -12,19 +12,19 @@ import (
 	"lockd/jepsen-lite/model"
 )
 
-// Result is what became of one workload.
+// Result is the result of one workload.
 type Result struct {
 	Workload string
 	History  *history.History
 	Verdict  *model.Verdict
 	Reigns   []Reign // for the picture
-	Spoilt   string  // why it was not run; "": it was
+	Skipped   string  // why it was not run, or ""
 }
 
-// NotRun is what became of a workload that was not run: nothing is decided.
+// NotRun makes the result of a workload that was not run: nothing is decided.
 func NotRun(name, why string) Result {
 	return Result{
-		Workload: name, History: &history.History{}, Spoilt: why,
+		Workload: name, History: &history.History{}, Skipped: why,
 		Verdict: &model.Verdict{Undecided: []string{"not run: " + why}},
 	}
 }
@@ -71,7 +71,7 @@ func Table(w io.Writer, results []Result) {
 	fmt.Fprintln(tw, "workload\tok\tfailed\tunknown\tfaults\tlongest silence\tverdict")
 	var sum Figures
 	for _, r := range results {
-		if r.Spoilt != "" {
+		if r.Skipped != "" {
 			fmt.Fprintf(tw, "%s\t-\t-\t-\t-\t-\t%s\n", r.Workload, Word(r.Verdict))
 			continue
 		}
@@ -88,20 +88,20 @@ func Table(w io.Writer, results []Result) {
 	quorums(w, results)
 	ends(w, results)
 	for _, r := range results {
-		if r.Spoilt == "" {
+		if r.Skipped == "" {
 			Problems(w, r)
 		}
 	}
-	spoilt(w, results)
+	skipped(w, results)
 }
 
-// spoilt writes once why workloads were not run.
-func spoilt(w io.Writer, results []Result) {
+// skipped writes once why workloads were not run.
+func skipped(w io.Writer, results []Result) {
 	var names []string
 	why := ""
 	for _, r := range results {
-		if r.Spoilt != "" {
-			names, why = append(names, r.Workload), r.Spoilt
+		if r.Skipped != "" {
+			names, why = append(names, r.Workload), r.Skipped
 		}
 	}
 	if len(names) > 0 {
@@ -109,7 +109,7 @@ func spoilt(w io.Writer, results []Result) {
 	}
 }
 
-// Word is a verdict in one word.
+// Word returns a verdict in one word.
 func Word(v *model.Verdict) string {
 	switch {
 	case len(v.Problems) > 0:
@@ -120,7 +120,7 @@ func Word(v *model.Verdict) string {
 	return "ok"
 }
 
-// Problems writes what is wrong with one workload.
+// Problems writes the problems of one workload.
 func Problems(w io.Writer, r Result) {
 	for _, p := range r.Verdict.Problems {
 		fmt.Fprintf(w, "%s: %s: %s\n", r.Workload, p.Kind, p.Text)
