@@ -206,7 +206,7 @@ func (r *addCall) Run(c *ctx) resp.Reply {
 	if has == nil {
 		has = value.NewZset(c.m.keys.Generation)
 	}
-	if !c.m.meter.Affords(has.GrowWork(pairs)) {
+	if !c.m.meter.Affords(value.GrowScoredWork(has, pairs)) {
 		return resp.Err(meter.ErrWork)
 	}
 	var n addCount
@@ -275,7 +275,7 @@ func zrem(c *ctx, key string, members []string) resp.Reply {
 	}
 	work := int64(0)
 	for _, member := range members {
-		work += z.EditWork(member)
+		work += value.EditWork(z, member)
 	}
 	if z.IsTree() && !c.m.meter.Affords(work) {
 		return resp.Err(meter.ErrWork)
@@ -364,7 +364,7 @@ func (r *rankCall) Run(c *ctx) resp.Reply {
 	if z == nil {
 		return none
 	}
-	c.m.meter.Spend(2 * z.EditWork(r.member))
+	c.m.meter.Spend(2 * value.EditWork(z, r.member))
 	rank, score, had := z.Rank(r.member)
 	if !had {
 		return none
@@ -450,7 +450,7 @@ func (c *ctx) popScored(key string, z *value.Zset, from popFrom, count int64) (p
 	if value.BytesOf(popped, meter.ScoredReplyBytes) > meter.ReplyBytesMax {
 		return nil, resp.Error(meter.ErrReplyTooLarge)
 	}
-	if !c.m.meter.Affords(z.EditAllWork(popped)) {
+	if !c.m.meter.Affords(value.EditAllWork(z, popped)) {
 		return nil, resp.Error(meter.ErrWork)
 	}
 	c.removeScored(key, popped, from.event)

@@ -272,7 +272,7 @@ func (q *rangeCall) Run(c *ctx) resp.Reply {
 	if z == nil {
 		return resp.Array()
 	}
-	c.m.meter.Spend(z.RangeWork(q.low, q.high))
+	c.m.meter.Spend(value.RangeWork(z, q.low, q.high))
 	from, to := q.ranks(z)
 	if err := c.m.meter.Listable(to - from); err != nil {
 		return resp.Fail(err)
@@ -309,7 +309,7 @@ func (q *rangeStoreCall) Run(c *ctx) resp.Reply {
 	}
 	var members []value.Scored
 	if z != nil {
-		c.m.meter.Spend(z.RangeWork(q.low, q.high))
+		c.m.meter.Spend(value.RangeWork(z, q.low, q.high))
 		from, to := q.ranks(z)
 		if !c.m.meter.Affords(value.VisitWork * int64(to-from)) {
 			return resp.Err(meter.ErrWork)
@@ -331,7 +331,7 @@ func (c *ctx) storeScored(key string, members []value.Scored, event string) resp
 	if value.BytesOf(members, value.ScoredOverheadBytes) > meter.GrowthBytesMax {
 		return resp.Err(meter.ErrGrowth)
 	}
-	if !c.m.meter.Affords(value.NewZset(c.m.keys.Generation).GrowWork(members)) {
+	if !c.m.meter.Affords(value.GrowScoredWork(value.NewZset(c.m.keys.Generation), members)) {
 		return resp.Err(meter.ErrWork)
 	}
 	z := value.NewZsetOf(c.m.keys.Generation, c.m.settings.zsets, members)
@@ -370,7 +370,7 @@ func (r *rangeCountCall) Run(c *ctx) resp.Reply {
 	if err != nil || z == nil {
 		return orZero(err)
 	}
-	c.m.meter.Spend(z.RangeWork(r.low, r.high))
+	c.m.meter.Spend(value.RangeWork(z, r.low, r.high))
 	from, to := r.find(z, false)
 	return resp.Int(int64(to - from))
 }
@@ -396,7 +396,7 @@ func (r *rangeRemovalCall) Run(c *ctx) resp.Reply {
 	if err != nil || z == nil {
 		return orZero(err)
 	}
-	c.m.meter.Spend(z.RangeWork(r.low, r.high))
+	c.m.meter.Spend(value.RangeWork(z, r.low, r.high))
 	from, to := r.find(z, false)
 	if from == to {
 		return resp.Int(0)
@@ -405,7 +405,7 @@ func (r *rangeRemovalCall) Run(c *ctx) resp.Reply {
 		return resp.Err(meter.ErrWork)
 	}
 	members := z.Members(from, to)
-	if !c.m.meter.Affords(z.EditAllWork(members)) {
+	if !c.m.meter.Affords(value.EditAllWork(z, members)) {
 		return resp.Err(meter.ErrWork)
 	}
 	c.removeScored(r.key, members, r.event)

@@ -32,7 +32,7 @@ type Set struct {
 	owner  uint64 // the generation that may change it in place
 	limits SetLimits
 	shape  int // its form, and which of the next three holds the members
-	ints   []int64
+	ints   intset
 	small  []string
 	large  *tree[struct{}]
 	bytes  int64 // of the members of small or large
@@ -41,6 +41,49 @@ type Set struct {
 // SetLimits say up to where a set keeps its form: the settings
 // set-max-intset-entries, set-max-listpack-entries and set-max-listpack-value.
 type SetLimits struct{ Ints, Entries, ValueBytes int64 }
+
+// fit reports whether a small set of n members may take one more.
+func (l *SetLimits) fit(n, memberBytes int) bool {
+	return int64(n) < l.Entries && int64(memberBytes) <= l.ValueBytes
+}
+
+// intset holds whole numbers in their order.
+type intset []int64
+
+func (s intset) has(member string) bool {
+	n, isInt := resp.ParseInt(member)
+	_, found := slices.BinarySearch(s, n)
+	return isInt && found
+}
+
+// add puts a number in, and reports whether it is new.
+func (s *intset) add(n int64) bool {
+	i, found := slices.BinarySearch(*s, n)
+	if !found {
+		*s = slices.Insert(*s, i, n)
+	}
+	return !found
+}
+
+// remove takes a member out, and reports whether it was there.
+func (s *intset) remove(member string) bool {
+	n, isInt := resp.ParseInt(member)
+	i, found := slices.BinarySearch(*s, n)
+	if !isInt || !found {
+		return false
+	}
+	*s = slices.Delete(*s, i, i+1)
+	return true
+}
+
+// read adds a member that comes after all that are there.
+func (s *intset) read(r *Reader, member string) {
+	n, isInt := resp.ParseInt(member)
+	if len(*s) > 0 && n <= (*s)[len(*s)-1] || !isInt {
+		r.Fail("the numbers of a set are not in order")
+	}
+	*s = append(*s, n)
+}
 
 // NewSet makes an empty set that the generation owner may change.
 func NewSet(owner uint64) *Set { return &Set{owner: owner} }
@@ -113,9 +156,7 @@ func (s *Set) Has(member string) bool {
 	case s == nil:
 		return false
 	case s.shape == SetInts:
-		n, isInt := resp.ParseInt(member)
-		_, found := slices.BinarySearch(s.ints, n)
-		return isInt && found
+		return s.ints.has(member)
 	case s.shape == setSmall:
 		return slices.Contains(s.small, member)
 	}
@@ -143,7 +184,11 @@ func (s *Set) Expect(first string, n int64) {
 func (s *Set) Add(member string) bool {
 	if s.shape == SetInts {
 		if n, isInt := resp.ParseInt(member); isInt {
-			return s.addInt(n)
+			isNew := s.ints.add(n)
+			if isNew && int64(len(s.ints)) > s.limits.Ints {
+				s.enlarge()
+			}
+			return isNew
 		}
 		s.leaveInts(member)
 	}
@@ -151,7 +196,7 @@ func (s *Set) Add(member string) bool {
 		if slices.Contains(s.small, member) {
 			return false
 		}
-		if s.fitsSmall(len(s.small), len(member)) {
+		if s.limits.fit(len(s.small), len(member)) {
 			s.small = append(s.small, member)
 			s.bytes += int64(len(member))
 			return true
@@ -165,23 +210,6 @@ func (s *Set) Add(member string) bool {
 	return true
 }
 
-func (s *Set) addInt(n int64) bool {
-	i, found := slices.BinarySearch(s.ints, n)
-	if found {
-		return false
-	}
-	s.ints = slices.Insert(s.ints, i, n)
-	if int64(len(s.ints)) > s.limits.Ints {
-		s.enlarge()
-	}
-	return true
-}
-
-// fitsSmall reports whether a small set of n members may take one more.
-func (s *Set) fitsSmall(n, memberBytes int) bool {
-	return int64(n) < s.limits.Entries && int64(memberBytes) <= s.limits.ValueBytes
-}
-
 // leaveInts gives a set of numbers the form in which it can take a member that is
 // none.
 func (s *Set) leaveInts(member string) {
@@ -189,7 +217,7 @@ func (s *Set) leaveInts(member string) {
 	if n := len(s.ints); n > 0 {
 		longest = max(longest, len(decimal(s.ints[0])), len(decimal(s.ints[n-1])))
 	}
-	if !s.fitsSmall(len(s.ints), longest) {
+	if !s.limits.fit(len(s.ints), longest) {
 		s.enlarge()
 		return
 	}
@@ -234,13 +262,7 @@ func (s *Set) Compact() {
 func (s *Set) Delete(member string) bool {
 	switch s.shape {
 	case SetInts:
-		n, isInt := resp.ParseInt(member)
-		i, found := slices.BinarySearch(s.ints, n)
-		if !isInt || !found {
-			return false
-		}
-		s.ints = slices.Delete(s.ints, i, i+1)
-		return true
+		return s.ints.remove(member)
 	case setSmall:
 		i := slices.Index(s.small, member)
 		if i < 0 {
@@ -348,7 +370,7 @@ func readSet(r *Reader, n uint64, form int, generation uint64) Aggregate {
 	for ; n > 0 && r.err == nil; n-- {
 		member := r.Text()
 		if form == SetInts {
-			s.readInt(r, member)
+			s.ints.read(r, member)
 			continue
 		}
 		s.bytes += int64(len(member))
@@ -359,15 +381,6 @@ func readSet(r *Reader, n uint64, form int, generation uint64) Aggregate {
 		}
 	}
 	return s
-}
-
-// readInt adds a number that comes after all that are there.
-func (s *Set) readInt(r *Reader, member string) {
-	n, isInt := resp.ParseInt(member)
-	if len(s.ints) > 0 && n <= s.ints[len(s.ints)-1] || !isInt {
-		r.Fail("the numbers of a set are not in order")
-	}
-	s.ints = append(s.ints, n)
 }
 
 // decimal is a member that is a number.

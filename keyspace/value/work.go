@@ -40,6 +40,34 @@ func GrowWork(in interface{ FindWork(name string) int64 }, names []string) int64
 	return max(FindAllWork(in, names), n*TreeWork(len(names))+HashWork*bytes)
 }
 
+// EditWork is the work of adding a member to a sorted set, of removing one, or of finding its rank: also in the order
+// of the scores, where the members of one score are compared.
+func EditWork(z *Zset, member string) int64 {
+	work := z.FindWork(member) + int64(bits.Len(uint(z.Len()))*len(member))
+	if z.IsTree() {
+		work += 2 * TreeWork(z.Len())
+	}
+	return work
+}
+
+// EditAllWork is the work of adding members to a sorted set, or of removing them.
+func EditAllWork(z *Zset, members []Scored) (work int64) {
+	for _, m := range members {
+		work += EditWork(z, m.Member)
+	}
+	return work
+}
+
+// GrowScoredWork is the work of adding members to a sorted set, which may be many more than there are.
+func GrowScoredWork(z *Zset, members []Scored) int64 {
+	n := len(members)
+	each := 3*TreeWork(n) + VisitWork
+	return max(EditAllWork(z, members), int64(n)*each+(HashWork+int64(bits.Len(uint(n))))*BytesOf(members, 0))
+}
+
+// RangeWork is the work of finding the ends of a range of a sorted set.
+func RangeWork(z *Zset, low, high string) int64 { return 2 * (EditWork(z, low) + EditWork(z, high)) }
+
 // smallWork is the work of looking for a name in a small form of n elements, which have
 // so many bytes together: only those of its length are compared with it.
 func smallWork(n int, bytes int64, name string) int64 {

@@ -2,7 +2,6 @@ package value
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 	"sort"
 	"strings"
@@ -30,7 +29,7 @@ const (
 type Zset struct {
 	owner  uint64 // the generation that may change it in place
 	limits ZsetLimits
-	small  []Scored // while large is nil
+	small  scoredList // while large is nil
 	large  *zsetTrees
 	bytes  int64 // of members and their overhead
 }
@@ -39,6 +38,32 @@ type Zset struct {
 type zsetTrees struct {
 	order  *btree.BTreeG[Scored]
 	scores tree[float64]
+}
+
+// scoredList is a list of members in order.
+type scoredList []Scored
+
+// index returns the place of a member, or -1.
+func (l scoredList) index(member string) int {
+	for i := range l {
+		if l[i].Member == member {
+			return i
+		}
+	}
+	return -1
+}
+
+// trees makes trees of the list.
+func (l scoredList) trees() *zsetTrees {
+	t := &zsetTrees{
+		order:  btree.NewBTreeGOptions(scoredLess, btree.Options{NoLocks: true}),
+		scores: newTree[float64](),
+	}
+	for _, m := range l {
+		t.order.Load(m)
+		t.scores.set(m.Member, m.Score)
+	}
+	return t
 }
 
 // ZsetLimits say up to where a sorted set stays small: the settings
@@ -112,19 +137,10 @@ func (z *Zset) Get(member string) (score float64, had bool) {
 	if z.large != nil {
 		return z.large.scores.get(member)
 	}
-	if i := z.index(member); i >= 0 {
+	if i := z.small.index(member); i >= 0 {
 		return z.small[i].Score, true
 	}
 	return 0, false
-}
-
-func (z *Zset) index(member string) int {
-	for i := range z.small {
-		if z.small[i].Member == member {
-			return i
-		}
-	}
-	return -1
 }
 
 // At returns the member of a rank, 0 <= rank < len.
@@ -204,8 +220,8 @@ func (z *Zset) Set(member string, score float64) {
 
 // Add adds a member that is not there.
 func (z *Zset) Add(m Scored) {
-	if int64(z.Len()) >= z.limits.Entries || int64(len(m.Member)) > z.limits.ValueBytes {
-		z.enlarge()
+	if z.large == nil && (int64(z.Len()) >= z.limits.Entries || int64(len(m.Member)) > z.limits.ValueBytes) {
+		z.large, z.small = z.small.trees(), nil
 	}
 	z.bytes += memberBytes(m.Member)
 	z.put(m)
@@ -246,7 +262,7 @@ func (z *Zset) take(member string) (m Scored, had bool) {
 		}
 		return m, had
 	}
-	at := z.index(member)
+	at := z.small.index(member)
 	if at < 0 {
 		return Scored{}, false
 	}
@@ -268,21 +284,6 @@ func (z *Zset) Delete(member string) bool {
 	return true
 }
 
-func (z *Zset) enlarge() {
-	if z.large != nil {
-		return
-	}
-	t := &zsetTrees{
-		order:  btree.NewBTreeGOptions(scoredLess, btree.Options{NoLocks: true}),
-		scores: newTree[float64](),
-	}
-	for _, m := range z.small {
-		t.order.Load(m)
-		t.scores.set(m.Member, m.Score)
-	}
-	z.large, z.small = t, nil
-}
-
 // Scan is ZSCAN's step: see tree.scan. A small sorted set is visited whole.
 func (z *Zset) Scan(cursor uint64, count int, visit func(member string, score float64)) (next uint64) {
 	if z.large != nil {
@@ -302,31 +303,6 @@ func (z *Zset) FindWork(member string) int64 {
 	return smallWork(len(z.small), z.bytes, member)
 }
 
-// EditWork is the work of adding a member, of removing one, or of finding its rank: also
-// in the order of the scores, where the members of one score are compared.
-func (z *Zset) EditWork(member string) int64 {
-	depth := bits.Len(uint(z.Len()))
-	if z.large == nil {
-		return z.FindWork(member) + int64(depth*len(member))
-	}
-	return z.FindWork(member) + 2*TreeWork(z.Len()) + int64(depth*len(member))
-}
-
-// GrowWork is the function GrowWork for members.
-func (z *Zset) GrowWork(members []Scored) int64 {
-	n := len(members)
-	each := 3*TreeWork(n) + VisitWork
-	return max(z.EditAllWork(members), int64(n)*each+(HashWork+int64(bits.Len(uint(n))))*BytesOf(members, 0))
-}
-
-// EditAllWork is the work of adding members to z, or of removing them.
-func (z *Zset) EditAllWork(members []Scored) (work int64) {
-	for _, m := range members {
-		work += z.EditWork(m.Member)
-	}
-	return work
-}
-
 // Write writes the members, each with the bits of its score.
 func (z *Zset) Write(w *Writer) {
 	z.Each(func(m Scored) bool {
@@ -339,7 +315,7 @@ func (z *Zset) Write(w *Writer) {
 func readZset(r *Reader, n uint64, form int, generation uint64) Aggregate {
 	z := NewZset(generation)
 	if form == zsetLarge {
-		z.enlarge()
+		z.large = z.small.trees()
 	} else if n > SmallMax {
 		r.Fail("a small sorted set of many members")
 	}
@@ -364,6 +340,3 @@ func (z *Zset) Has(member string) bool {
 	_, had := z.Get(member)
 	return had
 }
-
-// RangeWork is the work of finding the ends of a range.
-func (z *Zset) RangeWork(low, high string) int64 { return 2 * (z.EditWork(low) + z.EditWork(high)) }
