@@ -427,16 +427,16 @@ func TestForce(t *testing.T) {
 func TestMoves(t *testing.T) {
 	m := looked(sample())
 	m.Missed(errors.New("connection refused"))
-	if !strings.Contains(m.title(noon.Add(5*time.Second)).String(), "NO SERVER ANSWERS for 5.4s: connection refused") {
-		t.Error(m.title(noon))
+	if !strings.Contains((&drawing{m: m, now: noon.Add(5 * time.Second)}).title().String(), "NO SERVER ANSWERS for 5.4s: connection refused") {
+		t.Error((&drawing{m: m, now: noon}).title())
 	}
 	m.Missed(resp.Error("NOPERM no"))
-	if !strings.Contains(m.title(noon).String(), "REFUSED for 400ms: NOPERM no") {
-		t.Error(m.title(noon))
+	if !strings.Contains((&drawing{m: m, now: noon}).title().String(), "REFUSED for 400ms: NOPERM no") {
+		t.Error((&drawing{m: m, now: noon}).title())
 	}
 	m.Update(Snapshot{Ask: m.Ask(), At: noon, Addr: "127.0.0.1:7002"})
-	if m.said != "127.0.0.1:7001 does not answer any more: 127.0.0.1:7002 does" || !strings.Contains(m.title(noon).String(), "127.0.0.1:7002  0 held") {
-		t.Error(m.said, m.title(noon))
+	if m.said != "127.0.0.1:7001 does not answer any more: 127.0.0.1:7002 does" || !strings.Contains((&drawing{m: m, now: noon}).title().String(), "127.0.0.1:7002  0 held") {
+		t.Error(m.said, (&drawing{m: m, now: noon}).title())
 	}
 }
 
@@ -449,10 +449,10 @@ func TestPause(t *testing.T) {
 		if got := m.Pause(); got != want {
 			t.Errorf("after %s: %s, want %s", took, got, want)
 		}
-		if text := m.subtitle().String(); strings.Contains(text, "looked at every") != (want > time.Second) {
+		if text := (&drawing{m: m}).subtitle().String(); strings.Contains(text, "looked at every") != (want > time.Second) {
 			t.Errorf("after %s: %s", took, text)
 		}
-		if old := m.title(noon.Add(want + 3*time.Second)).String(); !strings.Contains(old, " AGO") || strings.Contains(m.title(noon.Add(want)).String(), " AGO") {
+		if old := (&drawing{m: m, now: noon.Add(want + 3*time.Second)}).title().String(); !strings.Contains(old, " AGO") || strings.Contains((&drawing{m: m, now: noon.Add(want)}).title().String(), " AGO") {
 			t.Errorf("after %s: %s", took, old)
 		}
 		if m.Missed(errors.New("x")); m.Pause() != time.Second {
@@ -466,7 +466,7 @@ func TestFlags(t *testing.T) {
 	m := looked(sample())
 	m.last.Flags = []Flag{flagOf(locks.Finding{Keys: "order:*", Says: "polled"}), flagOf(locks.Finding{Keys: `a[?]\*`, Says: "no lease"})}
 	for key, want := range map[string][]string{"order:42": {"polled"}, `a[?]\7`: {"no lease"}, "a?7": nil, `a[x]\7`: nil, "rorder:1": nil} {
-		if got := m.flagsOf(key); !slices.Equal(got, want) {
+		if got := m.last.flagsOf(key); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}
 	}

@@ -61,20 +61,21 @@ func (l Line) cut(width int) (fits Line) {
 
 // View draws the picture for a terminal of a size, of as many lines. now is this machine's clock.
 func (m *Model) View(width, height int, now time.Time) []Line {
-	head := []Line{m.title(now), m.subtitle()}
-	foot := []Line{m.message(), m.keys()}
+	d := drawing{m, width, now}
+	head := []Line{d.title(), d.subtitle()}
+	foot := []Line{d.message(), d.keys()}
 	var fixed, body []Line // of the part between, the first lines and those that scroll
 	room := max(0, height-len(head)-len(foot))
 	switch m.page {
 	case pageHelp:
-		body = m.help()
+		body = helpLines()
 		m.scroll(len(body), room)
 	case pageLock:
-		body = m.lockLines(width, now)
+		body = d.lockLines()
 		m.scroll(len(body), room)
 	default:
-		fixed = []Line{m.listTitle(width)}
-		body = m.list(width)
+		fixed = []Line{d.listTitle()}
+		body = d.list()
 		m.follow(max(0, room-1))
 	}
 	body = body[min(m.offset, len(body)):]
@@ -106,32 +107,40 @@ func (m *Model) follow(room int) {
 
 // Picture returns the whole list as lines of text, for an output that is not a terminal.
 func (m *Model) Picture(width int, now time.Time) (text []string) {
-	lines := append([]Line{m.title(now), m.subtitle(), m.listTitle(width)}, m.list(width)...)
+	d := drawing{m, width, now}
+	lines := append([]Line{d.title(), d.subtitle(), d.listTitle()}, d.list()...)
 	for _, l := range lines {
 		text = append(text, strings.TrimRight(strings.Replace(l.cut(width).String(), cursorMark, noMark, 1), " "))
 	}
 	return text
 }
 
+// drawing draws the parts of a picture; now is this machine's clock.
+type drawing struct {
+	m     *Model
+	width int
+	now   time.Time
+}
+
 // title names the node that answers, or reports that none does.
-func (m *Model) title(now time.Time) Line {
+func (d *drawing) title() Line {
 	line := Line{{"lockd top", Strong}}
 	switch {
-	case m.missed != nil:
+	case d.m.missed != nil:
 		what, since := "  NO SERVER ANSWERS", ""
-		if errors.As(m.missed, new(resp.Error)) {
+		if errors.As(d.m.missed, new(resp.Error)) {
 			what = "  REFUSED"
 		}
-		if m.last.Addr != "" {
-			since = " for " + show.Age(now.Sub(m.last.At))
+		if d.m.last.Addr != "" {
+			since = " for " + show.Age(d.now.Sub(d.m.last.At))
 		}
 		return append(line, Span{what + since, Warning},
-			Span{": " + show.Escape(m.missed.Error()), Plain})
-	case m.last.Addr == "":
+			Span{": " + show.Escape(d.m.missed.Error()), Plain})
+	case d.m.last.Addr == "":
 		return append(line, Span{"  asking", Plain})
 	}
-	line = append(line, Span{"  " + m.last.Addr + "  " + m.sum(), Plain})
-	if old := now.Sub(m.last.At); old > m.Pause()+oldMin {
+	line = append(line, Span{"  " + d.m.last.Addr + "  " + d.m.last.sum(), Plain})
+	if old := d.now.Sub(d.m.last.At); old > d.m.Pause()+oldMin {
 		line = append(line, Span{"  " + show.Age(old) + " AGO", Warning})
 	}
 	return line
@@ -141,41 +150,41 @@ func (m *Model) title(now time.Time) Line {
 const oldMin = 2 * time.Second
 
 // sum counts what was seen.
-func (m *Model) sum() string {
+func (s *Snapshot) sum() string {
 	waiters := int64(0)
-	for i := range m.last.Locks {
-		waiters += m.last.Locks[i].Waiters
+	for i := range s.Locks {
+		waiters += s.Locks[i].Waiters
 	}
 	more := ""
-	if m.last.cut() {
+	if s.cut() {
 		more = " or more"
 	}
-	return fmt.Sprintf("%d%s held, %d in line", len(m.last.Locks), more, waiters)
+	return fmt.Sprintf("%d%s held, %d in line", len(s.Locks), more, waiters)
 }
 
 // subtitle describes which part of the list is shown, and in which order.
-func (m *Model) subtitle() Line {
-	if m.page == pageHelp {
+func (d *drawing) subtitle() Line {
+	if d.m.page == pageHelp {
 		return plain(Plain, "")
 	}
-	if m.lockOpen() {
-		return plain(Strong, "lock "+show.Escape(m.lock))
+	if d.m.lockOpen() {
+		return plain(Strong, "lock "+show.Escape(d.m.lock))
 	}
-	said := map[Order]string{ByWaiters: "by waiters", ByHeld: "by time held", ByChurn: "by changes a second"}[m.order]
-	if m.last.cut() {
-		said += ", of the " + strconv.Itoa(m.Count) + " that are held longest"
-		if m.last.Ask.Waited {
+	said := map[Order]string{ByWaiters: "by waiters", ByHeld: "by time held", ByChurn: "by changes a second"}[d.m.order]
+	if d.m.last.cut() {
+		said += ", of the " + strconv.Itoa(d.m.Count) + " that are held longest"
+		if d.m.last.Ask.Waited {
 			said += " and waited for"
 		}
 	}
-	if m.filter != "" {
-		said += ", keys like " + show.Escape(m.filter)
+	if d.m.filter != "" {
+		said += ", keys like " + show.Escape(d.m.filter)
 	}
-	if n := len(m.last.Flags); n > 0 {
+	if n := len(d.m.last.Flags); n > 0 {
 		said += fmt.Sprintf(", findings of the doctor (!): %d", n)
 	}
-	if m.Pause() > max(m.Interval, slowMin) {
-		said += ", looked at every " + show.Age(m.Pause()+m.last.Took) + " as it takes " + show.Age(m.last.Took)
+	if d.m.Pause() > max(d.m.Interval, slowMin) {
+		said += ", looked at every " + show.Age(d.m.Pause()+d.m.last.Took) + " as it takes " + show.Age(d.m.last.Took)
 	}
 	return plain(Plain, said)
 }
@@ -184,30 +193,30 @@ func (m *Model) subtitle() Line {
 const slowMin = time.Second
 
 // message returns the line of prompts and messages.
-func (m *Model) message() Line {
-	switch m.prompt {
+func (d *drawing) message() Line {
+	switch d.m.prompt {
 	case promptFilter:
-		return Line{{"Keys with (or like, with * and ?): ", Strong}, {show.Escape(m.typed) + "_", Plain}}
+		return Line{{"Keys with (or like, with * and ?): ", Strong}, {show.Escape(d.m.typed) + "_", Plain}}
 	case promptReason:
-		return Line{{"Take " + m.target.String() + ", because: ", Strong}, {show.Escape(m.typed) + "_", Plain}}
+		return Line{{"Take " + d.m.target.String() + ", because: ", Strong}, {show.Escape(d.m.typed) + "_", Plain}}
 	case promptSure:
-		return Line{{"Really take " + m.target.String() + "? [y/N]  ", Warning}, {show.Escape(m.target.Reason), Plain}}
+		return Line{{"Really take " + d.m.target.String() + "? [y/N]  ", Warning}, {show.Escape(d.m.target.Reason), Plain}}
 	}
-	if m.forced && m.said == "" {
-		return plain(Strong, "taking "+m.target.String()+" ...")
+	if d.m.forced && d.m.said == "" {
+		return plain(Strong, "taking "+d.m.target.String()+" ...")
 	}
-	return plain(Strong, m.said)
+	return plain(Strong, d.m.said)
 }
 
-func (m *Model) keys() Line {
+func (d *drawing) keys() Line {
 	switch {
-	case m.prompt == promptSure:
+	case d.m.prompt == promptSure:
 		return plain(Plain, "y yes  any other key no")
-	case m.prompt != promptNone:
+	case d.m.prompt != promptNone:
 		return plain(Plain, "enter done  esc never mind")
-	case m.page == pageHelp:
+	case d.m.page == pageHelp:
 		return plain(Plain, "any key back  q quit")
-	case m.page == pageLock:
+	case d.m.page == pageLock:
 		return plain(Plain, "esc back  up down scroll  x force  ? help  q quit")
 	}
 	return plain(Plain, "w waiters  h held  c changes  / filter  enter open  x force  ? help  q quit")
@@ -227,14 +236,14 @@ const (
 )
 
 // columns returns the columns that fit a width; the first two share the rest of it.
-func (m *Model) columns(width int) []column {
+func (d *drawing) columns() []column {
 	bar := 6
-	if width >= 100 {
+	if d.width >= 100 {
 		bar = 12
 	}
 	fence := 5
-	for i := range m.rows {
-		fence = max(fence, len(strconv.FormatInt(show.Fence(&m.rows[i].lock), 10)))
+	for i := range d.m.rows {
+		fence = max(fence, len(strconv.FormatInt(show.Fence(&d.m.rows[i].lock), 10)))
 	}
 	all := []struct {
 		column
@@ -250,14 +259,14 @@ func (m *Model) columns(width int) []column {
 		{column{"FENCE", fence, true, func(r *row) Span {
 			return Span{unless(r.gone, strconv.FormatInt(show.Fence(&r.lock), 10)), Plain}
 		}}, 60},
-		{column{"!", 1, true, func(r *row) Span { return Span{m.flagged(r), Warning} }}, 60},
+		{column{"!", 1, true, func(r *row) Span { return Span{d.flagged(r), Warning} }}, 60},
 		{column{"CLIENT", 24, false, func(r *row) Span { return Span{clientOf(r), Plain} }}, 120},
 		{column{"NOTE", 20, false, func(r *row) Span { return Span{noteOf(r), Plain} }}, 150},
 	}
-	left := width - len(cursorMark)
+	left := d.width - len(cursorMark)
 	var rest []column
 	for _, c := range all {
-		if width >= c.from {
+		if d.width >= c.from {
 			rest = append(rest, c.column)
 			left -= c.width + 1
 		}
@@ -336,15 +345,15 @@ func noteOf(r *row) string {
 }
 
 // flagged returns the number of the doctor's findings about a lock.
-func (m *Model) flagged(r *row) string {
-	if n := len(m.flagsOf(r.lock.Key)); n > 0 {
+func (d *drawing) flagged(r *row) string {
+	if n := len(d.m.last.flagsOf(r.lock.Key)); n > 0 {
 		return strconv.Itoa(min(n, 9))
 	}
 	return ""
 }
 
-func (m *Model) flagsOf(key string) (said []string) {
-	for _, f := range m.last.Flags {
+func (s *Snapshot) flagsOf(key string) (said []string) {
+	for _, f := range s.Flags {
 		if steps := globSteps; resp.Glob(f.Pattern, key, &steps) {
 			said = append(said, f.Said)
 		}
@@ -355,77 +364,77 @@ func (m *Model) flagsOf(key string) (said []string) {
 // globSteps bounds the comparisons of a key with a pattern.
 const globSteps = 1 << 16
 
-func (m *Model) listTitle(width int) Line {
+func (d *drawing) listTitle() Line {
 	text := noMark
-	for i, c := range m.columns(width) {
+	for i, c := range d.columns() {
 		if i > 0 {
 			text += " "
 		}
 		text += show.Pad(show.Cut(c.title, c.width), c.width, c.right)
 	}
-	return plain(Title, show.Pad(text, width, false))
+	return plain(Title, show.Pad(text, d.width, false))
 }
 
-func (m *Model) list(width int) (lines []Line) {
-	columns := m.columns(width)
-	for i := range m.rows {
+func (d *drawing) list() (lines []Line) {
+	columns := d.columns()
+	for i := range d.m.rows {
 		line := Line{{noMark, Plain}}
-		if i == m.cursor {
+		if i == d.m.cursor {
 			line[0].Text = cursorMark
 		}
 		for n, c := range columns {
-			s := c.cell(&m.rows[i])
+			s := c.cell(&d.m.rows[i])
 			s.Text = show.Pad(show.Cut(s.Text, c.width), c.width, c.right)
 			if n > 0 {
 				line = append(line, Span{" ", Plain})
 			}
 			line = append(line, s)
 		}
-		if i == m.cursor {
+		if i == d.m.cursor {
 			for n := range line {
 				line[n].Style = Cursor
 			}
 		}
 		lines = append(lines, line)
 	}
-	if len(lines) == 0 && m.last.Addr != "" {
+	if len(lines) == 0 && d.m.last.Addr != "" {
 		lines = append(lines, plain(Plain, " No such lock is held."))
 	}
 	return lines
 }
 
 // lockLines are the lines of a lock's page.
-func (m *Model) lockLines(width int, now time.Time) (lines []Line) {
+func (d *drawing) lockLines() (lines []Line) {
 	add := func(style Style, text ...string) {
 		for _, t := range text {
 			lines = append(lines, plain(style, t))
 		}
 	}
-	if !m.known {
+	if !d.m.known {
 		add(Plain, "asking")
 		return lines
 	}
-	for _, said := range m.flagsOf(m.lock) {
-		add(Warning, show.Wrap(show.Escape(said), "! ", "  ", width)...)
+	for _, said := range d.m.last.flagsOf(d.m.lock) {
+		add(Warning, show.Wrap(show.Escape(said), "! ", "  ", d.width)...)
 	}
-	if info := m.detail.Info; info != nil {
-		add(Plain, show.Info(info, now, width)...)
+	if info := d.m.detail.Info; info != nil {
+		add(Plain, show.Info(info, d.now, d.width)...)
 	} else {
-		add(Plain, show.Escape(m.lock)+" is no lock now.")
+		add(Plain, show.Escape(d.m.lock)+" is no lock now.")
 	}
-	if len(m.detail.History.Events) > 0 {
-		h := m.detail.History
+	if len(d.m.detail.History.Events) > 0 {
+		h := d.m.detail.History
 		h.Events = slices.Clone(h.Events)
 		slices.Reverse(h.Events)
-		table := show.History(&h, now, width)
+		table := show.History(&h, d.now, d.width)
 		add(Plain, "")
-		add(Title, show.Pad(table[0], width, false))
+		add(Title, show.Pad(table[0], d.width, false))
 		add(Plain, table[1:]...)
 	}
 	return lines
 }
 
-func (m *Model) help() (lines []Line) {
+func helpLines() (lines []Line) {
 	for line := range strings.Lines(helpText) {
 		lines = append(lines, plain(Plain, strings.TrimRight(line, "\n")))
 	}
