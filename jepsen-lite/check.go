@@ -75,14 +75,14 @@ func (c *checkCmd) run(out io.Writer) (passed bool, err error) {
 	return report.Passed(results), nil
 }
 
-// recording is the folder of a workload that was run.
+// recording is the folder of a workload of a run.
 type recording struct {
 	dir      string
 	workload *workload.Workload
 }
 
-// judge judges what was recorded. Unlike the history of a run of this process, it may be
-// anything: what a checker cannot make sense of is an error.
+// judge judges the recording. Its history may come from another program, so content that makes a checker panic is an
+// error.
 func (r recording) judge(what string) (result report.Result, err error) {
 	defer func() {
 		if why := recover(); why != nil {

@@ -11,8 +11,8 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// record writes a history of one register: writes and reads, one after the other; and
-// of another one what else must be there.
+// record writes a history of one register, with writes and reads, and of a second one, so that all necessary operations
+// occur.
 func record(t *testing.T, dir string, answers []string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -58,8 +58,7 @@ func record(t *testing.T, dir string, answers []string) {
 	}
 }
 
-// A recorded history is judged again from its file; with a single event altered,
-// that event is named by its line.
+// A recorded history is judged again from its file. If a single event is altered, that event is named by its line.
 func TestCheckNamesTheAlteredEvent(t *testing.T) {
 	dir := t.TempDir()
 	answers := []string{"0", "1", "2", "3", "4", "5"}
@@ -81,7 +80,7 @@ func TestCheckNamesTheAlteredEvent(t *testing.T) {
 	}
 }
 
-// What the nodes themselves showed (a death, a fork) fails the check, too.
+// Problems of the nodes themselves (a death, a fork) fail the check, too.
 func TestCheckKeepsWhatTheClusterShowed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "register")
 	record(t, dir, []string{"0"})
@@ -95,7 +94,7 @@ func TestCheckKeepsWhatTheClusterShowed(t *testing.T) {
 	}
 }
 
-// Judged for safety alone, what took long is told and fails nothing.
+// Judged for safety alone, delays are noted and fail nothing.
 func TestCheckOfSafety(t *testing.T) {
 	for _, c := range []struct {
 		cluster, what string
@@ -119,15 +118,14 @@ func TestCheckOfSafety(t *testing.T) {
 	}
 }
 
-// A folder without a history is a mistake, not a pass.
+// A folder without a history is an error, not a pass.
 func TestCheckOfNothing(t *testing.T) {
 	if passed, err := (&checkCmd{Dir: t.TempDir()}).run(&strings.Builder{}); err == nil || passed {
 		t.Errorf("passed %v, error %v", passed, err)
 	}
 }
 
-// A history that says too little is no pass, unless only safety is judged: then it may be
-// the machine that was slow.
+// A history with too few operations is no pass, unless only safety is judged: then the machine may have been slow.
 func TestCheckOfLittle(t *testing.T) {
 	for what, passes := range map[string]bool{judgeAll: false, judgeSafety: true} {
 		dir := filepath.Join(t.TempDir(), "register")

@@ -10,8 +10,8 @@ import (
 	"lockd/jepsen-lite/nemesis"
 )
 
-// In each run of the control that the README names the primary is cut off for long enough: until
-// the others have elected another one, and clients have written to both.
+// In each run of the control that the README names, the primary is cut off long enough for the others to elect another
+// one, and for clients to write to both.
 func TestControlIsCutOff(t *testing.T) {
 	const electsIn = 3 * time.Second
 	readme, err := os.ReadFile("README.md")

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Whatever is in a folder, check and shrink tell in a sentence that it is no recorded
-// run, with exit status 2.
+// Whatever a folder contains, check and shrink report in one sentence that it is no recorded run, with exit status 2.
 func TestDamagedFolder(t *testing.T) {
 	const (
 		asked    = `{"time":1,"process":1,"type":"invoke","op":"set","key":"r","value":["1"]}` + "\n"
@@ -49,7 +48,7 @@ func TestDamagedFolder(t *testing.T) {
 	}
 }
 
-// A schedule that cannot be played again is told so, and a run that did not fail.
+// A schedule that cannot be played, and a run that did not fail, are reported.
 func TestDamagedSchedule(t *testing.T) {
 	const step = `{"After":1,"For":1,"Faults":[{"Kind":"kill","Variant":"leader","Dice":1}]}`
 	for _, c := range []struct{ schedule, want string }{

@@ -5,11 +5,10 @@ import (
 	"slices"
 )
 
-// least leaves out as many things as it can so that the rest still fails, by delta
-// debugging: it tries none at all, then halves, then ever smaller parts, and all but
-// one of these. All together are known to fail. In the end none that is left can be
-// missed alone, as far as fails can tell; nothing is asked twice. With an error come
-// the fewest until then.
+// least leaves out as many of n things as it can while the rest still fails, by delta debugging: it tries none at all,
+// then halves, then smaller and smaller parts, and all but one of these. All together are known to fail. In the result
+// no single thing can be left out, as far as fails can tell. Nothing is tried twice. After an error it returns the
+// smallest result so far.
 func least(all []int, fails func(some []int) (bool, error)) ([]int, error) {
 	asked := map[string]bool{fmt.Sprint(all): true}
 	first := func(candidates [][]int) (some []int, failed bool, err error) {
@@ -50,7 +49,7 @@ func least(all []int, fails func(some []int) (bool, error)) ([]int, error) {
 	return all, nil
 }
 
-// split makes parts of about the same length: each alone, and all without each.
+// split makes parts of about the same length, and returns each part alone, and all things without each part.
 func split(all []int, parts int) (alone, without [][]int) {
 	for i := range parts {
 		from, to := i*len(all)/parts, (i+1)*len(all)/parts

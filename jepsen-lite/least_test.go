@@ -15,15 +15,14 @@ func upTo(n int) (all []int) {
 	return all
 }
 
-// containing fails as long as all of these are there.
+// containing fails while all of these things are there.
 func containing(need ...int) func([]int) bool {
 	return func(some []int) bool {
 		return !slices.ContainsFunc(need, func(n int) bool { return !slices.Contains(some, n) })
 	}
 }
 
-// What is left fails, keeps its order, and does no more without any one of it. Nothing
-// is asked twice.
+// The result fails, keeps its order, and no longer fails without any one thing. Nothing is tried twice.
 func TestLeast(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -61,7 +60,7 @@ func TestLeast(t *testing.T) {
 	}
 }
 
-// Whatever is needed, just that is left.
+// The result is exactly the things that are needed.
 func TestLeastOfAny(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 100 {
@@ -75,7 +74,7 @@ func TestLeastOfAny(t *testing.T) {
 	}
 }
 
-// An error ends the search with what failed last, whenever it comes.
+// An error ends the search with the last failing set, whenever it occurs.
 func TestLeastUntilAnError(t *testing.T) {
 	stop := errors.New("stop")
 	for after := range 20 {

@@ -69,8 +69,8 @@ func askData(t target.Target, node string) (data int64, err error) {
 // warmOperations is the number of requests of each client in the warm-up.
 const warmOperations = 50
 
-// warmUp has clients work on all nodes, so that pools and caches are there, and
-// notes the nodes' levels after that. There are none without fault ports.
+// warmUp has clients work on all nodes, so that pools and caches are filled, and records the levels of the nodes
+// afterwards. Without fault ports there are none.
 func (s *session) warmUp(ctx context.Context) error {
 	if !s.ports {
 		return nil
@@ -140,14 +140,13 @@ func (s *session) checkLevels(ctx context.Context, counts history.Counts, v *mod
 	}
 }
 
-// allowed is the level that a node may have now.
+// allowed returns the level that a node may have now.
 func (s *session) allowed(node string) level {
 	return s.levels[node].allowed(len(s.levels)-1, s.operations)
 }
 
-// settledLevel waits until a node's level is within most, and returns the last one. A
-// node may keep much in memory of the log that it has not trimmed yet: the last
-// entries, and the buffers of the files.
+// settledLevel waits until a node's level is within most, and returns the last level. A node may keep much of the log
+// that it has not trimmed yet in memory: the last entries, and the buffers of the files. So it is made to trim.
 func (s *session) settledLevel(ctx context.Context, node string, most level) (now level, err error) {
 	for {
 		now, err = askLevel(s.target, node)
@@ -167,7 +166,7 @@ func (s *session) settledLevel(ctx context.Context, node string, most level) (no
 	}
 }
 
-// judge adds what is beyond most to the verdict. It reports whether nothing is.
+// judge adds to the verdict what exceeds most. It reports whether nothing does.
 func (l level) judge(v *model.Verdict, node string, most level) bool {
 	if l.goroutines > most.goroutines {
 		v.Add("goroutines not back", nil,

@@ -9,7 +9,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// A node may keep what a role, a cache and the data need, and nothing beyond.
+// A node may keep what a role, a cache and the data need, and nothing more.
 func TestLevels(t *testing.T) {
 	before := level{goroutines: 25, heap: 3 << 20}
 	most := before.allowed(2, 1000)
@@ -37,7 +37,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// statTarget answers what askLevel asks for.
+// statTarget answers the questions of askLevel.
 type statTarget struct {
 	target.Target
 	info string
@@ -49,7 +49,7 @@ func (s statTarget) Do(string, time.Duration, ...string) (target.Reply, error) {
 	return target.Reply{Kind: '$', Str: s.info}, nil
 }
 
-// What a node counts for its data is no leak; what it does not count is unknown.
+// Memory that a node counts for its data is no leak. Without the count the level is unknown.
 func TestLevelIsBesideTheData(t *testing.T) {
 	l, err := askLevel(statTarget{info: "# Memory\r\nused_memory:17000000\r\nused_memory_human:16M\r\n"}, "n1")
 	if want := (level{goroutines: 25, heap: 3000000}); l != want || err != nil {

@@ -18,14 +18,14 @@ import (
 
 type cli struct {
 	Run      runCmd      `cmd:"" default:"withargs" set:"time=60s" help:"Run workloads under faults and judge them (the default command)."`
-	Marathon marathonCmd `cmd:"" set:"time=0s" help:"Run with one seed after the other until told to stop, and keep what failed."`
+	Marathon marathonCmd `cmd:"" set:"time=0s" help:"Run with one seed after the other until interrupted, and keep the failed runs."`
 	Check    checkCmd    `cmd:"" help:"Judge a recorded run again, without running anything."`
 	Shrink   shrinkCmd   `cmd:"" help:"Run a schedule that failed with fewer and fewer faults, as long as it fails."`
-	Planted  plantedCmd  `cmd:"" help:"Plant one bug after the other in the server, and say whether it was caught."`
+	Planted  plantedCmd  `cmd:"" help:"Plant one bug after the other in the server, and report whether it was caught."`
 }
 
 type runCmd struct {
-	Time     time.Duration `default:"${time}" help:"Length of the whole run, which the workloads share; of a marathon: of all its runs, 0s: until it is told to stop."`
+	Time     time.Duration `default:"${time}" help:"Length of the whole run, which the workloads share; of a marathon: of all its runs, 0s: until it is interrupted."`
 	Workload []string      `default:"all" help:"Workloads, in turn." placeholder:"NAME,..."`
 	Nemesis  []string      `default:"kill,pause,partition" help:"Kinds of faults, or variants of one, as scenario:save-twice; none: no faults; all: every kind." placeholder:"NAME,..."`
 	Mixed    bool          `help:"Up to four faults at once."`
@@ -33,15 +33,15 @@ type runCmd struct {
 	Nodes    int           `default:"3" help:"Nodes of the cluster."`
 	Workers  int           `default:"12" help:"Clients that work at the same time."`
 	Rate     int           `default:"300" help:"Operations a second that the clients aim at, together."`
-	Judge    string        `default:"all" enum:"all,safety" help:"What is judged: all, or safety: what took long is told, and fails nothing." placeholder:"WHAT"`
-	Seed     uint64        `help:"Decides the faults and what clients do (default: by chance)."`
+	Judge    string        `default:"all" enum:"all,safety" help:"What is judged: all, or safety only: delays are then noted and fail nothing." placeholder:"WHAT"`
+	Seed     uint64        `help:"Decides the faults and the clients' operations (default: random)."`
 	Out      string        `help:"Folder for histories, logs and reports (default: a new one in the temporary folder)." placeholder:"DIR"`
 	Target   string        `default:"lockd" help:"What to test; see --list."`
 	Binary   string        `help:"The server to test (default: built from this repository, as a test build)." placeholder:"FILE"`
-	State    int           `help:"So many MiB of data, in a thousand keys each, are there before the faults begin, and must be there at the end." placeholder:"MIB"`
-	Race     bool          `help:"Build the server with Go's race detector; what it reports fails the run, what took long does not (--judge safety)."`
-	TLS      bool          `name:"tls" help:"Clients speak TLS, and nodes TLS with a secret among themselves, by certificates that the run makes; faults that look into messages between nodes are left out."`
-	From     string        `help:"Where nodes are upgraded (--nemesis upgrade) they go from the build of this commit or tag to the tree's own, instead of from that to a stand-in for the next release." placeholder:"REF"`
+	State    int           `help:"Load so many MiB of data, a thousand keys each, before the faults, and check them at the end." placeholder:"MIB"`
+	Race     bool          `help:"Build the server with Go's race detector; its reports fail the run, delays do not (--judge safety)."`
+	TLS      bool          `name:"tls" help:"Clients and nodes speak TLS, nodes with a secret, by certificates of the run; faults that look into messages between nodes are left out."`
+	From     string        `help:"Upgrade nodes (--nemesis upgrade) from this commit or tag to the present tree, instead of from the present tree to a stand-in for the next release." placeholder:"REF"`
 	Plant    string        `help:"Build the server with a bug planted in it, to see it caught; see --list." placeholder:"NAME"`
 	Args     []string      `help:"More arguments for the server." placeholder:"ARG,..."`
 	List     bool          `help:"List workloads, nemeses, targets and bugs to plant, and do nothing."`
@@ -49,7 +49,7 @@ type runCmd struct {
 
 type checkCmd struct {
 	Dir   string `arg:"" help:"Folder of a recorded run, or of one workload of it."`
-	Judge string `default:"all" enum:"all,safety" help:"What is judged: all, or safety: what took long is told, and fails nothing." placeholder:"WHAT"`
+	Judge string `default:"all" enum:"all,safety" help:"What is judged: all, or safety only: delays are then noted and fail nothing." placeholder:"WHAT"`
 }
 
 func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }

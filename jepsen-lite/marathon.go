@@ -71,7 +71,7 @@ func folder(name, command string) (path string, err error) {
 
 // buildOnce builds the server in the output folder, for all runs there.
 func (c *runCmd) buildOnce(kind target.Kind) error {
-	if c.Binary != "" || c.From != "" || kind.Package == "" { // each run builds what nodes are upgraded to anyway
+	if c.Binary != "" || c.From != "" || kind.Package == "" { // each run builds the next release anyway
 		return nil
 	}
 	c.Binary = filepath.Join(c.Out, "server")
@@ -81,8 +81,7 @@ func (c *runCmd) buildOnce(kind target.Kind) error {
 // errorsMax bounds the consecutive runs that fail to start.
 const errorsMax = 3
 
-// rounds makes one run after the other. A run that cannot be made ends it if it is the
-// first, or if several in a row cannot.
+// rounds makes one run after the other. It ends if the first run cannot be made, or several in a row.
 func (c *marathonCmd) rounds(ctx context.Context, out io.Writer, play player) (passed bool, err error) {
 	sum := tally{began: time.Now()}
 	fmt.Fprintf(out, "output in %s\n", c.Flags.Out)
@@ -142,7 +141,7 @@ func (c *marathonCmd) round(ctx context.Context, play player, seed uint64, lengt
 	r = round{seed: seed, dir: run.Out}
 	var results []report.Result
 	complete := false
-	err := os.Mkdir(run.Out, 0o755) // no run gets the folder of another one
+	err := os.Mkdir(run.Out, 0o755) // it fails if another run has the folder
 	if err == nil {
 		results, complete, err = playAside(ctx, play, &run)
 	}
@@ -160,7 +159,7 @@ func (c *marathonCmd) round(ctx context.Context, play player, seed uint64, lengt
 // saidFile has the lines that a run says meanwhile.
 const saidFile = "run.txt"
 
-// playAside makes a run whose words go into a file of its folder.
+// playAside makes a run whose output goes into a file of its folder.
 func playAside(ctx context.Context, play player, run *runCmd) ([]report.Result, bool, error) {
 	said, err := os.Create(filepath.Join(run.Out, saidFile))
 	if err != nil {
@@ -176,7 +175,7 @@ type round struct {
 	dir         string // "": it was removed
 	verdict     string // "": passed
 	interrupted bool   // before its end
-	err         error  // it could not be made
+	err         error  // the run could not be made
 
 	report.Figures
 	silence  time.Duration
@@ -203,7 +202,7 @@ func (r *round) count(results []report.Result) {
 	}
 }
 
-// String is a line of the table.
+// String returns a line of the table.
 func (r round) String() string {
 	verdict, dir := r.verdict, r.dir
 	if verdict == "" {
@@ -216,7 +215,7 @@ func (r round) String() string {
 		r.seed, verdict, r.OK, r.Info, r.Faults, r.majority, r.silence.Round(time.Millisecond), dir)
 }
 
-// tally sums rounds up.
+// tally is the sum of rounds.
 type tally struct {
 	began       time.Time
 	rounds      int
@@ -241,7 +240,7 @@ func (t *tally) add(r round) {
 	}
 }
 
-// String is the end of the table.
+// String returns the end of the table.
 func (t tally) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d seeds in %s: %d passed, %d did not, %d interrupted; %d operations ok, %d unknown, %d faults; "+

@@ -17,8 +17,8 @@ import (
 	"lockd/jepsen-lite/report"
 )
 
-// outcome is what a run gives that took two seconds from its first to its last write, and had
-// a majority for one second of four.
+// outcome is the result of a run with two seconds between its first and its last write, and a majority for one second
+// of four.
 func outcome(problems ...string) []report.Result {
 	v := &model.Verdict{}
 	for _, p := range problems {
@@ -38,8 +38,7 @@ func outcome(problems ...string) []report.Result {
 	}}}
 }
 
-// marathon runs with a player of which only the number of the run matters, and which
-// leaves a file.
+// marathon runs with a player that knows the number of the run only, and leaves a file.
 func marathon(ctx context.Context, t *testing.T, c *marathonCmd, play func(n int, run *runCmd) ([]report.Result, bool, error)) (passed bool, said string, err error) {
 	t.Helper()
 	c.Flags.Out = t.TempDir()
@@ -53,7 +52,7 @@ func marathon(ctx context.Context, t *testing.T, c *marathonCmd, play func(n int
 	return passed, out.String(), err
 }
 
-// kept are the folders that are left.
+// kept returns the folders that are left.
 func kept(t *testing.T, c *marathonCmd) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(c.Flags.Out)
@@ -66,8 +65,8 @@ func kept(t *testing.T, c *marathonCmd) (names []string) {
 	return names
 }
 
-// A marathon keeps the folders of what failed or was undecided, with what the run said,
-// removes the others, and sums up. The first seed decides the others.
+// A marathon keeps the folders of runs that failed or were undecided, with the output of the run, removes the others,
+// and sums up. The first seed decides all others.
 func TestMarathonKeepsWhatFailed(t *testing.T) {
 	synctest.Test(t, testMarathonKeepsWhatFailed)
 }
@@ -117,8 +116,7 @@ func testMarathonKeepsWhatFailed(t *testing.T) {
 	}
 }
 
-// A marathon ends when its time is over; the last run may be shorter, but not by more
-// than half.
+// A marathon ends when its time is over. The last run may be shorter, but no shorter than half a run.
 func TestMarathonOfALength(t *testing.T) {
 	for _, c := range []struct {
 		time, each time.Duration
@@ -144,7 +142,7 @@ func TestMarathonOfALength(t *testing.T) {
 	}
 }
 
-// What was interrupted is not held against it, unless something was wrong already.
+// An interrupted run does not count as failed, unless something was wrong before.
 func TestMarathonInterrupted(t *testing.T) {
 	for _, c := range []struct {
 		problems, undecided []string
@@ -174,8 +172,7 @@ func TestMarathonInterrupted(t *testing.T) {
 	}
 }
 
-// Runs that cannot be made end the marathon if the first is one, or several in a row;
-// one of them is told like a failure.
+// A marathon ends if the first run cannot be made, or several in a row. A single one counts as failed.
 func TestMarathonOfErrors(t *testing.T) {
 	synctest.Test(t, testMarathonOfErrors)
 }
@@ -212,7 +209,7 @@ func testMarathonOfErrors(t *testing.T) {
 	}
 }
 
-// A mistake in a command line is told in a sentence, with exit status 2.
+// A mistake in a command line is reported in one sentence, with exit status 2.
 func TestBadFlags(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"--time 0s", "--time must be greater than 0"},
@@ -239,7 +236,7 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// refused runs a command line that must be refused in a sentence.
+// refused runs a command line that must be refused in one sentence.
 func refused(t *testing.T, want string, args ...string) {
 	t.Helper()
 	var out, errs strings.Builder

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	paceEvery = 20 * time.Millisecond  // between two looks at the processor
+	paceEvery = 20 * time.Millisecond  // between two checks of the processor
 	syncEvery = 100 * time.Millisecond // between two writes to the disk
-	paceSlow  = 200 * time.Millisecond // lateness that is worth a note
-	paceKept  = 10                     // notes of one workload
+	paceSlow  = 200 * time.Millisecond // a delay that is recorded
+	paceKept  = 10                     // delays of one workload that are recorded
 )
 
-// pace watches the machine itself while a workload runs: how late a goroutine wakes that has
-// nothing to do, and how long the disk of the nodes takes to sync one block. A silence of lockd
-// means another thing if the machine was silent, too.
+// pace watches the machine while a workload runs: how late an idle goroutine wakes up, and how long the disk of the
+// nodes takes to sync one block. A silence of lockd is judged differently by a reader if the machine stood still, too.
 type pace struct {
 	began time.Time
 	stop  chan struct{}
@@ -28,7 +27,7 @@ type pace struct {
 	slow []lateness
 }
 
-// lateness is a delay that was long enough to note.
+// lateness is a delay that was recorded.
 type lateness struct {
 	at, took time.Duration // since the workload began
 	what     string
@@ -51,7 +50,7 @@ func (p *pace) processor() {
 func (p *pace) disk(name string) {
 	f, err := os.Create(name)
 	if err != nil {
-		return // the nodes report it themselves
+		return // the nodes report a broken disk themselves
 	}
 	defer func() { _ = f.Close(); _ = os.Remove(name) }()
 	block := make([]byte, 4096)
@@ -64,7 +63,7 @@ func (p *pace) disk(name string) {
 	}
 }
 
-// wait waits for d; false if it is over.
+// wait waits for a time. It returns false if the workload has ended.
 func (p *pace) wait(d time.Duration) bool {
 	select {
 	case <-p.stop:
@@ -83,7 +82,7 @@ func (p *pace) note(what string, from time.Time, took time.Duration) {
 	p.slow = append(p.slow, lateness{from.Sub(p.began), took, fmt.Sprintf(what, took.Round(time.Millisecond))})
 }
 
-// end stops watching and returns the longest, in the order of time.
+// end stops watching and returns the longest delays, in the order of time.
 func (p *pace) end() (notes []string) {
 	close(p.stop)
 	p.done.Wait()

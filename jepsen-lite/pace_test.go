@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The longest times that the machine stood still are told, in their order, and short ones are not.
+// The longest delays of the machine are returned in order, and short ones are not.
 func TestPaceTellsOfTheMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

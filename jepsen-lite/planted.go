@@ -17,11 +17,11 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// plantedRun is a run that catches a bug which was planted in the server.
+// plantedRun is a run that catches a bug planted in the server.
 type plantedRun struct {
 	bug, breaks string
 	flags       string
-	as          []string // it is caught as one of these problems
+	as          []string // problems, one of which must be found
 }
 
 // plantedRuns has a run for every file of planted/ that is a bug. The README's table is the same.
@@ -170,7 +170,7 @@ func (c *plantedCmd) run(out io.Writer) (passed bool, err error) {
 			continue
 		}
 		ok, err := c.try(out, p)
-		if err != nil { // the others can still be run
+		if err != nil { // the other bugs can still be tried
 			fmt.Fprintf(out, "%-18s DID NOT RUN: %v\n", p.bug, err)
 		}
 		if !ok || err != nil {
@@ -198,7 +198,7 @@ func (c *plantedCmd) try(out io.Writer, p plantedRun) (ok bool, err error) {
 	return true, os.RemoveAll(filepath.Join(c.Out, p.bug))
 }
 
-// play makes one run of jepsen-lite. There is no word for one that was interrupted.
+// play makes one run of jepsen-lite.
 func (c *plantedCmd) play(said io.Writer, p plantedRun) (word, again string, ok bool, err error) {
 	run, err := p.parse()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"lockd/jepsen-lite/workload"
 )
 
-// Every bug that can be planted has its run or its test, and the README says which.
+// Every bug that can be planted has a run or a test, and the README lists it.
 func TestPlantedRuns(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestPlantedRuns(t *testing.T) {
 	}
 }
 
-// A bug is caught by a problem that it causes, and not by any other.
+// A bug is caught by a problem that it causes, and not by another one.
 func TestPlantedJudge(t *testing.T) {
 	p := plantedRun{as: []string{"stale read", "went back"}}
 	for _, c := range []struct {
@@ -82,7 +82,7 @@ func TestPlantedJudge(t *testing.T) {
 	}
 }
 
-// It is caught when the first answer comes that one of its problems is about.
+// The time of the catch is that of the first answer with one of these problems.
 func TestPlantedJudgeTellsWhen(t *testing.T) {
 	h := &history.History{Ops: []history.Op{{Line: 2, Told: 900e6}, {Line: 4, Told: 2500e6}, {Line: 6, Told: 1500e6}}}
 	v := &model.Verdict{}

@@ -27,12 +27,12 @@ import (
 // Times of a run.
 const (
 	startMax    = 60 * time.Second
-	startLook   = 100 * time.Millisecond // for nodes that have ended
-	healthyMax  = 10 * time.Second       // after the last fault all nodes take writes again
+	startLook   = 100 * time.Millisecond // between two looks for nodes that have ended
+	healthyMax  = 10 * time.Second       // for all nodes to take writes again after the last fault
 	convergeMax = 20 * time.Second
-	patience    = 2 * time.Minute // instead of both where only safety is judged
+	patience    = 2 * time.Minute // instead of the two above when a run is judged for safety only
 	finalMax    = 20 * time.Second
-	calm        = 2 * time.Second // after the last fault, in which clients go on
+	calm        = 2 * time.Second // after the last fault, while clients go on
 	sayEvery    = 5 * time.Second
 )
 
@@ -44,13 +44,13 @@ type session struct {
 	workloads []string
 	kinds     []string
 	steps     []nemesis.Step // of --schedule
-	hidden    []string       // variants of faults that --tls leaves out
+	hidden    []string       // variants of faults that cannot be used with --tls
 
 	ports      bool             // the nodes have fault ports
 	levels     map[string]level // of the nodes before the first workload
 	operations int              // of all workloads so far
 	dead       []string         // nodes that refuse to start
-	nextLevel  int              // with --from: the highest that the tree's own build can do
+	nextLevel  int              // with --from: the highest level of the tree's own build
 }
 
 func (c *runCmd) run(out io.Writer) (passed bool, err error) {
@@ -61,7 +61,7 @@ func (c *runCmd) run(out io.Writer) (passed bool, err error) {
 	return complete && report.Passed(results), err
 }
 
-// checkBinary refuses a bug for a server that is built already, and an older build where it would not be used.
+// checkBinary refuses a bug for a binary that is given, and an older build that no fault would use.
 func (c *runCmd) checkBinary() error {
 	upgrades := func(chosen string) bool {
 		k := nemesis.Find(chosen)
@@ -87,7 +87,7 @@ func (c *runCmd) results(out io.Writer) (results []report.Result, complete bool,
 	return c.resultsUntil(ctx, out)
 }
 
-// untilTold ends when the process is told to.
+// untilTold returns a context that ends with SIGINT or SIGTERM.
 func untilTold() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 }
@@ -144,8 +144,7 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	return results, complete, nil
 }
 
-// each runs the workloads in turn. A node that refuses to start would spoil all that come after the one in
-// which it died: these are not run.
+// each runs the workloads in turn. When a node refuses to start, the remaining workloads are skipped.
 func (s *session) each(
 	ctx context.Context,
 	run func(name string, turn uint64) (report.Result, error),
@@ -171,8 +170,7 @@ func (s *session) each(
 	return results, nil
 }
 
-// start starts the nodes. One that ends by itself, because its port is in use for
-// example, would do so again: its last words are the error.
+// start starts the nodes. It fails when one ends by itself, as for a port in use, with the last lines of its log.
 func (s *session) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
@@ -200,7 +198,7 @@ func (s *session) start(ctx context.Context) error {
 
 // prepare checks the flags, makes the output folder and the target.
 func (s *session) prepare() error {
-	if s.cmd.Race { // its nodes are several times slower
+	if s.cmd.Race { // the nodes are several times slower
 		s.cmd.Judge = judgeSafety
 	}
 	kind, err := s.check()
@@ -241,7 +239,7 @@ func (s *session) check() (kind target.Kind, err error) {
 	if err := s.plan(); err != nil {
 		return kind, err
 	}
-	for _, given := range c.Nemesis { // a variant of one, which "all" has already
+	for _, given := range c.Nemesis { // "all" has every variant already
 		if strings.Contains(given, ":") && nemesis.Find(given) != nil && !slices.Contains(c.Nemesis, "all") {
 			kinds = append(kinds, given)
 		}
@@ -278,7 +276,7 @@ func (s *session) check() (kind target.Kind, err error) {
 }
 
 // seal leaves out the faults that read messages between nodes, which TLS encrypts. It fails if the command line names
-// one of them, or a kind that has no others.
+// one of them, or a kind that has no other variants.
 func (s *session) seal() error {
 	for _, step := range s.steps {
 		for _, f := range step.Faults {
@@ -353,7 +351,7 @@ func (c *runCmd) bug() (bugs []string) {
 	return bugs
 }
 
-// moreBuilds makes the builds that the chosen faults need, beside the own one.
+// moreBuilds makes the builds that the chosen faults need, besides that of the nodes.
 func (s *session) moreBuilds(k target.Kind, own string) (map[string]string, error) {
 	builds := map[string]string{}
 	changes := map[string][]string{target.OtherBuild: {target.OtherBuild}, target.NextBuild: {target.NextBuild}}
@@ -361,7 +359,7 @@ func (s *session) moreBuilds(k target.Kind, own string) (map[string]string, erro
 		changes[target.NextBuild] = nil
 	}
 	for build, kind := range map[string]string{target.OtherBuild: nemesis.OtherBuild, target.NextBuild: nemesis.Upgrade} {
-		needs := func(chosen string) bool { // or a variant of it
+		needs := func(chosen string) bool { // a kind or one of its variants
 			k := nemesis.Find(chosen)
 			return k != nil && k.Name == kind
 		}
@@ -396,8 +394,8 @@ func (c *runCmd) buildFlags() (flags []string) {
 	return flags
 }
 
-// checkFaultPorts asks every node for its fault port. Without it some nemeses would do
-// nothing: that is an error, unless "all" chose the nemesis.
+// checkFaultPorts asks every node on its fault port. Without fault ports some nemeses would do nothing: that is an
+// error, unless "all" chose them.
 func (s *session) checkFaultPorts() error {
 	var why error
 	for _, n := range s.target.Nodes() {
@@ -487,7 +485,7 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 	if err := writeJSON(filepath.Join(dir, scheduleFile), c.scheduleOf(c.Seed+turn, began, length, plan)); err != nil {
 		return report.Result{}, err
 	}
-	after := &model.Verdict{} // what is wrong with the cluster itself
+	after := &model.Verdict{} // problems of the cluster itself
 	machine := watchPace(dir, began)
 	s.play(ctx, w, env, plan, length, after)
 	after.Notes = append(after.Notes, machine.end()...)
@@ -505,8 +503,7 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 	return r, err
 }
 
-// play has the workers and the nemesis play against each other, and then looks
-// whether the cluster is whole.
+// play runs the workers and the nemesis, and then inspects the cluster.
 func (s *session) play(
 	ctx context.Context,
 	w *workload.Workload,
@@ -539,7 +536,7 @@ func (s *session) play(
 		env.History.Record(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.Rest})
 		rest()
 	}()
-	go s.say(working, w.Name, time.Now().Add(length), env.History, field)
+	go s.progress(working, w.Name, time.Now().Add(length), env.History, field)
 	p.Run(working, env)
 	<-broken
 	for _, f := range field.Found() {
@@ -559,7 +556,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// inspect looks at the cluster after the last fault.
+// inspect checks the cluster after the last fault.
 func (s *session) inspect(ctx context.Context, rec *history.Recorder, v *model.Verdict) {
 	if ctx.Err() != nil {
 		v.Undecided = append(v.Undecided, "the run was interrupted")
@@ -598,8 +595,8 @@ func (s *session) inspect(ctx context.Context, rec *history.Recorder, v *model.V
 	}
 }
 
-// unreadStreams has a run undecided whose proxies met a message that they cannot read: what scenarios were to catch on
-// such a connection was not at stake.
+// unreadStreams makes a run undecided if its proxies met a message that they cannot read: nothing was caught on that
+// connection from then on.
 func unreadStreams(v *model.Verdict, n int) {
 	if n > 0 {
 		v.Undecided = append(v.Undecided, fmt.Sprintf("%d streams between nodes carried a message that jepsen-lite "+
@@ -607,7 +604,7 @@ func unreadStreams(v *model.Verdict, n int) {
 	}
 }
 
-// ends records which processes have ended, and adds what was said of those that had not to the verdict.
+// ends records the ends of processes, and adds wrong reports of such ends to the verdict.
 func (s *session) ends(rec *history.Recorder, v *model.Verdict) {
 	e := s.target.Ends()
 	rec.Record(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.Ends,
@@ -624,8 +621,8 @@ func (s *session) deaths(v *model.Verdict) {
 	}
 }
 
-// say prints a line now and then.
-func (s *session) say(ctx context.Context, name string, end time.Time, rec *history.Recorder, f *nemesis.Runner) {
+// progress prints a line now and then.
+func (s *session) progress(ctx context.Context, name string, end time.Time, rec *history.Recorder, f *nemesis.Runner) {
 	tick := time.NewTicker(sayEvery)
 	defer tick.Stop()
 	for {

@@ -20,7 +20,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// portless is a target whose nodes have no fault ports, or have.
+// portless is a target whose nodes have no fault ports if err is set.
 type portless struct {
 	target.Target
 	err error
@@ -30,8 +30,7 @@ func (portless) Nodes() []string { return []string{"n1"} }
 
 func (p portless) Fault(string, string) (string, error) { return "", p.err }
 
-// Without fault ports, nemeses that need them are refused, or left out if only "all"
-// chose them.
+// Without fault ports, nemeses that need them are refused, or left out if only "all" chose them.
 func TestFaultPorts(t *testing.T) {
 	none := errors.New("connection refused")
 	for _, c := range []struct {
@@ -59,7 +58,7 @@ func TestFaultPorts(t *testing.T) {
 	}
 }
 
-// stillborn is a target whose node ends as soon as it is started, again and again.
+// stillborn is a target whose node ends at each start.
 type stillborn struct {
 	target.Target
 	deaths []string
@@ -72,7 +71,7 @@ func (s *stillborn) Start(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// A node that ends at its start is not waited for; its last words say why.
+// A node that ends at its start is not waited for; the error has its last lines.
 func TestStartOfNodeThatEnds(t *testing.T) {
 	for _, c := range []struct {
 		deaths []string
@@ -92,7 +91,7 @@ func TestStartOfNodeThatEnds(t *testing.T) {
 	}
 }
 
-// graveyard is a target of which some nodes have died, and refuse to start.
+// graveyard is a target with nodes that have died and refuse to start.
 type graveyard struct {
 	target.Target
 	dead   []string
@@ -119,8 +118,8 @@ func (g *graveyard) Deaths() (taken []string) {
 	return taken
 }
 
-// A node that refuses to start is one finding, of the workload in which it died, and no other
-// that follows from it; what the others have is compared as long as they are a majority.
+// A node that refuses to start is one problem, of the workload in which it died; problems that follow from it are not
+// added. The states of the others are compared while they are a majority.
 func TestInspectDead(t *testing.T) {
 	died := []string{"n2 ended by itself: exit status 1"}
 	fork := errors.New("states differ at index 7")
@@ -158,8 +157,8 @@ func TestUnreadStreams(t *testing.T) {
 	}
 }
 
-// What comes after the workload in which a node died for good is not run. The report says so
-// once, with the name of that workload, and the run has not passed.
+// The workloads after the one in which a node died for good are skipped. The report says so once, with the name of that
+// workload, and the run has not passed.
 func TestDeadNodeSpoilsNoVerdict(t *testing.T) {
 	s := &session{workloads: []string{"register", "lock", "set", "list"}}
 	ran := ""
@@ -194,7 +193,7 @@ func TestDeadNodeSpoilsNoVerdict(t *testing.T) {
 	}
 }
 
-// The command that runs the same thing again names the planted bug.
+// The command that repeats a run names the planted bug.
 func TestAgain(t *testing.T) {
 	c := &runCmd{Time: time.Minute, Workload: []string{"lock"}, Nemesis: []string{"none"}, Target: "lockd", Seed: 7, Plant: "skip-sync", Mixed: true}
 	if got, want := c.again(), "go run ./jepsen-lite --time 1m0s --workload lock --nemesis none --nodes 0 --workers 0 --rate 0 --seed 7 --mixed --plant skip-sync"; got != want {
@@ -202,7 +201,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// With the race detector the server is built so, again as well, and only safety is judged.
+// With the race detector the server is built so, also in the command that repeats the run, and only safety is judged.
 func TestRaceRun(t *testing.T) {
 	c := &runCmd{Workload: []string{"nothing"}, Target: "lockd", Judge: "all", Race: true}
 	if err := (&session{cmd: c}).prepare(); err == nil {
@@ -213,7 +212,7 @@ func TestRaceRun(t *testing.T) {
 	}
 }
 
-// A nemesis may be one variant of a kind; "all" has it already.
+// A nemesis may be one variant of a kind; "all" contains it already.
 func TestNemesisVariant(t *testing.T) {
 	for given, want := range map[string]string{
 		"kill:leader,slow": "kill:leader,slow", "kill:nobody": "", "leader": "",
@@ -225,8 +224,8 @@ func TestNemesisVariant(t *testing.T) {
 	}
 }
 
-// With TLS nothing looks into the messages between nodes: what was named for that is refused, what "all" or the name of
-// a kind has besides is left out, and told.
+// With TLS no fault looks into messages between nodes: a named one is refused, and those of "all" or of a kind are left
+// out, which the run tells.
 func TestSealed(t *testing.T) {
 	check := func(given string, c *runCmd) (*session, error) {
 		c.Time, c.Workload, c.Nodes, c.Workers, c.Rate, c.TLS = time.Second, []string{"lock"}, 1, 1, 1, true
@@ -279,7 +278,7 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// A bug that nobody knows is refused with the list of those that can be planted.
+// An unknown bug is refused with the list of the known ones.
 func TestPlantUnknown(t *testing.T) {
 	s := &session{cmd: &runCmd{Plant: "nothing"}}
 	if err := s.prepare(); err == nil || !strings.Contains(err.Error(), `there is no bug "nothing" to plant: choose from ack-before-commit, `) {

@@ -9,13 +9,13 @@ import (
 	"lockd/jepsen-lite/nemesis"
 )
 
-// scheduleFile has the faults that a workload's run was to meet.
+// scheduleFile is the name of the file with the planned faults of a workload.
 const scheduleFile = "schedule.json"
 
 // schedule is the content of a scheduleFile: the faults, and the settings of the run, so that it can be repeated.
 type schedule struct {
 	Seed    uint64         `json:"seed"`   // of the clients' operations, and of the faults unless they are listed
-	Began   time.Time      `json:"began"`  // when the history's time was 0, as the nodes' logs count
+	Began   time.Time      `json:"began"`  // time of day at time 0 of the history, by which the nodes' logs are read
 	Length  time.Duration  `json:"length"` // of the workload, ns
 	Target  string         `json:"target"`
 	Nodes   int            `json:"nodes"`
@@ -30,7 +30,7 @@ type schedule struct {
 	Steps   []nemesis.Step `json:"steps"`
 }
 
-// scheduleOf is the schedule of a workload that begins now.
+// scheduleOf returns the schedule of a workload that begins now.
 func (c *runCmd) scheduleOf(seed uint64, began time.Time, length time.Duration, steps []nemesis.Step) schedule {
 	return schedule{
 		Seed: seed, Began: began, Length: length, Target: c.Target, Nodes: c.Nodes, Workers: c.Workers,

@@ -23,8 +23,8 @@ type shrinkCmd struct {
 	Out    string        `help:"Folder for what the runs leave (default: a new one in the temporary folder)." placeholder:"DIR"`
 }
 
-// run prints the fewest faults it finds that fail as the recorded ones did. It passes
-// if these failed again at all.
+// run prints the smallest set of faults it finds that fails like the recorded run. It succeeds if the recorded faults
+// failed again at all.
 func (c *shrinkCmd) run(out io.Writer) (passed bool, err error) {
 	f, err := c.load()
 	if err != nil {
@@ -86,9 +86,9 @@ func (c *shrinkCmd) load() (*failure, error) {
 type failure struct {
 	schedule
 	workload string
-	kinds    []string        // of its problems
+	kinds    []string        // of the problems
 	lasted   []time.Duration // of each fault that took place, in the order of the schedule
-	met      int             // how many had begun when the first thing was wrong
+	met      int             // how many had begun when the first problem occurred
 }
 
 func newFailure(s schedule, r report.Result) *failure {
@@ -117,12 +117,11 @@ func newFailure(s schedule, r report.Result) *failure {
 
 // Times of a run with fewer faults.
 const (
-	shrunkAfter = 5 * time.Second // the last fault, until all has shown
+	shrunkAfter = 5 * time.Second // after the last fault, for its effects to show
 	shrunkMin   = 10 * time.Second
 )
 
-// fewer is the schedule with some of its faults, by their numbers in its order. It is
-// no longer than it needs to be.
+// fewer returns the schedule with some of its faults, by number. It is no longer than necessary.
 func (f *failure) fewer(keep []int) schedule {
 	s := f.schedule
 	s.Steps = []nemesis.Step{}
@@ -147,7 +146,7 @@ func (f *failure) fewer(keep []int) schedule {
 	return s
 }
 
-// run is a run with the settings of the recorded one and some of its faults.
+// run makes a run with the settings of the recorded one and some of its faults.
 func (f *failure) run(keep []int) runCmd {
 	return runCmd{
 		Time: f.fewer(keep).Length, Workload: []string{f.workload}, Nodes: f.Nodes, Workers: f.Workers,
@@ -156,7 +155,7 @@ func (f *failure) run(keep []int) runCmd {
 	}
 }
 
-// errOver ends a search that has been told to stop, or whose time is over.
+// errOver ends a search that is interrupted or out of time.
 var errOver = errors.New("stopped before all was tried")
 
 // search makes runs with fewer and fewer faults, and prints what is left.
@@ -200,7 +199,7 @@ func scenario(s schedule, what []string) string {
 	return b.String()
 }
 
-// search is under way.
+// search is a search in progress.
 type search struct {
 	cmd     *shrinkCmd
 	out     io.Writer
@@ -215,8 +214,8 @@ type search struct {
 	again string
 }
 
-// least returns the smallest set of faults found that still fails. Faults after the first problem are left out first,
-// if the rest fails too.
+// least returns the smallest set of faults found that still fails. It first tries only the faults that had begun by the
+// first problem.
 func (s *search) least(ctx context.Context) ([]int, error) {
 	fails := func(keep []int) (bool, error) { return s.fails(ctx, keep) }
 	all := make([]int, len(s.failure.lasted))
@@ -238,7 +237,7 @@ func (s *search) least(ctx context.Context) ([]int, error) {
 	return nil, nil
 }
 
-// fails tries some of the faults until they fail, or often enough.
+// fails tries some of the faults until the run fails, or often enough.
 func (s *search) fails(ctx context.Context, keep []int) (bool, error) {
 	for try := range s.cmd.Tries {
 		if ctx.Err() != nil {
@@ -257,8 +256,7 @@ func (s *search) fails(ctx context.Context, keep []int) (bool, error) {
 	return false, nil
 }
 
-// try makes one run, and keeps its folder, and no other, if it failed as the recorded
-// one did.
+// try makes one run. It keeps the folder of the last run only that failed like the recorded one.
 func (s *search) try(ctx context.Context, keep []int) (failed bool, err error) {
 	s.runs++
 	run := s.failure.run(keep)

@@ -21,7 +21,7 @@ import (
 	"lockd/jepsen-lite/report"
 )
 
-// planned has four steps with six faults, told apart by their dice.
+// planned has four steps with six faults, with different dice.
 func planned() schedule {
 	fault := func(kind, variant string, dice uint64) nemesis.Fault {
 		return nemesis.Fault{Kind: kind, Variant: variant, Dice: dice}
@@ -37,8 +37,7 @@ func planned() schedule {
 	}
 }
 
-// recordFailure writes a run of register that fails after met faults of so many that
-// took place.
+// recordFailure writes a run of register that fails after met faults of those that took place.
 func recordFailure(t *testing.T, s schedule, met, took int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -78,7 +77,7 @@ func recordFailure(t *testing.T, s schedule, met, took int) (dir string) {
 	return dir
 }
 
-// problem is what recordFailure shows.
+// problem is the kind of problem of recordFailure.
 const problem = "states differ"
 
 // shrink searches with a player that is given the dice of the faults that it may play.
@@ -114,8 +113,8 @@ func shrink(ctx context.Context, t *testing.T, c *shrinkCmd, play func(dice []in
 	return passed, out.String(), err
 }
 
-// The fewest faults that fail again are printed as a list, with their run and the
-// command that makes it again. What fails only now and then is tried so often.
+// The smallest failing set of faults is printed as a list, with its run and the command that repeats it. A set that
+// fails only sometimes is tried several times.
 func TestShrink(t *testing.T) {
 	c := &shrinkCmd{Dir: recordFailure(t, planned(), 5, 6), Tries: 3, Time: time.Hour}
 	turns := map[string]int{}
@@ -164,8 +163,8 @@ that run is in ` + last.Out + "\nagain: go run ./jepsen-lite --time 11s --worklo
 	}
 }
 
-// If what came before the first problem does not fail, all that took place is tried; what
-// was planned and did not take place is not.
+// If the faults before the first problem do not fail, all that took place are tried. Planned faults that did not take
+// place are not.
 func TestShrinkWhatTookPlace(t *testing.T) {
 	var tried []string
 	c := &shrinkCmd{Dir: recordFailure(t, planned(), 1, 5), Tries: 1, Time: time.Hour}
@@ -194,8 +193,8 @@ func TestShrinkOfNothing(t *testing.T) {
 	}
 }
 
-// When its time is over, or it is told to stop, or a run cannot be made, the search tells
-// what it has; a run that was interrupted proves nothing.
+// When its time is over, or it is interrupted, or a run cannot be made, the search prints its result so far. An
+// interrupted run proves nothing.
 func TestShrinkStops(t *testing.T) {
 	broken := errors.New("no port is free")
 	for _, c := range []struct {
@@ -233,8 +232,8 @@ func TestShrinkStops(t *testing.T) {
 	}
 }
 
-// A run has the faults of its --schedule, whatever its seed and its nemeses, and its own
-// schedule says all that is needed to make it again.
+// A run plays the faults of its --schedule, whatever its seed and its nemeses. Its own schedule tells all that is
+// needed to repeat it.
 func TestScheduleIsPlayed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), scheduleFile)
 	want := planned()

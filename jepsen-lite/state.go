@@ -12,12 +12,12 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// The state of --state is loaded by scripts, so that it is in the nodes' snapshots and not
-// in their logs: for each MiB, stateKeys keys of about a KiB.
+// The state of --state is loaded by scripts, so that it is in the nodes' snapshots and not in their logs: for each MiB,
+// stateKeys keys of about a KiB.
 const (
 	stateKeys   = 1000
 	stateBytes  = 1 << 20 / stateKeys // of a value, without its number
-	statePiece  = 500                 // keys that are written, or read, at once
+	statePiece  = 500                 // keys that are written or read at once
 	stateMax    = 2048                // MiB
 	statePrefix = "state:"
 	stateScript = "for i = ARGV[1], ARGV[2] do redis.call('set', KEYS[1] .. i, ARGV[3] .. i) end return ARGV[2] - " +
@@ -30,8 +30,7 @@ const (
 // stateValue is the beginning of each value.
 var stateValue = strings.Repeat("s", stateBytes)
 
-// bulk makes one connection after the other, and has do use it for one piece of the state
-// after the other.
+// bulk calls do for one piece of the state after the other, on one connection after the other.
 func (s *session) bulk(ctx context.Context, do func(c *target.Conn, first, last int) error) error {
 	for attempt, first := 0, 1; first <= s.cmd.State*stateKeys; attempt++ {
 		addr, _, err := s.target.Endpoint(0, attempt)
@@ -57,7 +56,7 @@ func (s *session) bulk(ctx context.Context, do func(c *target.Conn, first, last 
 	return nil
 }
 
-// wrongState is an answer that no further try makes right.
+// wrongState is an answer that another try cannot correct.
 type wrongState struct{ text string }
 
 func (w wrongState) Error() string { return w.text }
@@ -86,7 +85,7 @@ func (s *session) loadState(ctx context.Context) error {
 	return s.target.Converged(ctx)
 }
 
-// checkState reads the whole state. That all nodes have the same one is checked before.
+// checkState reads the whole state. That it is the same on all nodes is checked before.
 func (s *session) checkState(ctx context.Context, v *model.Verdict) {
 	if s.cmd.State == 0 {
 		return
@@ -114,7 +113,7 @@ func (s *session) checkState(ctx context.Context, v *model.Verdict) {
 // checkPiece reports what is wrong with the values of keys.
 func checkPiece(r target.Reply, first, last int) error {
 	if r.IsErr() {
-		return errors.New(r.Str) // another try may be answered
+		return errors.New(r.Str) // another try may succeed
 	}
 	if len(r.Elems) != last-first+1 {
 		return wrongState{fmt.Sprintf("MGET of %d keys is answered with %d values", last-first+1, len(r.Elems))}

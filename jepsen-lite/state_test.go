@@ -9,8 +9,8 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// Every value of the loaded state is looked at: one that is missing, or another one, is
-// found. An answer that may be another one next time is no finding.
+// Every value of the loaded state is checked: a missing or different one is found. A reply that may differ next time is
+// no finding.
 func TestCheckPiece(t *testing.T) {
 	piece := func(change func(r *target.Reply)) error {
 		r := target.Reply{Kind: '*'}

@@ -82,7 +82,7 @@ func (q *quorums) follow(now int64) {
 // holds.
 func (q *quorums) next() (members []string, slow bool) {
 	for _, slow := range []bool{false, true} {
-		if q.enough(q.members) && q.hold(q.members, slow) {
+		if q.enough(q.members) && q.linked(q.members, slow) {
 			return q.members, slow
 		}
 		if members := q.majority(slow); members != nil {
@@ -103,7 +103,7 @@ func (q *quorums) extend(chosen, rest []string, slow bool) []string {
 	}
 	for i, node := range rest {
 		more := append(slices.Clone(chosen), node)
-		if !q.hold(more, slow) {
+		if !q.linked(more, slow) {
 			continue
 		}
 		if found := q.extend(more, rest[i+1:], slow); found != nil {
@@ -115,8 +115,8 @@ func (q *quorums) extend(chosen, rest []string, slow bool) []string {
 
 func (q *quorums) enough(nodes []string) bool { return len(nodes) > len(q.serving)/2 }
 
-// hold reports whether nodes serve, and reach each other; by slow links, too, if slow.
-func (q *quorums) hold(nodes []string, slow bool) bool {
+// linked reports whether nodes serve, and reach each other; by slow links, too, if slow.
+func (q *quorums) linked(nodes []string, slow bool) bool {
 	for i, a := range nodes {
 		if !q.serving[a] {
 			return false

@@ -42,7 +42,7 @@ func Events(h *history.History) *Verdict {
 		}
 		return nil
 	})
-	v.Note("%d subscriptions, %d keys, %d times told of an end", len(subs), len(keys), told)
+	v.Note("%d subscriptions, %d keys, %d messages about ended leases", len(subs), len(keys), told)
 	return v
 }
 

@@ -52,7 +52,7 @@ func Forensics(h *history.History) *Verdict {
 		whys += p.judgeWhys(v, known)
 		events += len(p.events)
 	}
-	v.Note("%d events were told of, in %d answers; %d times it was judged why a lock was lost",
+	v.Note("%d events in %d answers of LOCKS HISTORY; %d answers of LOCKS WHY were judged",
 		events, len(known.answers), whys)
 	return v
 }
@@ -453,7 +453,7 @@ func (p *lockPast) inOrder(v *Verdict) {
 			continue
 		}
 		if last != nil && o.End < last.Start {
-			v.Add(toldMisplaced, inBrief(e.told), "%s: it is told of after %s", e.text, last)
+			v.Add(toldMisplaced, inBrief(e.told), "%s: it comes after %s", e.text, last)
 		}
 		if last == nil || o.Start > last.Start {
 			last = o
@@ -472,7 +472,7 @@ func (p *lockPast) holes(v *Verdict) {
 		switch {
 		case e.kind == "granted":
 			if held != nil {
-				v.Add(toldInPart, inBrief(e.told), "%s: it is not told how %s was lost", e.text, held.text)
+				v.Add(toldInPart, inBrief(e.told), "%s: the end of %s is missing", e.text, held.text)
 			}
 			if e.fence <= fence {
 				v.Add("fence not greater", inBrief(e.told), "%s: there was fence %d before", e.text, fence)
@@ -481,7 +481,7 @@ func (p *lockPast) holes(v *Verdict) {
 		case e.ends():
 			switch {
 			case known && (held == nil || held.grant() != e.grant()):
-				v.Add(toldInPart, inBrief(e.told), "%s: it is not told how it was got", e.text)
+				v.Add(toldInPart, inBrief(e.told), "%s: its grant is missing", e.text)
 			case held != nil && e.held != e.tick-held.tick:
 				v.Add(toldOtherwise, inBrief(e.told), "%s: it was got by %s", e.text, held.text)
 			}
@@ -496,7 +496,7 @@ func (p *lockPast) forgotten(v *Verdict, m *memory) {
 		horizon := m.horizon(a)
 		for _, o := range p.done {
 			if o.End < a.o.Start && o.Start > horizon && !a.tells(o) {
-				v.Add(toldNoMore, inBrief(a.o), "it does not tell of %s", o)
+				v.Add(toldNoMore, inBrief(a.o), "%s is missing", o)
 			}
 		}
 		all := horizon < p.first
@@ -533,7 +533,7 @@ func (p *lockPast) judgeWhys(v *Verdict, m *memory) (judged int) {
 		}
 		judged++
 		if !p.explains(o, m.forgets()) {
-			v.Add(toldWrongWhy, o, "that is not what became of it")
+			v.Add(toldWrongWhy, o, "the history tells something else about the token")
 		}
 	}
 	return judged

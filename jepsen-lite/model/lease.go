@@ -160,7 +160,7 @@ func (t *ticks) judge(v *Verdict) (sound bool) {
 		}
 		least, by = t.kept.before(o.Start)
 		if lost := least + t.mustRun(o.Start) - s.tick; by != nil && lost > clockSlack {
-			v.Add("log clock lost time", o, "since %s it lost %.3f ms of the time in which somebody led", by,
+			v.Add("log clock lost time", o, "since %s it lost %.3f ms of the time in which a node led", by,
 				float64(lost)/1e6)
 		}
 	}

@@ -120,7 +120,7 @@ func Line(h *history.History) *Verdict {
 		l.dead(v, h)
 	}
 	successions(v, h, byKey)
-	v.Note("%d times somebody certainly stood in line, and was not disturbed", waited)
+	v.Note("%d times a client certainly waited in line, without a fault", waited)
 	return v
 }
 
@@ -200,9 +200,9 @@ func (l *lineOf) inTurn(v *Verdict, h *history.History) (waited int) {
 			}
 			switch {
 			case b.Name == "holder" && b.Out[0] == absent && b.End < a.End:
-				v.Add("free in spite of a line", b, "who waits is %s", a)
+				v.Add("free in spite of a line", b, "the waiter is %s", a)
 			case l.takes(b) && b.In[0] != a.In[0] && precedes(b, a):
-				v.Add("overtaken", b, "who waits is %s", a)
+				v.Add("overtaken", b, "the waiter is %s", a)
 			}
 		}
 	}
@@ -218,7 +218,7 @@ func (l *lineOf) displaced(v *Verdict) {
 		if !slices.ContainsFunc(l.ops, func(b *history.Op) bool {
 			return b != o && b.Name == "enter" && b.In[0] == o.In[0] && b.Start < o.End && b.End > o.Start
 		}) {
-			v.Add("displaced by nobody", o, "nobody else asked with its token")
+			v.Add("displaced by nobody", o, "no other request had its token")
 		}
 	}
 }
@@ -283,7 +283,7 @@ func (l *lineOf) dead(v *Verdict, h *history.History) {
 		t := tokens[o.Out[0]]
 		if !t.granted && o.Start > dueAt(h, t.told) && h.Disturbed(t.first.Start, o.End, settleTime) == 0 &&
 			(t.unheard == 0 || l.withoutIt(o, t.unheard+hangUpTime)) {
-			v.Add("held by the dead", o, "its client is gone since %s", t.last)
+			v.Add("held by the dead", o, "its client has disconnected: %s", t.last)
 		}
 	}
 }

@@ -296,7 +296,7 @@ func Seen(writes, reads []string) Checker {
 		}
 		for _, key := range slices.Sorted(maps.Keys(wrote)) {
 			if read[key] < wrote[key].End {
-				v.undecided("nobody has read %s since %s", key, wrote[key])
+				v.undecided("%s was not read after %s", key, wrote[key])
 			}
 		}
 		return v

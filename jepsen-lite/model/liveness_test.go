@@ -219,14 +219,14 @@ func TestSeen(t *testing.T) {
 		"0-1 1 add s a = 1\n 2-3 1 read s = a":                             "",
 		"0-1 1 add s a = 1\n 1-3 1 read s = a":                             "",
 		"0-? 1 add s a\n 0-1 2 add s b failed":                             "",
-		"0-1 1 add s a = 1":                                                "nobody has read s since line 1",
-		"0-2 1 add s a = 1\n 1-3 1 read s = a":                             "nobody has read s since line 1",
-		"0-1 1 add s a = 1\n 2-3 1 read t = a":                             "nobody has read s since line 1",
-		"0-1 1 add s a = 1\n 2-? 1 read s":                                 "nobody has read s since line 1",
-		"0-1 1 add s a = 1\n 2-3 1 read s = a\n 4-5 1 add s b = 1":         "nobody has read s since line 3",
+		"0-1 1 add s a = 1":                                                "s was not read after line 1",
+		"0-2 1 add s a = 1\n 1-3 1 read s = a":                             "s was not read after line 1",
+		"0-1 1 add s a = 1\n 2-3 1 read t = a":                             "s was not read after line 1",
+		"0-1 1 add s a = 1\n 2-? 1 read s":                                 "s was not read after line 1",
+		"0-1 1 add s a = 1\n 2-3 1 read s = a\n 4-5 1 add s b = 1":         "s was not read after line 3",
 		"0-1 1 take s a,l = 9,1\n 2-3 1 read s = 9\n 4-5 1 sold l = a,1":   "",
-		"0-1 1 take s a,l = 9,1\n 2-3 1 read s = 9\n 4-5 1 sold k = a,1":   "nobody has read l since line 1",
-		"0-1 1 take s a,l = 9,1\n 4-5 1 sold l = a,1\n 2-3 1 sold z = a,1": "nobody has read s since line 1",
+		"0-1 1 take s a,l = 9,1\n 2-3 1 read s = 9\n 4-5 1 sold k = a,1":   "l was not read after line 1",
+		"0-1 1 take s a,l = 9,1\n 4-5 1 sold l = a,1\n 2-3 1 sold z = a,1": "s was not read after line 1",
 	} {
 		v := check(story(t, text))
 		if got := strings.Join(v.Undecided, "; "); len(v.Problems) > 0 || (want == "") != (got == "") || !strings.HasPrefix(got, want) {

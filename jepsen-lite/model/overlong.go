@@ -63,7 +63,7 @@ func overlong(v *Verdict, h *history.History, l leasing, writes ...string) {
 			sets[o.Key] = append(sets[o.Key], o)
 		}
 	}
-	v.Note("%d times somebody held a lock, each within a lease", held)
+	v.Note("%d times a lock was held, each time within a lease", held)
 }
 
 // judge judges an operation that shows that the lock was held. sets are the operations that set its lease before, or

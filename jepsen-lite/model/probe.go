@@ -135,7 +135,7 @@ func (p *probed) judgeRest(v *Verdict, rest *history.Op, by map[string]*history.
 		case by[e] != nil && (!moved || !moves):
 			v.Add("given out twice", rest, "%s is there, and %s", word, by[e])
 		case moved && by[e] == nil && settled && last && p.doubts() == 0:
-			v.Add("moved for nobody", rest, "%s was moved, and who had asked for that is gone", e)
+			v.Add("moved for nobody", rest, "%s was moved, and the client that had asked for that is gone", e)
 		}
 		if there[e] = true; !moved {
 			places = append(places, i)
@@ -158,7 +158,7 @@ func (p *probed) judgeRest(v *Verdict, rest *history.Op, by map[string]*history.
 		if last {
 			kind = "lost"
 		}
-		v.Add(kind, p.offer, "%q are gone, and %d can have been given to nobody knows whom: %s", lost, p.doubts(), rest)
+		v.Add(kind, p.offer, "%q are missing, and at most %d can have been given to clients that do not know it: %s", lost, p.doubts(), rest)
 	}
 }
 

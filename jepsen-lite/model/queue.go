@@ -32,7 +32,7 @@ func Queue(h *history.History) *Verdict {
 		q.judge(v, h)
 		given, lost = given+len(q.takes), lost+len(q.lost)
 	}
-	v.Note("%d values were given out, %d were given to nobody knows whom", given, lost)
+	v.Note("%d values were given out, and %d to clients that do not know it", given, lost)
 	return v
 }
 
@@ -122,7 +122,7 @@ func (q *waitedFor) accountFor(v *Verdict, h *history.History) {
 	slices.SortFunc(until, func(a, b int64) int { return cmp.Compare(b, a) })
 	for i, value := range q.lost { // from the last push to the first
 		if push := q.pushes[value]; i >= len(until) || push.Start > until[i] {
-			v.Add("lost", push, "%d values are gone, and of the clients that do not know what they were given %d can have "+
+			v.Add("lost", push, "%d values are missing, and of the clients that do not know what they were given %d can have "+
 				"been given those that were pushed since", len(q.lost), i)
 			return
 		}

@@ -41,7 +41,7 @@ func Shared(h *history.History) *Verdict {
 		l.dead(v, h)
 	}
 	successions(v, h, of)
-	v.Note("%d times somebody certainly stood in line, and was not disturbed; up to %d certainly held a lock at once",
+	v.Note("%d times a client certainly waited in line, without a fault; up to %d certainly held a lock at once",
 		waited, most)
 	return v
 }
@@ -194,13 +194,13 @@ func newSharedLock(h *history.History, l *lineOf, t *ticks, clock *logClock) *sh
 		}
 	}
 	for _, s := range c.tokens {
-		c.hold(s)
+		c.findHoldings(s)
 	}
 	return c
 }
 
-// hold finds the holdings of a token.
-func (c *sharedLock) hold(s *tokenHistory) {
+// findHoldings finds the holdings of a token.
+func (c *sharedLock) findHoldings(s *tokenHistory) {
 	for _, o := range s.sets {
 		if !o.OK() {
 			continue
@@ -342,7 +342,7 @@ func (c *sharedLock) refusals(v *Verdict) {
 		case !c.mayBeHeld(o, in, true):
 			v.Add("refused although free", o, "nobody can have held it then")
 		case !c.mayBeHeld(o, in, false):
-			v.Add("refused although long free", o, "whoever can have held it was gone")
+			v.Add("refused although long free", o, "every client that can have held it had lost it")
 		}
 	}
 }
@@ -451,7 +451,7 @@ func (c *sharedLock) wakeUps(v *Verdict) {
 		}
 		for _, free := range outside(c.busy(o), span{o.Start, o.End}) {
 			if dueAt(c.h, free.from) < free.to {
-				v.Add("free in spite of a line", o, "nobody can have held it, or stood before it, from %.3f s to %.3f s",
+				v.Add("free in spite of a line", o, "no client can have held it, or waited in front, from %.3f s to %.3f s",
 					sec(free.from), sec(free.to))
 				break
 			}

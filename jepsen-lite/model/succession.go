@@ -60,7 +60,7 @@ func (s *stakes) tell(v *Verdict, h *history.History, what string, locks bool) {
 	}
 	others := slices.ContainsFunc(h.Faults, func(f history.Window) bool { return f.Kind != absentKind })
 	if n := len(h.Faults); n >= absentEnough && !others && s.ghosts == 0 {
-		v.undecided("%s: nobody waited at the %d nodes that were killed or stopped, and was passed over for certain", what, n)
+		v.undecided("%s: %d nodes were killed or paused, and no waiter at them was certainly passed over", what, n)
 	}
 }
 
@@ -173,7 +173,7 @@ func (w *succession) served(v *Verdict, kind string, gone int64) (judged int) {
 		return 0
 	}
 	if !has {
-		v.Add(kind, w.second, "%s gave it away, and who waits before it is gone: %s", w.given, w.first)
+		v.Add(kind, w.second, "%s gave it away, and the waiter in front is gone: %s", w.given, w.first)
 	}
 	return 1
 }

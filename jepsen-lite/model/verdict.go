@@ -107,7 +107,7 @@ func Errors(h *history.History) *Verdict {
 	v := &Verdict{}
 	for i := range h.Ops {
 		if o := &h.Ops[i]; len(o.Error) > len(Unexpected) && o.Error[:len(Unexpected)] == Unexpected {
-			v.Add("unexpected error", o, "nothing that was asked for can be answered so")
+			v.Add("unexpected error", o, "no request of this workload can have this answer")
 		}
 	}
 	return v

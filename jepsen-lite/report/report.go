@@ -18,7 +18,7 @@ type Result struct {
 	History  *history.History
 	Verdict  *model.Verdict
 	Reigns   []Reign // for the picture
-	Skipped   string  // why it was not run, or ""
+	Skipped  string  // why it was not run, or ""
 }
 
 // NotRun makes the result of a workload that was not run: nothing is decided.
