@@ -40,8 +40,8 @@
 //	config.go         dependencies of a server: Config, Backend, Clock, Profile
 //	limits.go         the limits, and counts against them
 //
-// Each calls those below it. Upward calls go through values only: packages track, pubsub and holders reach
-// a session through their Conn, and run.go lends track the function that appends replies.
+// Each calls those below it. Upward calls go through values only: a stream has a runner, which is its session; packages
+// track, pubsub and holders reach a client through their Conn; and run.go lends track the function that appends replies.
 //
 // Below are packages that know no session:
 //

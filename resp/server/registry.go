@@ -37,15 +37,15 @@ func newRegistry(node string, seats *Seats, dropped *stats.Drops) *registry {
 	}
 }
 
-// admit adds the client that make returns as the nth one; nil if there are most already, or the server is stopping.
-func (r *registry) admit(most int64, make func(nth uint64) *client) *client {
+// admit adds the client that create returns, the nth one; nil if there are most already, or the server is stopping.
+func (r *registry) admit(most int64, create func(nth uint64) *client) *client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.draining.Load() || int64(len(r.clients)) >= most || !r.seats.take() {
 		return nil
 	}
 	r.came++
-	c := make(r.came)
+	c := create(r.came)
 	r.clients[c.id] = c
 	return c
 }
