@@ -40,83 +40,6 @@ func (c *testCluster) settle() *testNode {
 	return nil
 }
 
-// A node is added while clients work: it gets its vote once it has caught up, holds
-// the same state, and may lead.
-func TestAddMember(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3)
-		defer c.close()
-		leader := c.settle()
-		for i := range 100 {
-			c.expect(leader, fmt.Sprintf("SET k%d v", i), "+OK")
-		}
-		c.add("n4")
-		c.start("n4")
-		c.expect(c.others(leader)[0], "LOCKD ADD n4 n4:1", "+OK")
-		c.expect(c.nodes["n4"], "GET k99", "$1 v")
-		c.expect(leader, "LOCKD ADD n4 n4:1", "+OK")
-		c.expect(leader, "LOCKD ADD n4 other:1", "-ERR node n4 is a member already, at n4:1")
-		c.expect(leader, "LOCKD ADD n5 n4:1", "-ERR n4:1 is the address of node n4")
-		c.expect(leader, "LOCKD TRANSFER n4", "+OK")
-		if now := c.leader(); now.id != "n4" {
-			t.Errorf("%s leads after LOCKD TRANSFER n4", now.id)
-		}
-		c.settle()
-		c.agree()
-	})
-}
-
-// A node that does not answer is added without a vote, and the answer says so.
-func TestAddAbsentMember(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 1)
-		defer c.close()
-		leader := c.settle()
-		c.expect(leader, "LOCKD ADD n4 n4:1", "-ERR node n4 is a member now, but does not answer at n4:1: it gets its vote once it has caught up")
-		c.expect(leader, "SET a 1", "+OK")
-		c.add("n4")
-		c.start("n4")
-		time.Sleep(5 * time.Second)
-		c.expect(leader, "LOCKD ADD n4 n4:1", "+OK")
-		c.expect(leader, "WAIT 9 0", ":1")
-	})
-}
-
-// Members are removed, also the leader itself, by a command at any node; a removed
-// node cannot come back under its id, and says why.
-func TestRemoveMember(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3)
-		defer c.close()
-		old := c.settle()
-		other := c.others(old)[0]
-		c.expect(old, "SET a 1", "+OK")
-		c.expect(other, "LOCKD REMOVE "+old.id, "+OK")
-		if now := c.leader(); now == old {
-			t.Errorf("%s was removed, and leads", old.id)
-		}
-		time.Sleep(5 * time.Second)
-		want := "node " + old.id + " was removed from this cluster: give it a new id and an empty data folder"
-		if !strings.Contains(old.stopped(), want) {
-			t.Errorf("the removed node said %q", old.stopped())
-		}
-		c.expect(other, "LOCKD REMOVE "+old.id, "+OK")
-		c.expect(other, "LOCKD ADD "+old.id+" "+old.addr, "-ERR "+want)
-		c.expect(other, "LOCKD REMOVE n9", "-ERR node n9 is not a member of this cluster")
-		c.kill(old.id)
-
-		old.disk = newTestDisk("second") // an empty folder, the old id
-		c.first = nil
-		c.start(old.id)
-		time.Sleep(time.Second)
-		c.expect(other, "GET a", "$1 1")
-		_, err := old.peers.Status(t.Context(), other.addr, 0)
-		if err == nil || !strings.Contains(old.stopped(), want) {
-			t.Errorf("back under the old id: %v; it said %q", err, old.stopped())
-		}
-	})
-}
-
 // A member that is removed while it is about to get its vote does not come back with one.
 func TestRemovedBeforeItsVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -147,76 +70,6 @@ func TestRemovedBeforeItsVote(t *testing.T) {
 			t.Errorf("members: %v", leader.raft.Servers())
 		}
 		c.net.Heal()
-	})
-}
-
-// The cluster refuses to lose the majority it works with.
-func TestRemoveKeepsMajority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3)
-		defer c.close()
-		leader := c.settle()
-		others := c.others(leader)
-		c.kill(others[0].id)
-		c.expect(leader, "LOCKD REMOVE "+others[1].id, "-ERR without node "+others[1].id+" only 1 of 2 voters would answer: the cluster would stop")
-		c.expect(leader, "LOCKD REMOVE "+others[0].id, "+OK")
-		c.expect(leader, "SET a 1", "+OK")
-	})
-}
-
-// A member that has lost its data must not come back as if it had not: it might
-// vote against what it had acknowledged. It is refused, says why, and is replaced
-// under a new id.
-func TestWipedMemberIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3)
-		defer c.close()
-		leader := c.settle()
-		wiped := c.others(leader)[0]
-		c.kill(wiped.id)
-		wiped.disk = newTestDisk("second")
-		c.start(wiped.id)
-		time.Sleep(3 * time.Second)
-		if want := "node " + wiped.id + " has lost its data"; !strings.Contains(wiped.stopped(), want) {
-			t.Errorf("the wiped node said %q", wiped.stopped())
-		}
-		c.kill(wiped.id)
-		c.expect(leader, "LOCKD REMOVE "+wiped.id, "+OK")
-		c.add("n4")
-		c.start("n4")
-		c.expect(leader, "LOCKD ADD n4 n4:1", "+OK")
-		c.expect(leader, "SET a 1", "+OK")
-		delete(c.nodes, wiped.id)
-		c.agree()
-	})
-}
-
-// A wiped member is refused also by members that have only just started and have
-// not applied their log yet: two of them must not elect a leader that forgets.
-func TestWipedMemberMeetsRestartingCluster(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3)
-		defer c.close()
-		leader := c.settle()
-		c.expect(leader, "SET a 1", "+OK")
-		time.Sleep(time.Second)
-		others := c.others(leader)
-		for _, n := range c.others(nil) {
-			c.kill(n.id)
-		}
-		others[0].disk = newTestDisk("second")
-		c.start(others[0].id)
-		c.start(others[1].id)
-		time.Sleep(10 * time.Second)
-		if others[1].lead.Held() || others[0].lead.Held() {
-			t.Error("a wiped and a restarted member elected a leader")
-		}
-		if others[0].stopped() != "" {
-			t.Errorf("stopped over what may not be committed: %q", others[0].stopped())
-		}
-		c.start(leader.id)
-		c.expect(others[1], "GET a", "$1 1")
-		c.stopsOver(others[0], "has lost its data")
 	})
 }
 
@@ -465,18 +318,6 @@ func TestListsThatDiffer(t *testing.T) {
 	})
 }
 
-// A node that asks for its own removal hears that it was removed.
-func TestRemovalIsAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 4)
-		defer c.close()
-		leader := c.settle()
-		follower := c.others(leader)[0]
-		c.expect(follower, "LOCKD REMOVE "+follower.id, "+OK")
-		c.expect(leader, "LOCKD REMOVE "+leader.id, "+OK")
-	})
-}
-
 // Nodes of another architecture, removed ones and wiped ones are refused, each in
 // words that say what to do.
 func TestJudge(t *testing.T) {
@@ -502,82 +343,6 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%+v:\n got %q\nwant %q", tc.who, got, tc.want)
 		}
 	}
-}
-
-// LOCKD MEMBERS shows each member, who leads, and who does not answer.
-func TestMembers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3)
-		defer c.close()
-		leader := c.settle()
-		down := c.others(leader)[0]
-		c.kill(down.id)
-		for _, n := range c.others(nil) {
-			reply := n.do("LOCKD MEMBERS")
-			for id, m := range c.nodes {
-				role, state := "8 follower", "2 up"
-				if m == leader {
-					role = "6 leader"
-				}
-				if m == down {
-					state = "4 down"
-				}
-				want := fmt.Sprintf("%%11 $2 id $2 %s $4 peer $4 %s:1 $7 clients *1 $7 %s:6379 $4 role $%s $8 suffrage $5 voter $5 state $%s $7 applied", id, id, id, role, state)
-				if !strings.Contains(reply, want) {
-					t.Errorf("at %s: no %q in %q", n.id, want, reply)
-				}
-			}
-		}
-	})
-}
-
-// Leadership goes to the node that is named, or to any other; an impossible wish is
-// refused and leaves everything as it was.
-func TestTransfer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3)
-		defer c.close()
-		old := c.settle()
-		to, third := c.others(old)[0], c.others(old)[1]
-		c.expect(third, "LOCKD TRANSFER "+to.id, "+OK")
-		if now := c.leader(); now != to {
-			t.Errorf("%s leads", now.id)
-		}
-		c.expect(third, "LOCKD TRANSFER n9", "-ERR leadership stays at "+to.id+": node n9 is no other voter of this cluster")
-		c.kill(third.id)
-		c.expect(old, "LOCKD TRANSFER "+third.id, "-ERR leadership stays at "+to.id+": no other voter that could lead answers")
-		c.expect(old, "SET a 1", "+OK")
-		c.expect(old, "LOCKD TRANSFER", "+OK")
-		if now := c.leader(); now != old {
-			t.Errorf("%s leads", now.id)
-		}
-		c.expect(old, "LOCKD TRANSFER a b", "-"+resp.WrongArity("lockd|transfer").Str)
-	})
-}
-
-// Leadership does not go to a member whose disk hangs, and however often that is tried
-// the leader goes on leading: it takes writes, ends leases, and hands over when it can.
-func TestTransferToMemberThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3)
-		defer c.close()
-		lead := c.settle()
-		to := c.others(lead)[0]
-		to.disk.gate.close()
-		c.expect(lead, "SET a 1", "+OK")
-		for range 3 {
-			c.expect(lead, "LOCKD TRANSFER "+to.id, "-ERR leadership stays at "+lead.id+": node "+to.id+" has not taken the whole log in time")
-			c.expect(lead, "SET b 1 PX 50", "+OK")
-			time.Sleep(100 * time.Millisecond)
-			c.expect(lead, "GET b", "_")
-		}
-		to.disk.gate.open(nil)
-		time.Sleep(time.Second)
-		c.expect(lead, "LOCKD TRANSFER "+to.id, "+OK")
-		if now := c.leader(); now != to {
-			t.Errorf("%s leads", now.id)
-		}
-	})
 }
 
 // A member that hangs just when leadership goes to it holds up writes for no longer than an election
@@ -710,73 +475,6 @@ func TestHoldEnds(t *testing.T) {
 			t.Errorf("the write took %v", took)
 		}
 		leader.proposer.release()
-	})
-}
-
-// INFO and ROLE of a leader tell of a member that is gone that it is: how long it has been
-// silent, and how far it had come.
-func TestInfoTellsOfSilentMembers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3)
-		defer c.close()
-		leader := c.settle()
-		gone := c.others(leader)[0]
-		c.expect(leader, "SET a 1", "+OK")
-		time.Sleep(time.Second)
-		had := leader.state.appliedNow.Load()
-		line := func(n *testNode) string {
-			for _, word := range strings.Fields(leader.do("INFO replication")) {
-				if strings.Contains(word, ":ip="+n.id+",") {
-					return word[len("slave0:"):]
-				}
-			}
-			return ""
-		}
-		want := func(n *testNode, state string, offset uint64, lag int) {
-			t.Helper()
-			if got := line(n); got != fmt.Sprintf("ip=%s,port=6379,state=%s,offset=%d,lag=%d", n.id, state, offset, lag) {
-				t.Errorf("%s", got)
-			}
-		}
-		want(gone, "online", had, 0)
-		c.kill(gone.id)
-		c.expect(leader, "SET a 2", "+OK")
-		time.Sleep(20 * time.Second)
-		want(gone, "offline", had, 20)
-		want(c.others(leader)[0], "online", had+1, 0)
-		if role := leader.do("ROLE"); !strings.Contains(role, fmt.Sprint(" ", had)) || !strings.Contains(leader.do("INFO replication"), "connected_slaves:2") {
-			t.Error(role)
-		}
-		c.start(gone.id)
-		time.Sleep(2 * time.Second)
-		want(gone, "online", had+1, 0)
-	})
-}
-
-// WAIT, connected_slaves and the list in ROLE give the same figure, on every node,
-// whoever is up.
-func TestReplicaFiguresAreStable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3)
-		defer c.close()
-		leader := c.settle()
-		check := func() {
-			t.Helper()
-			for _, n := range c.others(nil) {
-				c.expect(n, "WAIT 2 1000", ":2")
-				c.expect(n, "WAIT 1 0", ":1")
-				c.expect(n, "WAIT 0 0", ":0")
-				c.expect(n, "WAITAOF 1 2 0", "*2 :1 :2")
-				if info := n.do("INFO replication"); !strings.Contains(info, " connected_slaves:2 ") {
-					t.Errorf("%s: %s", n.id, info)
-				}
-			}
-		}
-		check()
-		c.kill(c.others(leader)[0].id)
-		check()
-		c.expect(leader, "WAIT x 0", "-ERR value is not an integer or out of range")
-		c.expect(leader, "WAIT 0 -1", "-ERR timeout is negative")
 	})
 }
 

@@ -123,6 +123,17 @@ func TestMatches(t *testing.T) {
 			t.Errorf("%q, %q: %v", tt.want, tt.got, !tt.matches)
 		}
 	}
+	for _, tt := range []struct {
+		want    string
+		matches bool
+	}{
+		{"a,b,c", true}, {"...", true}, {"a,...", true}, {"...,c", true}, {"a,  ...,c", true}, {"a,...,b,...,c", true},
+		{"a,...,c,d", false}, {"b,...", false}, {"a,b", false}, {"a,b,c,d", false},
+	} {
+		if p.matchLines(strings.Split(tt.want, ","), []string{"a", "b", "c"}) != tt.matches {
+			t.Errorf("%s: %v", tt.want, !tt.matches)
+		}
+	}
 	names := []string{}
 	for name := range p.bound {
 		names = append(names, name)

@@ -53,7 +53,7 @@
 //
 // Fences, times, and other values that depend on the leader or on the number of log entries differ from run to run. In
 // a reply $name matches any word the first time, and the same word later; in a later command it stands for that word.
-// * matches any text. "check $a < $b" compares numbers, with < > <= >= or =. So one transcript holds in every run.
+// * matches any text, and a line "..." any lines. "check $a < $b" compares numbers, with < > <= >= or =. So one transcript holds in every run.
 //
 // # Words
 //

@@ -236,10 +236,7 @@ func (p *player) expected() (lines []string) {
 
 // compare compares the lines of a reply. prefix stands before the first of them in the transcript.
 func (p *player) compare(want []string, prefix string, got []string) error {
-	matches := len(want) == len(got)
-	for i := range want {
-		matches = matches && p.matches(want[i], got[i])
-	}
+	matches := p.matchLines(want, got)
 	written := got
 	if matches {
 		written = want
@@ -252,6 +249,17 @@ func (p *player) compare(want []string, prefix string, got []string) error {
 		return nil
 	}
 	return fmt.Errorf("want  %s\ngot   %s", strings.Join(want, "\n      "), strings.Join(got, "\n      "))
+}
+
+// matchLines compares the lines of a reply. A line of dots stands for any lines.
+func (p *player) matchLines(want, got []string) bool {
+	switch {
+	case len(want) == 0:
+		return len(got) == 0
+	case strings.TrimLeft(want[0], " ") == "...":
+		return p.matchLines(want[1:], got) || len(got) > 0 && p.matchLines(want, got[1:])
+	}
+	return len(got) > 0 && p.matches(want[0], got[0]) && p.matchLines(want[1:], got[1:])
 }
 
 var wild = regexp.MustCompile(`\$[a-z][a-z0-9]*|\*`)
