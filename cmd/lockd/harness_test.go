@@ -123,7 +123,7 @@ func background(t *testing.T, c process.Command) *process.Process {
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
-			t.Logf("log of %s:\n%s", c.Name, tail(p.Said(), 60))
+			t.Logf("log of %s:\n%s", c.Name, tail(p.Output(), 60))
 		}
 	})
 	return p

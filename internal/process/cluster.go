@@ -8,16 +8,16 @@ import (
 	"lockd/internal/freeport"
 )
 
-// Node is a node of lockd that is to be started.
+// Node is a node of lockd to be started.
 type Node struct {
 	ID   string
-	Addr string   // of its clients
-	Dir  string   // of its data
-	Args []string // of lockd; more may follow
+	Addr string   // for clients
+	Dir  string   // its data folder
+	Args []string // of lockd; more may be appended
 }
 
-// Cluster lays out n nodes on loopback that found a cluster: their ids are the prefix and a number from 1 on, and their
-// data folders, in dir, have the same names.
+// Cluster lays out n nodes on loopback that form a cluster. Their ids, and their data folders in dir, are the prefix
+// and a number from 1 on.
 func Cluster(dir, prefix string, n int) ([]Node, error) {
 	addrs, err := freeport.Addrs("127.0.0.1", 2*n)
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package process runs servers, for tests and for programs that try them, measure them or break them: it starts them,
-// waits until they serve, signals them, and tells how they ended and what they said (process.go). It lays out clusters
-// of lockd (cluster.go).
+// waits until they serve, signals them, and returns how they ended and what they wrote (process.go). It lays out
+// clusters of lockd (cluster.go).
 //
-// Each process is in a process group of its own, so that the terminal's Ctrl-C does not reach it: this program ends it, in
-// order. On Linux the kernel kills it when this program dies, however that happens. Nothing starts on systems without
-// the signals of Unix.
+// Each process is in a process group of its own, so that the terminal's Ctrl-C does not reach it: this program ends it,
+// in order. On Linux the kernel kills it when this program dies, however that happens. On systems without the signals
+// of Unix nothing starts.
 package process
 
 import (
@@ -21,31 +21,31 @@ import (
 	"time"
 )
 
-// Command is a program that can be started again and again.
+// Command is a program that can be started several times.
 type Command struct {
-	Name    string // of its processes, in errors
+	Name    string // of the processes, in errors
 	Path    string // the program, or its name
 	Args    []string
-	Dir     string    // it runs in; "": the working directory of this process
-	Env     []string  // nil: the environment of this process
-	Stdin   io.Reader // nil: there is nothing to read
-	Tied    bool      // instead of Stdin: a pipe to which nobody writes, and which ends with this process
-	Log     string    // file to which its output is appended; needed
-	Heading string    // a line for the log before that; "": none
+	Dir     string    // working directory; "": that of this process
+	Env     []string  // nil: that of this process
+	Stdin   io.Reader // nil: empty
+	Tied    bool      // instead of Stdin: a pipe without data that closes with this process
+	Log     string    // file to which the output is appended; required
+	Heading string    // a line in the log before the output; "": none
 }
 
-// Process is a process that was started. Its methods may be called concurrently. Nil is a process that has never been:
-// it does not run, and there is nothing to signal or to end.
+// Process is a process that was started. Its methods may be called concurrently. A nil Process was never started: it
+// does not run, and signals do nothing.
 type Process struct {
 	name  string
 	log   string
-	from  int64 // where in the log its output begins
+	from  int64 // offset of its output in the log
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when it has ended
 }
 
-// starts carries the starts of processes to one thread that never ends: the kernel
-// ties a child's death signal to the thread that made it.
+// starts carries the starts of processes to one thread that never ends: the kernel ties the death signal of a child to
+// the thread that started it.
 var starts = sync.OnceValue(func() chan<- func() {
 	ch := make(chan func())
 	go func() {
@@ -57,7 +57,7 @@ var starts = sync.OnceValue(func() chan<- func() {
 	return ch
 })
 
-// logMode is that of a log: what servers say is nobody else's business.
+// logMode is the mode of a log, which only this user may read.
 const logMode = 0o600
 
 // Start starts a process whose output is appended to the log. It may be called concurrently.
@@ -106,7 +106,7 @@ func (p *Process) start(c Command) error {
 	return <-started
 }
 
-// PID returns the number of the process.
+// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Ended returns a channel that is closed when the process has ended.
@@ -125,7 +125,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// State returns how the process has ended; nil while it runs.
+// State returns how the process has ended, or nil while it runs.
 func (p *Process) State() *os.ProcessState {
 	if p.Running() {
 		return nil
@@ -133,7 +133,7 @@ func (p *Process) State() *os.ProcessState {
 	return p.cmd.ProcessState
 }
 
-// Signal sends a signal; to a process that has ended it does nothing.
+// Signal sends a signal. It does nothing to a process that has ended.
 func (p *Process) Signal(sig syscall.Signal) {
 	if p != nil {
 		_ = p.cmd.Process.Signal(sig)
@@ -143,13 +143,13 @@ func (p *Process) Signal(sig syscall.Signal) {
 // Pause stops the process with SIGSTOP.
 func (p *Process) Pause() { p.Signal(sigStop) }
 
-// Resume lets it go on.
+// Resume continues the process with SIGCONT.
 func (p *Process) Resume() { p.Signal(sigCont) }
 
 // Kill ends the process with SIGKILL, and waits until it is gone.
 func (p *Process) Kill() { p.Stop(syscall.SIGKILL, killMax) }
 
-// killMax is longer than the kernel takes for a kill.
+// killMax is longer than the kernel takes to kill a process.
 const killMax = 10 * time.Second
 
 // Stop ends the process with a signal, and waits until it is gone. After patience it is killed, and Stop reports false.
@@ -157,7 +157,7 @@ func (p *Process) Stop(sig syscall.Signal, patience time.Duration) bool {
 	return p.StopBy(func() { p.Signal(sig) }, patience)
 }
 
-// StopBy is Stop by an order of another kind.
+// StopBy ends the process by order instead of a signal, as Stop does.
 func (p *Process) StopBy(order func(), patience time.Duration) bool {
 	if p == nil {
 		return true
@@ -176,18 +176,18 @@ func (p *Process) StopBy(order func(), patience time.Duration) bool {
 	}
 }
 
-// EndedError says that a process has ended by itself.
+// EndedError reports that a process has ended by itself.
 type EndedError struct {
 	Name  string
 	State *os.ProcessState
-	Last  []string // lines of its log
+	Last  []string // last lines of the output
 }
 
 func (e *EndedError) Error() string {
 	return fmt.Sprintf("%s ended by itself: %s: %s", e.Name, e.State, strings.Join(e.Last, " | "))
 }
 
-// lastLines is how many lines of its log an error shows.
+// lastLines bounds how many lines of the output an error shows.
 const lastLines = 5
 
 // Err returns nil while the process runs, and then an EndedError.
@@ -198,7 +198,7 @@ func (p *Process) Err() error {
 	return &EndedError{p.name, p.State(), p.LastLines(lastLines)}
 }
 
-// Await asks the process again and again until it serves without an error. It fails when the process has ended, or ctx.
+// Await calls serves again and again until it returns no error. It fails when the process has ended, or ctx.
 func (p *Process) Await(ctx context.Context, every time.Duration, serves func(context.Context) error) error {
 	for {
 		err := serves(ctx)
@@ -215,21 +215,21 @@ func (p *Process) Await(ctx context.Context, every time.Duration, serves func(co
 	}
 }
 
-// lastBytesMax bounds how much of the end of a log is looked at for its last lines.
+// lastBytesMax bounds how much of the end of the output is searched for its last lines.
 const lastBytesMax = 8 << 10
 
 // LastLines returns the last n lines that the process has written, or fewer.
 func (p *Process) LastLines(n int) []string {
-	text := p.Said()
+	text := p.Output()
 	text = text[max(0, len(text)-lastBytesMax):]
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return lines[max(0, len(lines)-n):]
 }
 
-// Said returns all that the process has written so far, with its heading.
-func (p *Process) Said() string { return LogFrom(p.log, p.from) }
+// Output returns all that the process has written so far, with its heading.
+func (p *Process) Output() string { return LogFrom(p.log, p.from) }
 
-// LogFrom returns a log from an offset on; "" if there is none.
+// LogFrom returns the text of a log from an offset on, or "" without a log.
 func LogFrom(path string, offset int64) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -67,8 +67,8 @@ func TestStart(t *testing.T) {
 	}
 	first := "first\n" + dir + "\none\nnothing\non its error\n"
 	second := "second\n" + dir + "\ntwo\non its error\n"
-	if got := LogFrom(c.Log, 0); got != first+second || q.Said() != second || p.Running() || !p.State().Success() {
-		t.Errorf("the log %q, the second has said %q", got, q.Said())
+	if got := LogFrom(c.Log, 0); got != first+second || q.Output() != second || p.Running() || !p.State().Success() {
+		t.Errorf("the log %q, the second has said %q", got, q.Output())
 	}
 	if got := q.LastLines(2); !slices.Equal(got, []string{"two", "on its error"}) {
 		t.Errorf("last lines %q", got)
@@ -106,7 +106,7 @@ func TestStop(t *testing.T) {
 	p := start(t, shell(t, script))
 	await(t, p, "up")
 	if !p.Stop(syscall.SIGTERM, patience) || p.State().ExitCode() != 4 || p.LastLines(1)[0] != "obeyed" {
-		t.Errorf("%v, %q", p.State(), p.Said())
+		t.Errorf("%v, %q", p.State(), p.Output())
 	}
 	p = start(t, shell(t, "trap '' TERM; echo up; while :; do sleep 0.01; done"))
 	await(t, p, "up")
@@ -133,7 +133,7 @@ func TestPause(t *testing.T) {
 	other := start(t, shell(t, "sleep 0.2")) // long enough for one that is not paused
 	<-other.Ended()
 	if p.LastLines(1)[0] != "up" {
-		t.Errorf("paused, it has said %q", p.Said())
+		t.Errorf("paused, it has said %q", p.Output())
 	}
 	p.Resume()
 	await(t, p, "signalled")
@@ -147,7 +147,7 @@ func TestTied(t *testing.T) {
 	other := start(t, shell(t, "sleep 0.2")) // as above
 	<-other.Ended()
 	if !p.Running() {
-		t.Errorf("it has said %q", p.Said())
+		t.Errorf("it has said %q", p.Output())
 	}
 }
 

@@ -217,7 +217,7 @@ func (t *lockdBuilds) Logged(node, text string) bool {
 	p := &t.nodes[node].proc
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.now != nil && strings.Contains(p.now.Said(), text)
+	return p.now != nil && strings.Contains(p.now.Output(), text)
 }
 
 // lockdDialect implements Dialect.
