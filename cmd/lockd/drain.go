@@ -107,7 +107,7 @@ func (d *drain) poll(ctx context.Context) verdict {
 
 // ask asks the node; the verdict says something if there is no good answer.
 func (d *drain) ask(ctx context.Context, args ...string) (resp.Reply, verdict) {
-	r, err := d.node.Ask(ctx, args...)
+	r, err := d.node.DoIdempotent(ctx, args...)
 	switch {
 	case err != nil:
 		return r, verdict{said: d.node.Addr() + " does not answer: " + err.Error()}

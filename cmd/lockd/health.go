@@ -95,7 +95,7 @@ func (f infoFields) value(name string) string {
 
 // infoOf asks a node for a section of INFO; said explains its absence.
 func infoOf(ctx context.Context, node *client.Cluster, section string) (fields infoFields, said string) {
-	r, err := node.Ask(ctx, "INFO", section)
+	r, err := node.DoIdempotent(ctx, "INFO", section)
 	switch {
 	case err != nil:
 		return nil, fmt.Sprintf("%s does not answer: %v", node.Addr(), err)
@@ -118,7 +118,7 @@ type membersCmd struct {
 func (c *membersCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	cluster := c.client("lockd-members", c.Addr...)
 	defer cluster.Close()
-	r, err := cluster.Ask(ctx, "LOCKD", "MEMBERS")
+	r, err := cluster.DoIdempotent(ctx, "LOCKD", "MEMBERS")
 	switch {
 	case err != nil:
 		return fmt.Errorf("no server answers: %w", err)

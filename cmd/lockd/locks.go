@@ -182,15 +182,15 @@ func (c *locksCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 func (c *locksCmd) ask(ctx context.Context, cluster *client.Cluster) (resp.Reply, error) {
 	words := append([]string{"LOCKS"}, c.asked.words()...)
 	if _, once := c.asked.(locksForceCmd); once {
-		return cluster.Tell(ctx, words...)
+		return cluster.DoOnce(ctx, words...)
 	}
 	long, ok := c.asked.(longQuestion)
 	if !ok || !long.all() {
-		return cluster.Ask(ctx, words...)
+		return cluster.DoIdempotent(ctx, words...)
 	}
 	var pieces []resp.Reply
 	for cursor := "0"; ; {
-		r, err := cluster.Ask(ctx, slices.Concat(words, []string{"CURSOR", cursor})...)
+		r, err := cluster.DoIdempotent(ctx, slices.Concat(words, []string{"CURSOR", cursor})...)
 		if err != nil || r.IsErr() {
 			return r, err
 		}

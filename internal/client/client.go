@@ -24,7 +24,8 @@ var (
 	answerMax  = 5 * time.Second
 )
 
-// Cluster is a client of a cluster by some of its nodes, any of which will do. It is not safe for concurrent use.
+// Cluster is a client of a cluster by the addresses of some of its nodes. Any node will do. It is not safe for
+// concurrent use.
 type Cluster struct {
 	Addrs    []string    // host:port of the nodes, one at least
 	User     string      // "": the default user
@@ -40,7 +41,7 @@ type Cluster struct {
 // ErrUnknown reports that a command may or may not have been executed.
 var ErrUnknown = errors.New("whether it was done is not known")
 
-// Addr returns the node that answered last, or will be asked next.
+// Addr returns the node that answered last, or is tried next.
 func (c *Cluster) Addr() string { return c.Addrs[c.turn%len(c.Addrs)] }
 
 // Close ends the connection, if there is one.
@@ -51,13 +52,13 @@ func (c *Cluster) Close() {
 	}
 }
 
-// Ask sends a command that may be executed twice, to one node after the other until one answers. An error that a
-// server answers is a reply; the error is that of the last node, if none has answered.
-func (c *Cluster) Ask(ctx context.Context, args ...string) (r resp.Reply, err error) {
+// DoIdempotent sends a command that may be executed twice, to one node after the other until one answers. An error
+// reply of a node is a reply; the error is that of the last node, if none has answered.
+func (c *Cluster) DoIdempotent(ctx context.Context, args ...string) (r resp.Reply, err error) {
 	for range len(c.Addrs) + 1 {
 		kept := c.kept != nil
-		r, err = c.ask(ctx, args)
-		if err == nil && !(r.IsErr() && Passes(r.Str)) {
+		r, err = c.tryKept(ctx, args)
+		if err == nil && !(r.IsErr() && Temporary(r.Str)) {
 			return r, nil
 		}
 		c.Close()
@@ -74,8 +75,8 @@ func (c *Cluster) Ask(ctx context.Context, args ...string) (r resp.Reply, err er
 	return resp.Reply{}, err
 }
 
-// ask sends a command to the current node.
-func (c *Cluster) ask(ctx context.Context, args []string) (resp.Reply, error) {
+// tryKept sends a command to the current node, on the connection that is kept open.
+func (c *Cluster) tryKept(ctx context.Context, args []string) (resp.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerMax)
 	defer cancel()
 	if c.kept == nil {
@@ -97,18 +98,18 @@ func refusal(err error) (resp.Reply, error) {
 	return resp.Reply{}, err
 }
 
-// Tell sends a command that must not be executed twice. It asks another node only if certainly nothing was executed.
+// DoOnce sends a command that must not be executed twice. It tries another node only if certainly nothing was executed.
 // The error is, or wraps, ErrUnknown if the command may have been executed.
-func (c *Cluster) Tell(ctx context.Context, args ...string) (r resp.Reply, err error) {
+func (c *Cluster) DoOnce(ctx context.Context, args ...string) (r resp.Reply, err error) {
 	for range c.Addrs {
-		r, err = c.tell(ctx, args)
+		r, err = c.tryNew(ctx, args)
 		switch {
 		case errors.Is(err, ErrUnknown):
 			return r, err
 		case err != nil:
 		case r.IsErr() && strings.HasPrefix(r.Str, "UNKNOWN"):
 			return r, fmt.Errorf("%w: %s", ErrUnknown, r.Str)
-		case r.IsErr() && Passes(r.Str):
+		case r.IsErr() && Temporary(r.Str):
 			err = errors.New(r.Str)
 		default:
 			return r, nil
@@ -121,8 +122,9 @@ func (c *Cluster) Tell(ctx context.Context, args ...string) (r resp.Reply, err e
 	return resp.Reply{}, err
 }
 
-// tell uses a new connection: a kept one may be dead, which would leave the outcome unknown.
-func (c *Cluster) tell(ctx context.Context, args []string) (resp.Reply, error) {
+// tryNew sends a command to the current node, on a new connection: a kept one may be dead, which would leave the
+// outcome unknown.
+func (c *Cluster) tryNew(ctx context.Context, args []string) (resp.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerMax)
 	defer cancel()
 	conn, err := c.Dial(ctx, c.Addr())
@@ -137,8 +139,8 @@ func (c *Cluster) tell(ctx context.Context, args []string) (resp.Reply, error) {
 	return r, nil
 }
 
-// Passes reports whether an error answer is temporary, so that another try may succeed.
-func Passes(answer string) bool {
+// Temporary reports whether an error reply is temporary, so that another try may succeed.
+func Temporary(answer string) bool {
 	for _, start := range []string{
 		"UNKNOWN", "LOADING", "BUSY ", "UNBLOCKED", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS",
 		"MOVED ", "ERR max number of clients", "ERR another connection waits",
@@ -150,7 +152,7 @@ func Passes(answer string) bool {
 	return false
 }
 
-// Conn is a connection to one node. One command is on its way at a time.
+// Conn is a connection to one node. It carries one command at a time.
 type Conn struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -184,6 +186,7 @@ func (c *Cluster) Greet(ctx context.Context, conn net.Conn) (*Conn, error) {
 	return made, nil
 }
 
+// connect opens a connection, with TLS if it is configured.
 func (c *Cluster) connect(ctx context.Context, addr string) (net.Conn, error) {
 	if c.TLS == nil {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
@@ -191,6 +194,7 @@ func (c *Cluster) connect(ctx context.Context, addr string) (net.Conn, error) {
 	return (&tls.Dialer{Config: c.TLS}).DialContext(ctx, "tcp", addr)
 }
 
+// greetings returns the commands that begin a connection.
 func (c *Cluster) greetings() [][]string {
 	hello := []string{"HELLO", "3"}
 	if c.User != "" || c.Password != "" {
@@ -220,6 +224,7 @@ func (c *Conn) Do(ctx context.Context, args ...string) (resp.Reply, error) {
 	return r, err
 }
 
+// do sends a command and reads its reply, past pushes.
 func (c *Conn) do(args []string) (resp.Reply, error) {
 	if err := c.Send(args...); err != nil {
 		return resp.Reply{}, err

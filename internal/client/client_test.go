@@ -176,9 +176,9 @@ func TestAskAndTell(t *testing.T) {
 			nodes[i] = startNode(t, answers...)
 			c.Addrs = append(c.Addrs, nodes[i].addr)
 		}
-		do := c.Ask
+		do := c.DoIdempotent
 		if tt.tell {
-			do = c.Tell
+			do = c.DoOnce
 		}
 		r, err := do(t.Context(), "LOCKS", "LIST")
 		said := r.Str
@@ -201,11 +201,11 @@ func TestAskAgain(t *testing.T) {
 	c := &Cluster{Addrs: []string{n.addr}}
 	defer c.Close()
 	for _, want := range []string{"1", "2"} {
-		if r, err := c.Ask(t.Context(), "PING"); err != nil || r.Str != want {
+		if r, err := c.DoIdempotent(t.Context(), "PING"); err != nil || r.Str != want {
 			t.Errorf("%v, %v", r, err)
 		}
 	}
-	if _, err := c.Ask(t.Context(), "PING"); err == nil {
+	if _, err := c.DoIdempotent(t.Context(), "PING"); err == nil {
 		t.Error("who hangs up has answered")
 	}
 }
@@ -216,7 +216,7 @@ func TestAskTheSameAgain(t *testing.T) {
 	c := &Cluster{Addrs: []string{n.addr, other.addr}}
 	defer c.Close()
 	for _, want := range []string{"1", "2"} {
-		if r, err := c.Ask(t.Context(), "PING"); err != nil || r.Str != want || c.Addr() != n.addr {
+		if r, err := c.DoIdempotent(t.Context(), "PING"); err != nil || r.Str != want || c.Addr() != n.addr {
 			t.Errorf("%v, %v", r, err)
 		}
 	}
@@ -227,7 +227,7 @@ func TestGreeting(t *testing.T) {
 	n := startNode(t, "+OK\r\n", "+PONG\r\n")
 	c := &Cluster{Addrs: []string{n.addr}, Password: "secret", Name: "lockd-test", DB: 3}
 	defer c.Close()
-	if r, err := c.Ask(t.Context(), "PING"); err != nil || r.Str != "PONG" {
+	if r, err := c.DoIdempotent(t.Context(), "PING"); err != nil || r.Str != "PONG" {
 		t.Errorf("%v, %v", r, err)
 	}
 	if want := []string{"HELLO 3 AUTH default secret SETNAME lockd-test", "SELECT 3", "PING"}; !reflect.DeepEqual(n.asked, want) {
@@ -236,13 +236,13 @@ func TestGreeting(t *testing.T) {
 	n = startNode(t, "+PONG\r\n")
 	guest := &Cluster{Addrs: []string{n.addr}, User: "guest"}
 	defer guest.Close()
-	if r, err := guest.Ask(t.Context(), "PING"); err != nil || r.Str != "PONG" || n.asked[0] != "HELLO 3 AUTH guest " {
+	if r, err := guest.DoIdempotent(t.Context(), "PING"); err != nil || r.Str != "PONG" || n.asked[0] != "HELLO 3 AUTH guest " {
 		t.Errorf("a user without a password: %v, %v, %q", r, err, n.asked)
 	}
 	n = startNode(t)
 	n.hello = "-NOAUTH HELLO must be\r\n"
 	for _, do := range []func(context.Context, ...string) (resp.Reply, error){
-		(&Cluster{Addrs: []string{n.addr}}).Ask, (&Cluster{Addrs: []string{n.addr}}).Tell,
+		(&Cluster{Addrs: []string{n.addr}}).DoIdempotent, (&Cluster{Addrs: []string{n.addr}}).DoOnce,
 	} {
 		if r, err := do(t.Context(), "PING"); err != nil || !r.IsErr() || !strings.HasPrefix(r.Str, "NOAUTH") {
 			t.Errorf("%v, %v", r, err)
@@ -259,7 +259,7 @@ func TestAskEnds(t *testing.T) {
 	defer c.Close()
 	ended := make(chan error)
 	go func() {
-		_, err := c.Ask(ctx, "PING")
+		_, err := c.DoIdempotent(ctx, "PING")
 		ended <- err
 	}()
 	cancel()
@@ -273,7 +273,7 @@ func TestAnswersThatPass(t *testing.T) {
 	for answer, want := range map[string]bool{
 		"DEADLOCK a holds x and waits for x": false, "WRONGTYPE": false, "LOADING no leader": true, "MOVED 5 10.0.0.1:6379": true, "UNKNOWN": true,
 	} {
-		if Passes(answer) != want {
+		if Temporary(answer) != want {
 			t.Errorf("%s passes: %v", answer, !want)
 		}
 	}

@@ -143,7 +143,7 @@ type holder struct {
 // take takes the lock.
 func (h *holder) take(ctx context.Context) error {
 	until := time.Now().Add(h.lease)
-	r, err := h.cluster.Ask(ctx, "LOCK", lockKey, h.token, "PX", h.px)
+	r, err := h.cluster.DoIdempotent(ctx, "LOCK", lockKey, h.token, "PX", h.px)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (h *holder) take(ctx context.Context) error {
 // renew renews the lease. A missing answer is no error: the lease goes on.
 func (h *holder) renew(ctx context.Context) error {
 	until := time.Now().Add(h.lease)
-	r, err := h.cluster.Ask(ctx, "RENEW", lockKey, h.token, "PX", h.px)
+	r, err := h.cluster.DoIdempotent(ctx, "RENEW", lockKey, h.token, "PX", h.px)
 	if err != nil {
 		return nil // it is tried again
 	}
@@ -219,7 +219,7 @@ type rival struct {
 }
 
 func (v *rival) ask(ctx context.Context) error {
-	r, err := v.cluster.Ask(ctx, "LOCK", lockKey, v.token, "PX", v.px)
+	r, err := v.cluster.DoIdempotent(ctx, "LOCK", lockKey, v.token, "PX", v.px)
 	switch {
 	case err != nil:
 		return nil // no node answers at present
@@ -294,7 +294,7 @@ func (w *writer) write(ctx context.Context) error {
 		}
 		w.last, w.acked = now, w.acked+1
 		return nil
-	case err == nil && !client.Passes(r.Str):
+	case err == nil && !client.Temporary(r.Str):
 		return errors.New("INCR was answered " + strconv.Quote(r.Str))
 	case err != nil || isUnknown(r):
 		w.doubtful++

@@ -106,7 +106,7 @@ func (n *node) kill() {
 // ask asks one node until it answers. The question may be asked twice.
 func (c *nodes) ask(ctx context.Context, n *node, args ...string) (r resp.Reply, err error) {
 	err = c.await(ctx, n.id+" answers "+args[0], func(ctx context.Context) (err error) {
-		r, err = n.client.Ask(ctx, args...)
+		r, err = n.client.DoIdempotent(ctx, args...)
 		if err == nil && r.IsErr() {
 			err = errors.New(r.Str)
 		}
@@ -132,7 +132,7 @@ func (c *nodes) integer(ctx context.Context, n *node, args ...string) (int64, er
 func (c *nodes) awaitLeader(ctx context.Context) (leader *node, term string, err error) {
 	err = c.await(ctx, "a node leads", func(ctx context.Context) error {
 		for _, n := range c.alive() {
-			r, err := n.client.Ask(ctx, "INFO", "raft")
+			r, err := n.client.DoIdempotent(ctx, "INFO", "raft")
 			if err == nil && infoField(r, "leader_id") == n.id && infoField(r, "ready") == "1" {
 				leader, term = n, infoField(r, "term")
 				return nil
@@ -158,7 +158,7 @@ func (c *nodes) awaitCaughtUp(ctx context.Context, n *node) error {
 		mark = max(mark, applied)
 	}
 	return c.await(ctx, n.id+" has caught up", func(ctx context.Context) error {
-		r, err := n.client.Ask(ctx, "INFO", "raft")
+		r, err := n.client.DoIdempotent(ctx, "INFO", "raft")
 		if err != nil {
 			return err
 		}

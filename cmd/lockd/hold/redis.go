@@ -55,12 +55,12 @@ func (c *Cluster) Unlock(ctx context.Context) error {
 
 // do sends one command to the node whose turn it is, and reads an integer; null is ErrNotHeld.
 func (c *Cluster) do(ctx context.Context, turn uint64, args ...string) (int64, error) {
-	n, err := c.ask(ctx, c.Addrs[turn%uint64(len(c.Addrs))], args)
+	n, err := c.tryKept(ctx, c.Addrs[turn%uint64(len(c.Addrs))], args)
 	var answer resp.Error
 	switch {
 	case err == nil || errors.Is(err, ErrNotHeld):
 		return n, err
-	case errors.As(err, &answer) && !client.Passes(string(answer)):
+	case errors.As(err, &answer) && !client.Temporary(string(answer)):
 		return 0, RefusedError{string(answer)}
 	}
 	c.turn.CompareAndSwap(turn, turn+1)
@@ -70,7 +70,7 @@ func (c *Cluster) do(ctx context.Context, turn uint64, args ...string) (int64, e
 var errNoInteger = errors.New("the server answers something else than an integer")
 
 // ask sends one command to one node. Its connection closes when ctx ends.
-func (c *Cluster) ask(ctx context.Context, addr string, args []string) (int64, error) {
+func (c *Cluster) tryKept(ctx context.Context, addr string, args []string) (int64, error) {
 	as := client.Cluster{User: c.User, Password: c.Password, TLS: c.TLS, Name: c.Name}
 	conn, err := as.Dial(ctx, addr)
 	if err != nil {

@@ -68,7 +68,7 @@ func (p *Poller) Poll(ctx context.Context, a Ask) (s Snapshot, err error) {
 }
 
 func (p *Poller) ask(ctx context.Context, words ...string) (resp.Reply, error) {
-	return p.Cluster.Ask(ctx, append([]string{"LOCKS"}, words...)...)
+	return p.Cluster.DoIdempotent(ctx, append([]string{"LOCKS"}, words...)...)
 }
 
 func (p *Poller) detail(ctx context.Context, key string) (d Detail, err error) {

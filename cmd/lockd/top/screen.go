@@ -45,7 +45,7 @@ func send(ctx context.Context, c *client.Cluster, f Force) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, forceMax)
 	defer cancel()
 	defer c.Close()
-	said, err := c.Ask(ctx, "LOCKS", "INFO", f.Key)
+	said, err := c.DoIdempotent(ctx, "LOCKS", "INFO", f.Key)
 	if err != nil {
 		return 0, err
 	}
@@ -56,7 +56,7 @@ func send(ctx context.Context, c *client.Cluster, f Force) (int64, error) {
 	if f.Token != "" {
 		words = append(words, "TOKEN", f.Token, "FENCE", strconv.FormatInt(f.Fence, 10))
 	}
-	r, err := c.Tell(ctx, words...)
+	r, err := c.DoOnce(ctx, words...)
 	if err == nil && r.IsErr() {
 		err = resp.Error(r.Str)
 	}
