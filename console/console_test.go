@@ -389,7 +389,7 @@ func TestEveryTextIsTranslated(t *testing.T) {
 		}
 	}
 	gaps := regexp.MustCompile(`%[a-z]`)
-	for _, m := range regexp.MustCompile(`(?:\bt |say\()"([^"]+)"`).FindAllStringSubmatch(sources.String(), -1) {
+	for _, m := range regexp.MustCompile(`(?:\bt |translate\()"([^"]+)"`).FindAllStringSubmatch(sources.String(), -1) {
 		zh, ok := chineseOf[m[1]]
 		if !ok {
 			t.Errorf("%q has no Chinese", m[1])

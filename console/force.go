@@ -24,18 +24,18 @@ func (c *Console) force(w http.ResponseWriter, r *http.Request) {
 	}
 	command, bad := forceCommand(&q, r.PostForm)
 	if err = cmp.Or(err, bad); err != nil {
-		http.Error(w, lang.say(err.Error()), http.StatusBadRequest)
+		http.Error(w, lang.translate(err.Error()), http.StatusBadRequest)
 		return
 	}
 	answers, err := c.ask(r.Context(), question{visitor: visitorOf(r), db: q.DB, commands: [][]string{command}})
-	if refuses(w, lang, err) {
+	if answerRefusal(w, lang, err) {
 		return
 	}
 	if err == nil && answers[0].IsErr() {
 		err = errors.New(answers[0].Str)
 	}
 	if err != nil {
-		c.show(w, r, pages["lock"], &q, lang.say("The node answers: %s", printable(err.Error())), http.StatusConflict)
+		c.show(w, r, pages["lock"], &q, lang.translate("The node answers: %s", printable(err.Error())), http.StatusConflict)
 		return
 	}
 	http.Redirect(w, r, lockURL(q.DB, q.Key)+"&forced="+strconv.FormatInt(answers[0].Int, 10), http.StatusSeeOther)

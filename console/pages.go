@@ -29,7 +29,7 @@ var templates = map[language]*template.Template{english: parseTemplates(english)
 
 func parseTemplates(l language) *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"t": l.say, "show": printable, "duration": duration, "whose": whose, "percent": percent, "bad": isBad,
+		"t": l.translate, "show": printable, "duration": duration, "whose": whose, "percent": percent, "bad": isBad,
 		"lockURL": lockURL, "whyURL": whyURL,
 		"clock": func(t time.Time) string { return clock(t, time.Now()) },
 		"hex":   func(s string) string { return hex.EncodeToString([]byte(s)) },
@@ -119,9 +119,9 @@ var pages = map[string]*page{
 
 func (c *Console) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", c.serves(pages["locks"]))
+	mux.HandleFunc("GET /{$}", c.pageHandler(pages["locks"]))
 	for _, name := range []string{"lock", "members", "doctor"} {
-		mux.HandleFunc("GET "+pages[name].path, c.serves(pages[name]))
+		mux.HandleFunc("GET "+pages[name].path, c.pageHandler(pages[name]))
 	}
 	mux.HandleFunc("GET /events/{page}", c.events)
 	mux.HandleFunc("POST /lock/force", c.force)
@@ -148,8 +148,8 @@ func visitorOf(r *http.Request) visitor {
 	return visitor{addr, user, password}
 }
 
-// serves returns the handler of a page.
-func (c *Console) serves(p *page) http.HandlerFunc {
+// pageHandler returns the handler of a page.
+func (c *Console) pageHandler(p *page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := parseQuery(r.URL.Query())
 		if err != nil {
@@ -167,9 +167,9 @@ func forcedMessage(r *http.Request) string {
 	case err != nil:
 		return ""
 	case n == 0:
-		return lang.say("Nobody has lost it: it was not held so any more.")
+		return lang.translate("Nobody has lost it: it was not held so any more.")
 	default:
-		return lang.say("Holders that have lost the lock: %d.", n)
+		return lang.translate("Holders that have lost the lock: %d.", n)
 	}
 }
 
@@ -190,7 +190,7 @@ type pageData struct {
 func (c *Console) show(w http.ResponseWriter, r *http.Request, p *page, q *query, message string, status int) {
 	lang := languageOf(r.Header.Get("Accept-Language"))
 	answers, err := c.ask(r.Context(), questionOf(r, p, q))
-	if refuses(w, lang, err) {
+	if answerRefusal(w, lang, err) {
 		return
 	}
 	live, view, failed := c.live(lang, p, q, answers, err)
@@ -198,7 +198,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p *page, q *query
 		status = max(status, http.StatusServiceUnavailable)
 	}
 	data := pageData{
-		Lang: lang, Page: p, Title: lang.say(p.title), Node: c.cfg.Node, Query: q, Events: q.address("/events/" + p.Name),
+		Lang: lang, Page: p, Title: lang.translate(p.title), Node: c.cfg.Node, Query: q, Events: q.address("/events/" + p.Name),
 		Live: template.HTML(live), Message: message, View: view,
 	}
 	if p.Name == "lock" {
@@ -214,13 +214,13 @@ func questionOf(r *http.Request, p *page, q *query) question {
 	return question{visitor: visitorOf(r), db: q.DB, commands: p.commands(q)}
 }
 
-// refuses answers a visitor that the node refuses, and reports whether it did.
-func refuses(w http.ResponseWriter, lang language, err error) bool {
+// answerRefusal answers a visitor whom the node refuses, and reports whether it did.
+func answerRefusal(w http.ResponseWriter, lang language, err error) bool {
 	var wait waitError
 	switch {
 	case errors.As(err, &refusedError{}):
 		w.Header().Set("WWW-Authenticate", `Basic realm="lockd", charset="UTF-8"`)
-		http.Error(w, lang.say("This page needs the password with which clients authenticate."), http.StatusUnauthorized)
+		http.Error(w, lang.translate("This page needs the password with which clients authenticate."), http.StatusUnauthorized)
 	case errors.As(err, &wait):
 		seconds, _, _ := strings.Cut(wait.wait, " ")
 		w.Header().Set("Retry-After", seconds)

@@ -36,7 +36,7 @@ func (c *Console) mayAdminister(w http.ResponseWriter, r *http.Request) bool {
 	}
 	q := question{visitor: visitorOf(r), commands: [][]string{{"CONFIG", "GET", "maxclients"}}}
 	answers, err := c.ask(r.Context(), q)
-	if refuses(w, languageOf(r.Header.Get("Accept-Language")), err) {
+	if answerRefusal(w, languageOf(r.Header.Get("Accept-Language")), err) {
 		return false
 	}
 	if err != nil {

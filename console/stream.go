@@ -23,7 +23,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	}
 	lang, of := languageOf(r.Header.Get("Accept-Language")), questionOf(r, p, &q)
 	values, err := c.ask(r.Context(), of)
-	if refuses(w, lang, err) {
+	if answerRefusal(w, lang, err) {
 		return
 	}
 	updates, leave := c.watch.join(of)

@@ -48,8 +48,8 @@ func languageOf(accept string) language {
 	return wishes[0].language
 }
 
-// say formats a text, given in English, in the language.
-func (l language) say(text string, args ...any) string {
+// translate formats a text, given in English, in the language.
+func (l language) translate(text string, args ...any) string {
 	if l == chinese {
 		if t, ok := chineseOf[text]; ok {
 			text = t
@@ -114,7 +114,7 @@ var chineseOf = map[string]string{
 	"held":                            "持有",
 	"lost":                            "丢失",
 	"waited":                          "等待",
-	"waited in vain":                  "没有等到",
+	"not granted":                     "没有等到",
 	"from %s to %s, %s":               "从 %s 到 %s，%s",
 	"The newest %d tokens are drawn.": "只画出最近的 %d 个 token。",
 	"History":                         "历史",

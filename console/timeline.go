@@ -27,7 +27,7 @@ const (
 	barHeld   = "held"   // still held, or given up
 	barLost   = "lost"   // held until it was lost
 	barWaited = "waited" // until it was granted, or still
-	barVain   = "vain"   // waited without success
+	barFailed = "failed" // waited, and the lock was not granted
 )
 
 // Took returns the length of the bar in time.
@@ -35,7 +35,7 @@ func (b bar) Took() time.Duration { return b.To.Sub(b.From) }
 
 // barNames are the labels of the kinds.
 var barNames = map[string]string{
-	barHeld: "held", barLost: "lost", barWaited: "waited", barVain: "waited in vain",
+	barHeld: "held", barLost: "lost", barWaited: "waited", barFailed: "not granted",
 }
 
 // bar is a time in which a token held the lock, or waited for it. X and Width are in thousandths of the timeline.
@@ -127,7 +127,7 @@ func (d *drawing) event(e *locks.Event) {
 	case "flushed", "swapped":
 		d.close(bar{Kind: barLost, Event: e.Event, To: e.Time})
 	default:
-		d.bar(e.Token, of, bar{Kind: barVain, Event: e.Event, From: before(e.Time, e.Waited), To: e.Time})
+		d.bar(e.Token, of, bar{Kind: barFailed, Event: e.Event, From: before(e.Time, e.Waited), To: e.Time})
 	}
 }
 

@@ -45,12 +45,12 @@ func TestTimeline(t *testing.T) {
 			{Event: "expired", Token: "a", Fence: 1, Time: in(40), Held: 40 * second},
 			{Event: "granted", Token: "b", Fence: 2, Time: in(40), Waited: 10 * second, Owner: "worker"},
 		}, "a (web) lost[0+400]expired\nb (worker) waited[300+100]granted held[400+600]\nc waited[800+200]\n"},
-		{"waits in vain, and a token that comes again", 0, held(holds("a", 90, 100, 3)), []locks.Event{
+		{"waits without success, and a token that comes again", 0, held(holds("a", 90, 100, 3)), []locks.Event{
 			{Event: "granted", Token: "a", Fence: 1, Time: in(0)},
 			{Event: "gave-up", Token: "x", Time: in(30), Waited: 20 * second},
 			{Event: "released", Token: "a", Fence: 1, Time: in(50), Held: 50 * second, Client: locks.Client{Name: "other"}},
 			{Event: "granted", Token: "a", Fence: 3, Time: in(90)},
-		}, "x vain[100+200]gave-up\na held[0+500]released held[900+100]\n"},
+		}, "x failed[100+200]gave-up\na held[0+500]released held[900+100]\n"},
 		{"a database is flushed", 100, held(), []locks.Event{
 			{Event: "granted", Token: "a", Fence: 1, Time: in(0)}, {Event: "granted", Token: "b", Fence: 2, Time: in(50)}, {Event: "flushed", Time: in(100)},
 		}, "a lost[0+1000]flushed\nb lost[500+500]flushed\n"},
@@ -61,7 +61,7 @@ func TestTimeline(t *testing.T) {
 			{Event: "granted", Token: "b", Fence: 2, Time: in(0)},
 		}, "a held[996+4]released\nb held[0+1000]\n"},
 		{"numbers that cannot be", 10, held(), []locks.Event{{Event: "released", Token: "a", Fence: 1, Time: in(10), Held: ever},
-			{Event: "gone", Token: "b", Time: in(10), Waited: -5}}, "a held[0+1000]released\nb vain[996+4]gone\n"},
+			{Event: "gone", Token: "b", Time: in(10), Waited: -5}}, "a held[0+1000]released\nb failed[996+4]gone\n"},
 		{"nothing", 0, held(), nil, ""},
 	} {
 		got := timelineOf(&tt.lock, tt.events, in(tt.now))

@@ -101,14 +101,14 @@ func (w *watch) watched() (topics []*topic) {
 
 // round asks all questions. Once one fails after a long wait, the others get its error without being asked.
 func (w *watch) round(topics []*topic) {
-	var vain answer
+	var failed answer
 	for _, t := range topics {
-		a, began := vain, time.Now()
-		if vain.err == nil {
+		a, began := failed, time.Now()
+		if failed.err == nil {
 			a = w.answer(t)
 		}
 		if a.err != nil && time.Since(began) >= watchEvery {
-			vain = a
+			failed = a
 		}
 		w.send(t, a)
 	}
