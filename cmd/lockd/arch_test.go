@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clients", "lockd/cluster/clock", "lockd/cluster/face", "lockd/cluster/figures", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/join", "lockd/cluster/record", "lockd/cluster/wake"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/face", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/openfiles", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/systemd", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
+	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/face", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/system", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
 	// Subscriptions, and the delivery of messages and other pushes.
 	"lockd/resp/server/pubsub": {"lockd/resp", "lockd/resp/server/stats", "lockd/resp/server/wire"},
@@ -100,8 +100,7 @@ var mayImport = map[string][]string{
 	"lockd/cmd/lockd/top":  {"lockd/resp", "lockd/internal/locks", "lockd/internal/client", "lockd/cmd/lockd/show"},
 
 	// Calls to the operating system and to the service manager.
-	"lockd/cmd/lockd/openfiles": {},
-	"lockd/cmd/lockd/systemd":   {"lockd/resp"},
+	"lockd/cmd/lockd/system": {"lockd/resp"},
 
 	// The lines of redis.conf.
 	"lockd/cmd/lockd/redisconf": {},

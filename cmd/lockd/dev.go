@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"lockd/cmd/lockd/openfiles"
+	"lockd/cmd/lockd/system"
 	"lockd/resp/server"
 )
 
@@ -42,7 +42,7 @@ func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	most, err := openfiles.System.Fit(clientsDefault, len(nodes)*filesReserved, log)
+	most, err := system.OpenFiles.Fit(clientsDefault, len(nodes)*filesReserved, log)
 	if err != nil {
 		return usageError{err}
 	}

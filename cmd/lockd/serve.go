@@ -15,8 +15,7 @@ import (
 	"time"
 
 	"lockd/cluster/peer"
-	"lockd/cmd/lockd/openfiles"
-	"lockd/cmd/lockd/systemd"
+	"lockd/cmd/lockd/system"
 	"lockd/internal/secure"
 	"lockd/resp"
 	"lockd/resp/server"
@@ -42,7 +41,7 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	if c.used() {
 		reserved += secure.HandshakesMax
 	}
-	most, err := openfiles.System.Fit(cmp.Or(c.Maxclients, clientsDefault), reserved, log)
+	most, err := system.OpenFiles.Fit(cmp.Or(c.Maxclients, clientsDefault), reserved, log)
 	if err != nil {
 		return usageError{err}
 	}
@@ -61,8 +60,8 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 		"advertised", c.Advertise, "peers", c.PeerListen,
 		"dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "console", c.HTTPListen,
 		"clusterProtocol", c.ClusterProtocol)
-	manager := systemd.New(i.node.Ready, i.move, log)
-	go manager.Watch(ctx, systemd.WatchdogTime(log))
+	manager := system.NewNotifier(i.node.Ready, i.move, log)
+	go manager.Watch(ctx, system.WatchdogTime(log))
 	go i.onHangups(ctx, c, hangups, manager)
 	if c.Requirepass == "" && c.ProtectedMode == "yes" && !onLoopback(slices.Concat(c.Listen, c.TLSListen)) {
 		log.Warn("protected mode: clients of other machines are refused, as there is no password: give " +
@@ -149,7 +148,7 @@ func ipOf(host string) net.IP {
 }
 
 // onHangups reads files again at each SIGHUP, until ctx ends.
-func (i *instance) onHangups(ctx context.Context, c *serveCmd, hangups <-chan os.Signal, manager *systemd.Notifier) {
+func (i *instance) onHangups(ctx context.Context, c *serveCmd, hangups <-chan os.Signal, manager *system.Notifier) {
 	for {
 		select {
 		case <-hangups:

@@ -1,13 +1,13 @@
 //go:build unix
 
-package openfiles
+package system
 
 import "syscall"
 
 type rlimit = syscall.Rlimit
 
-// System is the limit of this process.
-var System = Limit{
+// OpenFiles is the limit of this process.
+var OpenFiles = FileLimit{
 	get: func(l *rlimit) error { return syscall.Getrlimit(syscall.RLIMIT_NOFILE, l) },
 	set: func(l *rlimit) error { return syscall.Setrlimit(syscall.RLIMIT_NOFILE, l) },
 }

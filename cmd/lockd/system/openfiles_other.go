@@ -1,13 +1,13 @@
 //go:build !unix
 
-package openfiles
+package system
 
 import "math"
 
 type rlimit struct{ Cur, Max uint64 }
 
-// System is without a bound: there is no such limit.
-var System = Limit{
+// OpenFiles is without a bound: there is no such limit.
+var OpenFiles = FileLimit{
 	get: func(l *rlimit) error {
 		l.Cur, l.Max = math.MaxUint64, math.MaxUint64
 		return nil

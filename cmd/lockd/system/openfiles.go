@@ -1,5 +1,6 @@
-// Package openfiles fits the number of clients to the limit of open files of the process.
-package openfiles
+// Package system connects a process with the operating system: it fits the number of clients to the limit of open
+// files, and tells systemd what a node does.
+package system
 
 import (
 	"fmt"
@@ -7,15 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// Limit is a limit of open files; tests have their own.
-type Limit struct {
+// FileLimit is a limit of open files; tests have their own.
+type FileLimit struct {
 	get, set func(*rlimit) error
 }
 
 // Fit returns how many clients the process has descriptors for; the function may be called concurrently.
 // It raises the soft limit if it must and may (Go has raised it to the hard one): wanted are the clients, reserved the
 // descriptors that clients do not get. The number follows the limit, which can be changed from outside (prlimit).
-func (f Limit) Fit(wanted int64, reservedFiles int, log *slog.Logger) (func() int64, error) {
+func (f FileLimit) Fit(wanted int64, reservedFiles int, log *slog.Logger) (func() int64, error) {
 	reserved := uint64(reservedFiles)
 	need := uint64(wanted) + reserved
 	var have rlimit

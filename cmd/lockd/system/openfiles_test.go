@@ -1,4 +1,4 @@
-package openfiles
+package system
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ func TestSeatsFitFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &bytes.Buffer{}
-			f := Limit{
+			f := FileLimit{
 				get: func(l *rlimit) error { l.Cur, l.Max = tt.cur, tt.cur; return nil },
 				set: func(l *rlimit) error {
 					if l.Cur > tt.hard {
@@ -62,7 +62,7 @@ func TestSeatsFitFiles(t *testing.T) {
 func TestSeatsFollowFiles(t *testing.T) {
 	const enough = clientsDefault + filesReserved
 	now, failure := uint64(enough), error(nil)
-	f := Limit{get: func(l *rlimit) error { l.Cur, l.Max = now, enough; return failure }}
+	f := FileLimit{get: func(l *rlimit) error { l.Cur, l.Max = now, enough; return failure }}
 	most, err := f.Fit(clientsDefault, filesReserved, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

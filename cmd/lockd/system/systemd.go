@@ -1,5 +1,4 @@
-// Package systemd tells the service manager that started this process what the node does.
-package systemd
+package system
 
 import (
 	"context"
@@ -31,8 +30,8 @@ type Notifier struct {
 	failed  bool // the manager was not to be reached, which is said once
 }
 
-// New reads from the environment where systemd listens. ready is cluster.Node.Ready; moves returns if the node moves.
-func New(ready func() []resp.Field, moves func(), log *slog.Logger) *Notifier {
+// NewNotifier reads from the environment where systemd listens. ready is cluster.Node.Ready; moves returns if the node moves.
+func NewNotifier(ready func() []resp.Field, moves func(), log *slog.Logger) *Notifier {
 	return &Notifier{
 		send: func(state string) error {
 			_, err := daemon.SdNotify(false, state)
