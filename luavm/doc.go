@@ -17,5 +17,5 @@
 //	libc       C's numbers
 //
 // In each folder a file calls those after it: here functions, vm, programs, straight, straightcode, sandbox,
-// register, api, convert. A VM is used by one goroutine at a time and starts none.
+// loading, api, convert. A VM is used by one goroutine at a time and starts none.
 package luavm

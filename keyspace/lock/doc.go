@@ -5,7 +5,7 @@
 // argument, in milliseconds of the log clock. What a Table says follows from the calls alone, so it is the same on every
 // node.
 //
-//	table.go     Table: may a token have a lock; whose turn is it when a lock gives way
+//	decide.go    Table: may a token have a lock; whose turn is it when a lock gives way
 //	cycle.go     owners that wait for each other
 //	line.go      Line: those who wait, for each lock in the order in which they came
 //	holding.go   how a lock is held, and whether one more may hold it

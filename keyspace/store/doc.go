@@ -9,8 +9,8 @@
 //	store.go     Store: all databases, Put, and the Change that it tells; versions and fences
 //	journal.go   an attempt that is taken back, and databases that are replaced
 //	database.go  a numbered database: its keys, its leases, and what follows from them
-//	lease.go     which key ends first
+//	leases.go    which key ends first
 //	keytree.go   the tree of keys
-//	hash.go      what is known of a lock that is a hash
+//	hashlock.go  what is known of a lock that is a hash
 //	entry.go     a key with all that belongs to it
 package store

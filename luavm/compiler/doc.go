@@ -7,6 +7,6 @@
 // code.
 //
 // A file calls those after it: compile; lower, lowerstmt, lowerexpr, variables, registers, constants, site;
-// parse, parsestmt, parseexpr, scope, accept, lex, token; tree. In both halves an expression that is a
-// function calls back to the statements.
+// parser, parsestmt, parseexpr, scope, accept, lex, token; parsed. In both halves an expression that is a function
+// calls back to the statements.
 package compiler

@@ -4,6 +4,6 @@
 // The results of a script, the steps and bytes it takes, and the error that ends it depend on its source alone. The
 // maps of a State are read by key, never in map order.
 //
-// A file calls those after it: state, base, load, tablib, sort, intrinsics, operators, run, minuszero, translate,
-// tables, walk, chains, locks.
+// A file calls those after it: state, base, loadstring, tablib, sort, intrinsics, operators, execute, minuszero,
+// translate, tables, walk, chains, readonly.
 package state
