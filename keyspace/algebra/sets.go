@@ -1,8 +1,8 @@
 // Package algebra computes sets and sorted sets from others: their union, intersection or difference.
 //
-// It changes nothing that is stored, so it may stop at any moment: it counts its work for each member,
-// and gives up where its payer says so, or where the result is larger than it may be. Where its Err is
-// not nil, its result is void. It knows values, and nothing of the machine.
+// An operation changes nothing that is stored, so it may stop at any moment. It counts the work of each member, and
+// gives up if its Payer refuses or if the result becomes too large: then Err is not nil, and the result is void. The
+// package knows values, and nothing of the machine.
 package algebra
 
 import (
@@ -11,10 +11,10 @@ import (
 	"lockd/keyspace/value"
 )
 
-// Payer counts work that is about to be done. An error says that no more may be done, and why.
+// Payer counts work that is about to be done. An error forbids it, and says why.
 type Payer func(work int64) error
 
-// operation is what all of them have in common.
+// operation is the common part of Sets and Zsets.
 type operation struct {
 	Err error // why it gave up
 
@@ -38,14 +38,14 @@ type Sets struct {
 	room  SetRoom
 }
 
-// SetRoom is how large a set may be, in what, and what is said of one that is larger.
+// SetRoom bounds the size of a set: Of measures it, Max is the bound, Err the error of a larger set.
 type SetRoom struct {
 	Of  func(s *value.Set) (bytes int64)
 	Max int64
 	Err error
 }
 
-// NewSets is an operation whose result belongs to the generation owner.
+// NewSets returns an operation whose result belongs to the generation owner.
 func NewSets(owner uint64, limits value.SetLimits, pay Payer, room SetRoom) *Sets {
 	op := &Sets{operation: operation{pay: pay}, Result: value.NewSet(owner), owner: owner, room: room}
 	op.Result.Limit(limits)
@@ -104,8 +104,8 @@ func (op *Sets) inter(sets []*value.Set, visit func(member string) bool) {
 	})
 }
 
-// Inter is the intersection as a set. Redis begins with the form of the smallest
-// set, and ends with an intset where that is possible.
+// Inter computes the intersection. As in Redis it begins with the form of the smallest set, and ends with an intset if
+// that is possible.
 func (op *Sets) Inter(sets []*value.Set) {
 	sets = smallestFirst(sets)
 	if sets[0].Len() > 0 && sets[0].Form() != value.SetInts {
@@ -117,14 +117,14 @@ func (op *Sets) Inter(sets []*value.Set) {
 	}
 }
 
-// smallestFirst orders sets by their size.
+// smallestFirst returns the sets in the order of their sizes.
 func smallestFirst(sets []*value.Set) []*value.Set {
 	sets = slices.Clone(sets)
 	slices.SortStableFunc(sets, func(a, b *value.Set) int { return a.Len() - b.Len() })
 	return sets
 }
 
-// Diff adds the members of the first set that none of the others has, in its order.
+// Diff adds the members of the first set that no other set has, in the order of the first.
 func (op *Sets) Diff(sets []*value.Set) {
 	first, others := sets[0], sets[1:]
 	if cheaperFromOthers(first, others) {
@@ -143,8 +143,8 @@ func (op *Sets) Diff(sets []*value.Set) {
 	})
 }
 
-// cheaperFromOthers reports whether it is less work to look in first for every
-// member of the others than to look for those of first in every other one.
+// cheaperFromOthers reports whether looking in first for each member of the others is less work than looking in the
+// others for each member of first.
 func cheaperFromOthers(first *value.Set, others []*value.Set) bool {
 	var inOthers, inFirst int64
 	for _, s := range others {
@@ -154,7 +154,7 @@ func cheaperFromOthers(first *value.Set, others []*value.Set) bool {
 	return inFirst+int64(first.Len())*value.FindWork < inOthers
 }
 
-// common is the set of the members of first that any of the others has.
+// common returns the members of first that any of the others has.
 func (op *Sets) common(first *value.Set, others []*value.Set) *value.Set {
 	found := value.NewSet(op.owner)
 	for _, s := range others {

@@ -7,17 +7,17 @@ import (
 	"lockd/keyspace/value"
 )
 
-// Scores is what operations on sorted sets read: a sorted set, or a set; see OfSet.
+// Scores is a source of an operation on sorted sets: a sorted set, or a set (OfSet).
 type Scores interface {
 	Len() int
 	Get(member string) (score float64, had bool)
 	// Each visits all members until visit returns false.
 	Each(visit func(m value.Scored) bool)
-	// FindWork is the work of Get.
+	// FindWork returns the work of Get.
 	FindWork(member string) int64
 }
 
-// OfSet is a set as Scores: its members all have the score 1.
+// OfSet returns a set as Scores, in which all members have the score 1.
 func OfSet(s *value.Set) Scores { return setScores{s} }
 
 type setScores struct{ *value.Set }
@@ -28,13 +28,13 @@ func (s setScores) Each(visit func(m value.Scored) bool) {
 	s.Set.Each(func(member string) bool { return visit(value.Scored{Score: 1, Member: member}) })
 }
 
-// Weighted is one source of an operation.
+// Weighted is a source of an operation with its weight.
 type Weighted struct {
 	Scores
 	Weight float64
 }
 
-// of is a score of the source with its weight, converted before anything is added to it.
+// of returns a score times the weight. The conversion keeps the compiler from fusing the product with a sum.
 func (w Weighted) of(score float64) float64 { return float64(w.Weight * score) }
 
 // Zsets computes the members of a sorted set from its sources.
@@ -48,14 +48,14 @@ type Zsets struct {
 	bytes int64 // of the result
 }
 
-// ScoredRoom is how large a result may be, and what is said of one that is larger.
+// ScoredRoom bounds the bytes of a result; Err is the error of a larger one.
 type ScoredRoom struct {
 	OverheadBytes int64 // of a member, beside its own bytes
 	Max           int64
 	Err           error
 }
 
-// NewZsets is an operation on n sources, which adds their scores.
+// NewZsets returns an operation on n sources that adds their scores.
 func NewZsets(n int64, pay Payer) *Zsets {
 	return &Zsets{operation: operation{pay: pay}, Sources: make([]Weighted, n), Combine: Sum}
 }
@@ -77,13 +77,12 @@ func (op *Zsets) sort() {
 	}
 }
 
-// smallestFirst orders the sources by their size, as Redis does: where the sum of
-// scores is rounded, it depends on that.
+// smallestFirst orders the sources by their sizes, as Redis does: the rounding of sums depends on the order.
 func (op *Zsets) smallestFirst() {
 	slices.SortStableFunc(op.Sources, func(a, b Weighted) int { return a.Len() - b.Len() })
 }
 
-// Union takes the members of all sources.
+// Union computes the union of all sources.
 func (op *Zsets) Union() {
 	op.smallestFirst()
 	at := map[string]int{} // in result; it is only asked, its order never matters
@@ -107,7 +106,7 @@ func (op *Zsets) Union() {
 	op.sort()
 }
 
-// Inter takes the members that all sources have.
+// Inter computes the intersection of all sources.
 func (op *Zsets) Inter() {
 	op.Common(op.add)
 	op.sort()
@@ -136,8 +135,7 @@ func (op *Zsets) Common(visit func(m value.Scored) bool) {
 	})
 }
 
-// Diff takes the members of the first source that no other one has. It knows no
-// weights.
+// Diff takes the members of the first source that no other source has. It ignores weights.
 func (op *Zsets) Diff() {
 	op.Sources[0].Each(func(m value.Scored) bool {
 		if !op.spend(value.VisitWork) {
@@ -156,11 +154,10 @@ func (op *Zsets) Diff() {
 	op.sort()
 }
 
-// Sum is a way to combine scores; the sum of inf and -inf is 0.
+// Sum combines scores by adding them; the sum of inf and -inf is 0.
 func Sum(a, b float64) float64 { return numberOr0(a + b) }
 
-// Min is another. It leaves a as it is where b is NaN, an infinite score with the
-// weight 0; so does Max.
+// Min combines scores by taking the lower. If b is NaN, which is an infinite score with the weight 0, it returns a.
 func Min(a, b float64) float64 {
 	if b < a {
 		return b
@@ -168,7 +165,7 @@ func Min(a, b float64) float64 {
 	return a
 }
 
-// Max is the third.
+// Max combines scores by taking the higher. If b is NaN it returns a.
 func Max(a, b float64) float64 {
 	if b > a {
 		return b
@@ -176,7 +173,7 @@ func Max(a, b float64) float64 {
 	return a
 }
 
-// numberOr0 is f, or 0 for NaN: what comes of inf - inf, or of 0 * inf.
+// numberOr0 returns f, or 0 for NaN, the result of inf - inf and of 0 * inf.
 func numberOr0(f float64) float64 {
 	if math.IsNaN(f) {
 		return 0

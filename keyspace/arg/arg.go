@@ -1,6 +1,5 @@
-// Package arg reads the arguments that commands of several families have: numbers, counts, the options
-// of scans, patterns. What is wrong with them it says as an error, in Redis's words. It knows nothing of
-// the machine.
+// Package arg reads arguments that commands of several families have: numbers, counts, the options of scans, patterns.
+// Its errors are in Redis's words. It knows nothing of the machine.
 package arg
 
 import (
@@ -24,8 +23,7 @@ func Positive(number string) (n int64, err error) {
 	return AtLeast(0, number, ErrNotPositive)
 }
 
-// AtLeast reads a number that may not be less; text is the error, also for what
-// is no number.
+// AtLeast reads a number of at least least; text is the error for anything else.
 func AtLeast(least int64, number, text string) (n int64, err error) {
 	n, ok := resp.ParseInt(number)
 	if !ok || n < least {
@@ -34,7 +32,7 @@ func AtLeast(least int64, number, text string) (n int64, err error) {
 	return n, nil
 }
 
-// DatabaseIndex reads the number of one of so many databases.
+// DatabaseIndex reads the number of a database, which is below databases.
 func DatabaseIndex(number string, databases int64) (db int, err error) {
 	n, isInt := resp.ParseInt(number)
 	switch {
@@ -48,14 +46,14 @@ func DatabaseIndex(number string, databases int64) (db int, err error) {
 	return int(n), nil
 }
 
-// FlushMode checks ASYNC or SYNC, which mean the same here: a database is let go,
-// and the collector takes it.
+// FlushMode reports whether the arguments end with nothing, ASYNC or SYNC, which all mean the same here: the garbage
+// collector frees the database.
 func FlushMode(args resp.Args) bool {
 	return len(args) == 1 || (len(args) == 2 && (resp.Is(args[1], "ASYNC") || resp.Is(args[1], "SYNC")))
 }
 
-// FromEnd is the position that an index means in a row of n; a negative one counts from the
-// end, and what is before the first is the first.
+// FromEnd returns the position of an index among n elements: a negative index counts from the end, and one before the
+// first element means the first.
 func FromEnd(i, n int64) int64 {
 	if i < 0 {
 		i += n
@@ -63,12 +61,11 @@ func FromEnd(i, n int64) int64 {
 	return max(i, 0)
 }
 
-// DrawsMax bounds the draws of one HRANDFIELD with a negative count, which may name a
-// field again and again: Redis has no bound there but its memory.
+// DrawsMax bounds the draws of one HRANDFIELD with a negative count, which may draw a field many times. Redis has no
+// such bound.
 const DrawsMax = 1 << 20
 
-// DrawCount reads the count and the word with that may follow it, in the order of
-// Redis's checks.
+// DrawCount reads the count, and the word with, which may follow it, in the order of Redis's checks.
 func DrawCount(args resp.Args, with string) (count int64, withValues bool, err error) {
 	count, ok := resp.ParseInt(args[2])
 	switch {
@@ -125,7 +122,7 @@ func ParsePop(args resp.Args, first, last string) (o Pop, err error) {
 	return o, err
 }
 
-// CText is a text up to its first NUL, as C prints it.
+// CText returns a text up to its first NUL, as C prints it.
 func CText(s string) string {
 	s, _, _ = strings.Cut(s, "\x00")
 	return s

@@ -2,14 +2,14 @@ package arg
 
 import "lockd/resp"
 
-// globStepsMax bounds the work that one command may spend on its pattern, in
-// characters compared, beyond what it takes to look through each key a few times.
+// globStepsMax bounds the characters that one command may compare with its pattern, besides a few comparisons with each
+// key.
 const globStepsMax = 1 << 24
 
-// globWork is the work of a step.
+// globWork is the work of comparing a character.
 const globWork = 32
 
-// Glob is a pattern that a command matches with many names, under one bound. A nil Glob matches every name.
+// Glob is a pattern that a command matches with many names, within one bound. A nil Glob matches every name.
 type Glob struct {
 	pattern string
 	any     bool // the pattern is "*"
@@ -17,18 +17,18 @@ type Glob struct {
 	left    int
 }
 
-// NewGlob is a pattern with its whole bound.
+// NewGlob returns a pattern that has matched nothing yet.
 func NewGlob(pattern string) *Glob {
 	return &Glob{pattern: pattern, any: pattern == "*", left: globStepsMax}
 }
 
-// Exceeded reports whether the work was too much: what Matches said since is void.
+// Exceeded reports whether the bound was exceeded. Then answers of Matches are void.
 func (g *Glob) Exceeded() bool { return g != nil && g.left < 0 }
 
 // ErrGlob answers a pattern that exceeded its bound.
 const ErrGlob = "ERR the pattern takes too much work to match"
 
-// Work is what matching has taken so far, in the unit of value.VisitWork.
+// Work returns the work of matching so far, in the unit of value.VisitWork.
 func (g *Glob) Work() int64 {
 	if g == nil {
 		return 0

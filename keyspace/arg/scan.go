@@ -18,8 +18,7 @@ type Scan struct {
 // scanCountMax bounds COUNT: a larger one means everything anyway.
 const scanCountMax = 1 << 30
 
-// ParseScan reads the cursor and the options that follow it; TYPE only where
-// withType is true.
+// ParseScan reads the cursor and the options that follow it; withType allows TYPE.
 func ParseScan(args resp.Args, withType bool) (o Scan, err error) {
 	o.Count = 10
 	var ok bool
@@ -49,8 +48,7 @@ func ParseScan(args resp.Args, withType bool) (o Scan, err error) {
 	return o, nil
 }
 
-// ParseCursor reads what C's strtoul does: a sign may stand before the number, and
-// an empty cursor is 0.
+// ParseCursor reads a cursor as C's strtoul does: a sign may precede the number, and an empty cursor is 0.
 func ParseCursor(s string) (uint64, bool) {
 	if s == "" {
 		return 0, true

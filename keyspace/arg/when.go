@@ -14,11 +14,11 @@ const (
 	dayMs    = 24 * hourMs
 )
 
-// errTime answers what is no time for ParseTime.
+// errTime is the error of ParseTime.
 const errTime = "ERR a time is 14:03, 2026-11-22T14:03:07.212Z (both UTC) or -10m (s, m, h, d)"
 
-// ParseTime reads a time, in milliseconds since 1970: a wall time of the last 24 hours before nowMs, a day
-// with a time, or for how long it is ago.
+// ParseTime reads a time, in milliseconds since 1970: a time of day in the 24 hours before nowMs, a date with a time,
+// or a duration before nowMs.
 func ParseTime(word string, nowMs int64) (ms int64, err error) {
 	var ok bool
 	date, clock, dated := strings.Cut(word, "T")
@@ -45,7 +45,7 @@ func ParseTime(word string, nowMs int64) (ms int64, err error) {
 	return ms, nil
 }
 
-// agoMax bounds what is ago, in its unit: a few thousand years.
+// agoMax bounds a duration before now, in its unit; in days it is a few thousand years.
 const agoMax = 1 << 20
 
 func parseAgo(word string) (ms int64, ok bool) {
@@ -95,7 +95,7 @@ func parseDate(word string) (days int64, ok bool) {
 	return days, ok1 && ok2 && ok3 && y == year && m == month && d == day
 }
 
-// digits reads a number of just so many digits.
+// digits reads a number of exactly n digits.
 func digits(word string, n int) (number int64, ok bool) {
 	if len(word) != n {
 		return 0, false
@@ -123,7 +123,7 @@ func FormatTime(ms int64) string {
 	return string(append(appendDigits(b, of%secondMs, 3), 'Z'))
 }
 
-// appendDigits writes a number with so many digits at least.
+// appendDigits appends a number with at least a number of digits.
 func appendDigits(b []byte, n int64, digits int) []byte {
 	word := strconv.FormatInt(n, 10)
 	for i := len(word); i < digits; i++ {
@@ -132,14 +132,14 @@ func appendDigits(b []byte, n int64, digits int) []byte {
 	return append(b, word...)
 }
 
-// The calendar, with years that begin in March, in eras of 400 years: of so many days, with 1970 in one
-// whose first day was so many days before.
+// The calendar has years that begin in March and eras of 400 years. eraDays are the days of an era, and epochDays those
+// from the first day of era 0 to 1970.
 const (
 	eraDays   = 146097
 	epochDays = 719468
 )
 
-// daysOf are the days from 1970 to a date.
+// daysOf returns the days from 1970 to a date.
 func daysOf(year, month, day int64) int64 {
 	if month <= 2 {
 		year--
@@ -150,7 +150,7 @@ func daysOf(year, month, day int64) int64 {
 	return era*eraDays + ofEra*365 + ofEra/4 - ofEra/100 + ofYear - epochDays
 }
 
-// dateOf is the date so many days after 1970.
+// dateOf returns the date that is a number of days after 1970.
 func dateOf(days int64) (year, month, day int64) {
 	days += epochDays
 	era := floorDiv(days, eraDays)

@@ -8,7 +8,7 @@ import (
 	"lockd/resp"
 )
 
-// Kind says what an event is.
+// Kind is the kind of an event.
 type Kind uint8
 
 // The kinds of event. Their numbers are in images.
@@ -39,7 +39,7 @@ var kindNames = [Kinds]string{
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Ends reports whether a token lost the lock by such an event.
+// Ends reports whether an event of this kind ends the hold of a token.
 func (k Kind) Ends() bool { return k >= Released && k <= Swapped }
 
 // Event is one event. Fields that its kind does not have are zero.
@@ -60,14 +60,14 @@ type Event struct {
 	HeldMs       int64       // how long the token had it
 	LeaseMs      int64       // as it was last begun
 	Renewals     uint64
-	RenewedMs    int64 // when it was begun anew, the last time, since 1970; 0: never
+	RenewedMs    int64 // when the lease was renewed last, since 1970; 0: never
 	OtherDB      int   // Swapped
 }
 
 // SharedPermits are the permits of an event of a lock that is SHARED.
 const SharedPermits = -1
 
-// databases bounds the numbers of databases: it is how many the machine has.
+// databases is the number of databases of the machine; a record that names another one is damaged.
 const databases = 16
 
 // The parts of a record.
@@ -77,7 +77,7 @@ const (
 	partsCount = iota // how many there are
 )
 
-// size is no less than the bytes of the record.
+// size returns an upper bound of the bytes of the record.
 func (e *Event) size() int {
 	return 2 + 19*binary.MaxVarintLen64 + len(e.Key) + len(e.Token) + len(e.Owner) + len(e.Note) + len(e.By) + len(e.Reason) +
 		len(e.Client)
@@ -131,10 +131,10 @@ func Read(record []byte) (e Event, err error) {
 	return e, d.End()
 }
 
-// Hash is what a log knows of a key.
+// Hash returns the hash by which a log finds the events of a key; it is never 0.
 func Hash(key string) uint32 { return max(uint32(xxh3.HashString(key)), 1) }
 
-// hash is that of the event's key; 0: it is about a whole database.
+// hash returns the hash of the event's key; 0: the event is about a whole database.
 func (e *Event) hash() uint32 {
 	if e.Kind == Flushed || e.Kind == Swapped {
 		return 0
@@ -148,10 +148,10 @@ type Grant struct {
 	Token string
 }
 
-// Grant is the one by which the token had the lock.
+// Grant returns the grant by which the token had the lock.
 func (e *Event) Grant() Grant { return Grant{e.Fence, e.Token} }
 
-// Copy is an event that stays: that of a visit is used again.
+// Copy returns a copy of the event to keep: a visit uses its event again.
 func (e *Event) Copy() *Event {
 	c := *e
 	return &c

@@ -11,7 +11,7 @@ import (
 // and replies.
 type Fields []resp.Reply
 
-// NewFields has room for the fields of a holder or an event.
+// NewFields returns no fields, with room for those of a holder or an event.
 func NewFields() Fields { return make(Fields, 0, 2*18) }
 
 // Add adds a field.
@@ -33,7 +33,7 @@ func (f Fields) Ms(name string, n int64) Fields {
 	return f.Add(name, resp.Int(n))
 }
 
-// Command adds a command and who sent it, as far as there is one and that is known.
+// Command adds the command and its sender; either may be missing.
 func (f Fields) Command(by string, s resp.Sender) Fields {
 	if by != "" {
 		f = f.Text("by", by)
@@ -46,7 +46,7 @@ func (f Fields) Command(by string, s resp.Sender) Fields {
 		Text("client-addr", c.Addr).Text("node", c.Node)
 }
 
-// Reply is the map.
+// Reply returns the fields as a map.
 func (f Fields) Reply() resp.Reply { return resp.Map(f...) }
 
 func bulkUnless(missing bool, s string) resp.Reply {
@@ -56,10 +56,10 @@ func bulkUnless(missing bool, s string) resp.Reply {
 	return resp.Bulk(s)
 }
 
-// tokenShown is how many bytes are shown of a token.
+// tokenShown is the number of bytes of a token that are shown.
 const tokenShown = 8
 
-// ShownToken is what is shown of a token.
+// ShownToken returns a token as replies and events show it.
 func ShownToken(token string, whole bool) string {
 	if whole || len(token) <= tokenShown {
 		return token
@@ -67,7 +67,7 @@ func ShownToken(token string, whole bool) string {
 	return token[:tokenShown] + "..."
 }
 
-// FitsToken reports whether a token is the one that was asked for: also by as much as is shown of one.
+// FitsToken reports whether a token is the one that was asked for, by the whole token or by the part that is shown.
 func FitsToken(token, asked string) bool {
 	return token == asked || len(asked) >= tokenShown && strings.HasPrefix(token, strings.TrimSuffix(asked, "..."))
 }
@@ -83,7 +83,7 @@ func ModeOf(permits int64) string {
 	return "exclusive"
 }
 
-// Describe are the fields of an event; its token is shown whole or not.
+// Describe returns the fields of an event; whole shows its whole token.
 func (e *Event) Describe(whole bool) Fields {
 	f := NewFields().Time("time", e.WallMs).Add("tick", resp.Int(e.Tick)).Add("event", resp.Bulk(e.Kind.String()))
 	if e.Key == "" {
@@ -113,7 +113,7 @@ func (e *Event) Describe(whole bool) Fields {
 	return f
 }
 
-// Command is who did it, in the words of people.
+// Command returns the words that say by which command the event came about.
 func (e *Event) Command() string {
 	name := strings.ToUpper(strings.ReplaceAll(e.By, "|", " "))
 	if e.Script {

@@ -1,6 +1,5 @@
-// Package history has what has become of locks: the log of it, which is part of the replicated state,
-// and the forms of an event, in replies and for subscribers. It knows no key of the machine: whoever
-// changes a lock says what has happened.
+// Package history logs what happens to locks. The log is part of the replicated state; the package also writes an event
+// for replies and for subscribers. It reads no key of the machine: the code that changes a lock adds the event.
 package history
 
 import (
@@ -10,9 +9,8 @@ import (
 	"lockd/keyspace/value"
 )
 
-// Log is what has become of locks, the newest events of it. An event is a record of bytes in a
-// chunk, which is only appended to, so a snapshot shares the chunks. It is state, but for how the
-// records are divided into chunks.
+// Log has the newest events of all locks. An event is a record of bytes in a chunk. Chunks are only appended to, so a
+// snapshot shares them. The log is replicated state, but its division into chunks is not.
 type Log struct {
 	first, next uint64 // the number of the oldest event, and that of the next one
 	sinceMs     int64  // the wall clock when it began
@@ -23,14 +21,14 @@ type Log struct {
 	bytes  int64 // of all events; derived
 }
 
-// chunk has events in their order, from a number on.
+// chunk has consecutive events, beginning with a number.
 type chunk struct {
 	first uint64
 	heads []head
 	text  []byte // the records; room for them is made when the chunk is
 }
 
-// head is where a record ends, and the hash of its key; 0: it is about a whole database.
+// head has the end of a record, and the hash of its key; hash 0: the event is about a whole database.
 type head struct{ hash, end uint32 }
 
 // Limits of the log.
@@ -53,7 +51,7 @@ func (l *Log) Add(e *Event) []byte {
 	return c.text[at:]
 }
 
-// chunkFor is the newest chunk, with room for a record.
+// chunkFor returns the newest chunk, or a new one if it has no room for a record.
 func (l *Log) chunkFor(bytes int) *chunk {
 	if n := len(l.chunks); n > 0 && cap(l.chunks[n-1].text)-len(l.chunks[n-1].text) >= bytes {
 		return l.chunks[n-1]
@@ -70,7 +68,7 @@ func (l *Log) added(c *chunk, hash uint32, at int) {
 	l.next++
 }
 
-// record is the i-th of a chunk.
+// record returns the i-th record of a chunk.
 func (c *chunk) record(i int) []byte {
 	from := uint32(0)
 	if i > 0 {
@@ -79,10 +77,10 @@ func (c *chunk) record(i int) []byte {
 	return c.text[from:c.heads[i].end:c.heads[i].end]
 }
 
-// Count is how many events there are.
+// Count returns the number of events.
 func (l *Log) Count() int { return int(l.next - l.first) }
 
-// Bytes is what all events count for.
+// Bytes returns the bytes that all events count for.
 func (l *Log) Bytes() int64 { return l.bytes }
 
 // Each visits the events that may be about a key, and about whole databases, from the oldest, until visit returns
@@ -101,7 +99,7 @@ func (l *Log) Each(hash uint32, visit func(e *Event) bool) {
 	}
 }
 
-// At is the event with a number, which is kept.
+// At returns the event with a number, which must still be kept.
 func (l *Log) At(number uint64) (e Event) {
 	n := sort.Search(len(l.chunks), func(i int) bool { return l.chunks[i].first > number }) - 1
 	c := l.chunks[n]
@@ -123,7 +121,7 @@ func (l *Log) EachOf(wanted func(hash uint32) bool, visit func(e *Event)) {
 	}
 }
 
-// kept is the place in a chunk from which on its events are still kept.
+// kept returns the index of the first event of a chunk that is still kept.
 func (l *Log) kept(c *chunk) int {
 	if c.first < l.first {
 		return int(l.first - c.first)
@@ -137,7 +135,7 @@ func (c *chunk) read(i int, e *Event) {
 	e.Number = c.first + uint64(i)
 }
 
-// Work is that of Each.
+// Work returns the work of Each.
 func (l *Log) Work(hash uint32) int64 {
 	each := int64(value.FarWork)
 	if hash != 0 {
@@ -146,7 +144,7 @@ func (l *Log) Work(hash uint32) int64 {
 	return each * int64(l.Count())
 }
 
-// KnownSinceMs is the wall time from which on nothing is missing.
+// KnownSinceMs returns the wall time since which no event is missing.
 func (l *Log) KnownSinceMs() int64 {
 	if l.whole || l.Count() == 0 {
 		return l.sinceMs
@@ -163,7 +161,7 @@ func (l *Log) Begin(wallMs int64) {
 	}
 }
 
-// Trim forgets the oldest events, so that no more are left than may be.
+// Trim forgets the oldest events until at most a number is left.
 func (l *Log) Trim(most int64) {
 	if most == 0 {
 		*l = Log{first: l.next, next: l.next}
@@ -188,7 +186,7 @@ type Mark struct {
 	bytes int64
 }
 
-// Mark is the end of the log.
+// Mark returns the end of the log.
 func (l *Log) Mark() Mark { return Mark{l.next, l.bytes} }
 
 // Truncate forgets the events since a mark. Nothing was trimmed since then.
@@ -205,7 +203,7 @@ func (l *Log) Truncate(to Mark) {
 	c.heads = c.heads[:kept]
 }
 
-// Copy is the log as it is now. The chunks are shared, but for the newest, which grows.
+// Copy returns the log as it is now. It shares all chunks except the newest, which grows.
 func (l *Log) Copy() Log {
 	next := *l
 	next.chunks = slices.Clone(l.chunks)
@@ -234,7 +232,7 @@ func (l *Log) Write(w *value.Writer) {
 	}
 }
 
-// ReadLog reads a log of an image.
+// ReadLog reads a log from an image.
 func ReadLog(r *value.Reader) Log {
 	l := Log{first: r.U64()}
 	end := r.U64()

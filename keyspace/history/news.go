@@ -7,13 +7,13 @@ import (
 	"lockd/resp"
 )
 
-// Form reads a record: for subscribers the messages of the channels __lock@<db>__:<key>, for the nodes whose
-// clients hold locks the news of them.
+// Form makes messages of records: for subscribers those of the channels __lock@<db>__:<key>, for nodes the news of the
+// locks that their clients hold.
 type Form struct{ whole bool } // whole: tokens are shown so
 
 var formWhole, formPrefix = &Form{whole: true}, &Form{}
 
-// FormOf is the form in which tokens are shown whole, or not.
+// FormOf returns the form that shows tokens whole, or their beginnings.
 func FormOf(whole bool) *Form {
 	if whole {
 		return formWhole
@@ -21,8 +21,8 @@ func FormOf(whole bool) *Form {
 	return formPrefix
 }
 
-// News is an event for those who hold locks. A grant is one if it answers LOCK, to a client that is known: what a
-// script takes is the script's affair.
+// News returns the news for the holder of a lock. A grant is news only if it answers LOCK to a client that is known:
+// the script reports what it takes.
 func (*Form) News(event []byte) (n resp.LockNews) {
 	e, _ := Read(event)
 	if e.Kind.Ends() || e.Kind == Granted && e.By == resp.LockCommand && !e.Script && e.Client != "" {
@@ -33,13 +33,13 @@ func (*Form) News(event []byte) (n resp.LockNews) {
 	return n
 }
 
-// Channel is the channel of an event. What becomes of a whole database has one without a key.
+// Channel returns the channel of an event; an event of a whole database has one without a key.
 func (*Form) Channel(event []byte) string {
 	e, _ := Read(event)
 	return "__lock@" + strconv.Itoa(e.DB) + "__:" + e.Key
 }
 
-// Payload is an event as one line of JSON: an object with the fields of LOCKS HISTORY that are known.
+// Payload returns an event as one line of JSON: an object with the fields of LOCKS HISTORY that are known.
 func (n *Form) Payload(event []byte) string {
 	e, _ := Read(event)
 	fields := Fields{}.Text("key", e.Key)

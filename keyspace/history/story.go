@@ -8,12 +8,12 @@ import (
 	"lockd/resp"
 )
 
-// Story is what has become of a token's lock: its last grant, its last wait or loss, and who came next.
+// Story gathers what happened to the lock of a token: its last grant, its last wait or loss, and the next holder.
 type Story struct {
 	grant, end, next *Event
 }
 
-// Follow adds an event of the key, in their order.
+// Follow adds the next event of the key.
 func (s *Story) Follow(e *Event, token string) {
 	switch fits := FitsToken(e.Token, token); {
 	case e.Key == "":
@@ -31,7 +31,7 @@ func (s *Story) Follow(e *Event, token string) {
 	}
 }
 
-// Say says what has become of a token's lock, or of its wait.
+// Say tells what happened to the lock of a token, or to its wait.
 func (s *Story) Say(key, token string, whole bool, sinceMs int64) string {
 	if s.end == nil && s.grant == nil {
 		return "Nothing is known of " + ShownToken(token, whole) + " and " + key + ": what is known begins at " +
@@ -75,7 +75,7 @@ func SayRenewals(renewals uint64, lastMs int64) string {
 	return "renewed " + itoa(int64(renewals)) + " times, last at " + arg.FormatTime(lastMs)
 }
 
-// describeEnd says how a lock, or a wait, has ended.
+// describeEnd tells how a lock, or a wait, ended.
 func describeEnd(e *Event) string {
 	at := " at " + arg.FormatTime(e.WallMs)
 	who := e.Command() + describeClient(e.Client)
@@ -109,7 +109,7 @@ func describeEnd(e *Event) string {
 	return " in vain: its client, or its node, was gone" + at + "."
 }
 
-// describeClient says who sent a command, where that is known.
+// describeClient names the sender of a command as far as it is known.
 func describeClient(s resp.Sender) string {
 	if s == "" {
 		return ""

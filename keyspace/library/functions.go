@@ -19,8 +19,8 @@ const (
 	functionBytes    = 256 // overhead of a library, and of a function, in the estimate of memory
 )
 
-// Functions holds the libraries of functions, in the replicated state. A command that
-// changes them does so in a copy, which takes their place when all has gone well.
+// Functions holds the libraries of functions. It is part of the replicated state. A command changes a copy, which
+// replaces the libraries if the command succeeds.
 type Functions struct {
 	libraries btree.Map[string, *Library] // by name
 	byName    btree.Map[string, Ref]      // of all libraries; names in lower case
@@ -36,7 +36,7 @@ type Library struct {
 	functions []resp.Function
 }
 
-// Ref is a function and where it belongs.
+// Ref is a function with its library.
 type Ref struct {
 	*Library
 	Function *resp.Function
@@ -80,7 +80,7 @@ func Parse(source string) (l *Library, err error) {
 	return l, nil
 }
 
-// Describe is the library as FUNCTION LIST shows it.
+// Describe returns the library as FUNCTION LIST shows it.
 func (l *Library) Describe(withCode bool) resp.Reply {
 	list := make([]resp.Reply, len(l.functions))
 	for i, f := range l.functions {
@@ -102,8 +102,7 @@ func (l *Library) Describe(withCode bool) resp.Reply {
 	return reply
 }
 
-// Code is what is run: the first line is cut off, but not its end, so that the lines
-// keep their numbers.
+// Code returns the code to run: without the first line, but with its end, so that lines keep their numbers.
 func (l *Library) Code() resp.Script {
 	return resp.Script{SHA: l.SHA, Source: l.Source[l.shebang:]}
 }
@@ -116,22 +115,22 @@ func (l *Library) bytes() int64 {
 	return int64(n)
 }
 
-// Libraries is how many libraries there are.
+// Libraries returns the number of libraries.
 func (f *Functions) Libraries() int { return f.libraries.Len() }
 
-// Len is how many functions there are.
+// Len returns the number of functions.
 func (f *Functions) Len() int { return f.byName.Len() }
 
-// Bytes is what they take, by estimate.
+// Bytes returns the memory of the libraries, by estimate.
 func (f *Functions) Bytes() int64 { return f.bytes }
 
-// Library finds a library by its name; nil: it is not there.
+// Library finds a library by its name, or returns nil.
 func (f *Functions) Library(name string) *Library {
 	l, _ := f.libraries.Get(name)
 	return l
 }
 
-// Each visits the libraries by name, as long as visit says so.
+// Each visits the libraries in the order of their names, until visit returns false.
 func (f *Functions) Each(visit func(l *Library) bool) {
 	f.libraries.Scan(func(_ string, l *Library) bool { return visit(l) })
 }
@@ -149,12 +148,12 @@ func (f *Functions) Copy() Functions {
 	return Functions{libraries: *f.libraries.Copy(), byName: *f.byName.Copy(), bytes: f.bytes}
 }
 
-// Full reports whether they are beyond the bounds.
+// Full reports whether the libraries exceed a bound.
 func (f *Functions) Full() bool {
 	return f.libraries.Len() > LibrariesMax || f.bytes > FunctionBytesMax
 }
 
-// collision is the error about the first function of l that another library has, or nil.
+// collision returns an error about the first function of l that another library has, or nil.
 func (f *Functions) collision(l *Library) error {
 	for _, fn := range l.functions {
 		if _, taken := f.Find(fn.Name); taken {
@@ -164,7 +163,7 @@ func (f *Functions) collision(l *Library) error {
 	return nil
 }
 
-// Add adds a library that has its functions now. It is an error where another one has one of them.
+// Add adds a library with its functions. It fails if another library has one of them.
 func (f *Functions) Add(l *Library, all []resp.Function) error {
 	l.functions = all
 	slices.SortFunc(all, func(a, b resp.Function) int { return strings.Compare(a.Name, b.Name) })
@@ -183,7 +182,7 @@ func (f *Functions) add(l *Library) {
 	}
 }
 
-// Remove takes a library away.
+// Remove removes a library.
 func (f *Functions) Remove(l *Library) {
 	f.libraries.Delete(l.Name)
 	f.bytes -= l.bytes()
@@ -192,8 +191,8 @@ func (f *Functions) Remove(l *Library) {
 	}
 }
 
-// Join adds the libraries of another set. It is an error where one of them is there
-// already, unless replace is true, or one of their functions.
+// Join adds the libraries of another set. It fails if one of them exists, unless replace is true, or if another library
+// has one of their functions.
 func (f *Functions) Join(more *Functions, replace bool) error {
 	for name := range more.libraries.Scan {
 		old, exists := f.libraries.Get(name)
@@ -229,7 +228,7 @@ func (f *Functions) Write(w *value.Writer) {
 	})
 }
 
-// ReadFunctions reads the libraries of an image.
+// ReadFunctions reads libraries from an image.
 func ReadFunctions(r *value.Reader) Functions {
 	var f Functions
 	last := ""
@@ -266,14 +265,14 @@ func (l *Library) readFunctions(r *value.Reader) {
 	}
 }
 
-// A dump of libraries is a text of this lockd's own: dumpMagic, dumpVersion, the number
-// of libraries and the source of each, and the CRC-32C of all that.
+// A dump of libraries has a format of lockd's own: dumpMagic, dumpVersion, the number of libraries, the source of each,
+// and the CRC-32C of all before it.
 const (
 	dumpMagic   = "lockdfun"
 	dumpVersion = 1
 )
 
-// Dump is the text of all libraries.
+// Dump returns a dump of all libraries.
 func (f *Functions) Dump() string {
 	var b strings.Builder
 	w := value.NewWriter(&b)
@@ -288,7 +287,7 @@ func (f *Functions) Dump() string {
 	return b.String()
 }
 
-// ParseDump reads the sources of a dump; false if it is none, or damaged.
+// ParseDump reads the sources from a dump; ok is false if it is not a dump, or is damaged.
 func ParseDump(dump string) (sources []string, ok bool) {
 	r := value.NewReader(strings.NewReader(dump))
 	var magic [len(dumpMagic)]byte

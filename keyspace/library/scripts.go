@@ -1,6 +1,5 @@
-// Package library keeps what scripts there are, in the replicated state: those that EVALSHA finds, and the
-// libraries of functions. It knows how they are named, described, bounded, dumped and written into an image,
-// and runs none.
+// Package library keeps scripts in the replicated state: those that EVALSHA finds, and the libraries of functions. It
+// names, describes, bounds and dumps them and writes them into images, but runs none.
 package library
 
 import (
@@ -14,16 +13,16 @@ import (
 	"lockd/resp"
 )
 
-// The bounds of the script library. Beyond them the EVAL scripts that were used
-// the longest ago are forgotten; EVALSHA answers NOSCRIPT, and clients send EVAL.
+// The bounds of the script library. Beyond them the library forgets the EVAL scripts that were used least recently:
+// EVALSHA answers NOSCRIPT, and clients send EVAL.
 const (
 	EvalScriptsMax  = 500
 	ScriptsBytesMax = 64 << 20
 	scriptBytes     = 128 // overhead of one script in the estimate of memory
 )
 
-// Scripts holds the scripts, in the replicated state, so that EVALSHA finds the
-// same ones on every node. Scripts are immutable and replaced as a whole.
+// Scripts holds the scripts. It is part of the replicated state, so that EVALSHA finds the same scripts on every node.
+// A Script is immutable and replaced as a whole.
 type Scripts struct {
 	bySHA btree.Map[string, *Script]
 	evals int    // how many came by EVAL
@@ -31,7 +30,7 @@ type Scripts struct {
 	turn  uint64 // counts the scripts that were added: the measure of age
 }
 
-// Script is a script and what its first line asks for.
+// Script is a script with the flags of its first line.
 type Script struct {
 	Source             string
 	Shebang            int // bytes of a first line that starts with #!
@@ -41,13 +40,13 @@ type Script struct {
 	turn   uint64 // Scripts.turn when it was last used
 }
 
-// NewScript is a script of a source, whose first line is read.
+// NewScript returns the script of a source, and reads its first line.
 func NewScript(source string) (*Script, error) {
 	s := &Script{Source: strings.Clone(source)}
 	return s, s.readShebang()
 }
 
-// SHA is the name of a source.
+// SHA returns the SHA1 of a source, in hexadecimal digits.
 func SHA(source string) string {
 	sum := sha1.Sum([]byte(source))
 	return hex.EncodeToString(sum[:])
@@ -55,8 +54,7 @@ func SHA(source string) string {
 
 func (s *Script) bytes() int64 { return scriptBytes + int64(len(s.Source)) }
 
-// Body is what is compiled: the first line is cut off, but not its end, so that
-// the lines keep their numbers.
+// Body returns the source to compile: without the first line, but with its end, so that lines keep their numbers.
 func (s *Script) Body(sha string) resp.Script {
 	return resp.Script{SHA: sha, Source: s.Source[s.Shebang:]}
 }
@@ -104,20 +102,20 @@ func (s *Script) readFlags(flags string) error {
 	return nil
 }
 
-// Len is how many scripts there are.
+// Len returns the number of scripts.
 func (l *Scripts) Len() int { return l.bySHA.Len() }
 
-// Bytes is what they take, by estimate.
+// Bytes returns the memory of the scripts, by estimate.
 func (l *Scripts) Bytes() int64 { return l.bytes }
 
-// Find finds a script by its SHA1; nil: it is not there. The zero value of Scripts has none.
+// Find finds a script by its SHA1, or returns nil. The zero value of Scripts has no script.
 func (l *Scripts) Find(sha string) *Script {
 	s, _ := l.bySHA.Get(sha)
 	return s
 }
 
-// Used marks a script as used lately. Age is counted in scripts added since, so
-// that scripts that run again and again, with nothing added, cost nothing here.
+// Used marks a script as used. Age is the number of scripts added since, so running the same scripts again and again
+// costs nothing here.
 func (l *Scripts) Used(sha string, s *Script) {
 	if s.loaded || s.turn == l.turn {
 		return
@@ -127,8 +125,8 @@ func (l *Scripts) Used(sha string, s *Script) {
 	l.bySHA.Set(sha, &younger)
 }
 
-// Remember adds a script that came by EVAL, and returns the work of it. One that is too large for the
-// library runs all the same.
+// Remember adds a script that came by EVAL, and returns the work of adding it. It does not add a script that is too
+// large for the library, which runs all the same.
 func (l *Scripts) Remember(sha string, s *Script) (work int64) {
 	n, evals := l.bySHA.Len(), l.evals
 	if l.makeRoom(s.bytes(), 1) {
@@ -138,14 +136,13 @@ func (l *Scripts) Remember(sha string, s *Script) (work int64) {
 	return l.workSince(n, evals)
 }
 
-// workSince is the work of adding a script to n, of which so many came by EVAL: for each that was
-// forgotten, all were visited.
+// workSince returns the work of adding a script to n, evals of which came by EVAL: to forget one, all are visited.
 func (l *Scripts) workSince(n, evals int) int64 {
 	return value.TreeWork(n) + value.VisitWork*int64(n*max(0, evals+1-l.evals))
 }
 
-// Keep adds a script that came by SCRIPT LOAD, or makes one that is there stay, and returns the work of
-// it; kept is false where there is no room.
+// Keep adds a script that came by SCRIPT LOAD, or makes an existing one permanent, and returns the work. kept is false
+// if there is no room.
 func (l *Scripts) Keep(sha string, s *Script) (kept bool, work int64) {
 	n, evals := l.bySHA.Len(), l.evals
 	kept = l.keep(sha, s)
@@ -177,8 +174,8 @@ func (l *Scripts) add(sha string, s *Script) {
 	l.bySHA.Set(sha, s)
 }
 
-// makeRoom forgets old EVAL scripts until one of so many bytes, and so many EVAL
-// scripts, fit; false if they never will.
+// makeRoom forgets old EVAL scripts until a number of bytes and a number of EVAL scripts fit. It returns false if they
+// can never fit.
 func (l *Scripts) makeRoom(bytes int64, evals int) bool {
 	for l.bytes+bytes > ScriptsBytesMax || l.evals+evals > EvalScriptsMax {
 		if l.evals == 0 {
@@ -222,7 +219,7 @@ func (l *Scripts) Write(w *value.Writer) {
 	})
 }
 
-// ReadScripts reads a library of an image.
+// ReadScripts reads a script library from an image.
 func ReadScripts(r *value.Reader) Scripts {
 	l, last := Scripts{turn: r.U64()}, ""
 	for n := r.U64(); n > 0 && r.OK(); n-- {

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// An owner does one thing at a time, so one that waits is blocked. Owners that wait for each other stay so until a lease
-// or a wait ends. The search follows a lock to the owners of all who hold it, these to all locks that they wait for, and
-// so on. It fails at the first owner that does not wait, as its locks will give way.
+// An owner does one thing at a time, so an owner that waits is blocked. Owners that wait for each other stay blocked
+// until a lease or a wait ends. The search goes from a lock to the owners of all its holders, from each owner to all
+// locks that it waits for, and so on. It fails at the first owner that does not wait, as that one's locks will give
+// way.
 
 // Limits of one search. Beyond them no circle is found.
 const (
@@ -19,7 +20,7 @@ const (
 const (
 	circleShownMax = 8  // owners besides the one whose wait ends
 	nameCharsMax   = 64 // of an owner, and of a key
-	tokenCharsMax  = 8  // of a token, which is a secret of a kind
+	tokenCharsMax  = 8  // of a token, of which the rest stays secret
 )
 
 // Circle is a circle of owners that wait for each other.
@@ -28,10 +29,10 @@ type Circle struct {
 	links  []link  // from the lock that Waiter waits for, against the waits, to one that its owner holds
 }
 
-// link is a lock, and the owner that holds it as it is shown.
+// link is a lock, and the name of its owner as it is shown.
 type link struct{ key, holder string }
 
-// search is one for a circle through the line for a lock.
+// search looks for a circle through the line for a lock.
 type search struct {
 	*Table
 	now    int64 // a lease, or a wait, that is over by now stops nobody
@@ -53,7 +54,7 @@ type stuckOwner struct {
 	holds int    // a lock that it holds
 }
 
-// Circle is a circle of owners through the line for a lock; nil: there is none, or it is too large to be found.
+// Circle returns a circle of owners through the line for a lock; nil if there is none, or it is too large.
 func (t *Table) Circle(name Name, now int64) *Circle {
 	s := &search{Table: t, now: now, locks: []soughtLock{{name, -1}}}
 	for i := 0; i < len(s.locks); i++ {
@@ -67,7 +68,7 @@ func (t *Table) Circle(name Name, now int64) *Circle {
 	return s.circle()
 }
 
-// isStuck reports whether the owners of all who hold a lock wait.
+// isStuck reports whether the owners of all holders of a lock wait.
 func (s *search) isStuck(i int) bool {
 	name := s.locks[i].name
 	s.Looked++
@@ -82,7 +83,7 @@ func (s *search) isStuck(i int) bool {
 	return held.each(func(token, owner string) bool { return s.waits(i, token, owner) })
 }
 
-// waits follows a holder of a lock to what its owner waits for: false if it does not.
+// waits adds the locks that the owner of a holder waits for; false if it waits for none.
 func (s *search) waits(i int, token, owner string) bool {
 	name := (&Want{Token: token, Owner: owner}).owner()
 	if !s.look(name) {
@@ -116,7 +117,7 @@ func (s *search) waits(i int, token, owner string) bool {
 	return true
 }
 
-// look counts one more holder, or wait; false: these are too many.
+// look counts one more holder, or wait; false if there are too many.
 func (s *search) look(name string) bool {
 	s.Looked++
 	s.Named += len(name)
@@ -124,7 +125,7 @@ func (s *search) look(name string) bool {
 	return s.looks <= CircleLooksMax
 }
 
-// follow takes the lock into the search that one of the owners waits for.
+// follow adds the lock that one of the owners waits for.
 func (s *search) follow(w *Waiter, by int) {
 	if w.Lock == s.locks[0].name {
 		if s.last == nil || w.Seq > s.last.Seq {
@@ -142,7 +143,7 @@ func (s *search) follow(w *Waiter, by int) {
 	s.locks = append(s.locks, soughtLock{w.Lock, by})
 }
 
-// circle is the way from the owner of the last wait back to the lock that it waits for.
+// circle returns the way from the owner of the last wait back to the lock that it waits for.
 func (s *search) circle() *Circle {
 	c := &Circle{Waiter: s.last}
 	for by := s.at[s.last.owner()]; ; by = s.locks[s.owners[by].holds].by {
@@ -156,8 +157,8 @@ func (s *search) circle() *Circle {
 	return c
 }
 
-// Tell tells the circle: the owner whose wait ends, a lock that it holds, the one that it waits for, and through whom the
-// second leads back to the first.
+// Tell describes the circle: the owner whose wait ends, a lock that it holds, the lock that it waits for, and the
+// owners through which the second leads back to the first.
 func (c *Circle) Tell() (owner, holds, waits, through string) {
 	self := c.links[len(c.links)-1]
 	var others []string
@@ -172,7 +173,7 @@ func (c *Circle) Tell() (owner, holds, waits, through string) {
 
 func shownKey(key string) string { return shorten(key, nameCharsMax) }
 
-// shorten cuts a text to so many characters.
+// shorten cuts a text to a number of characters.
 func shorten(text string, chars int) string {
 	for i := range text {
 		if chars--; chars < 0 {

@@ -2,7 +2,7 @@ package lock
 
 // Keys tells how locks are held.
 type Keys interface {
-	// Holding is how a lock is held now.
+	// Holding returns how a lock is held now.
 	Holding(name Name) Holding
 	// Moving reports whether the lock has given way and its line has not moved up yet.
 	Moving(name Name) bool
@@ -13,13 +13,13 @@ type Table struct {
 	*Line
 	Keys Keys
 
-	// What its methods have looked at, for whoever pays for it.
+	// What its methods have looked at; the caller charges for it.
 	Looked int // holders, and waits
 	Named  int // bytes of the names that were compared
 }
 
-// Ask answers who asks now for a lock that is held so: Yes, or Taken, where it may wait. The error is one that no wait
-// would help.
+// Ask decides whether a want gets a lock that is held as held says: Yes; or Taken, and it may wait. An error means that
+// no wait would help.
 func (l *Line) Ask(name Name, want *Want, held *Holding) (Answer, error) {
 	answer, err := held.Admit(want)
 	if answer != Join {
@@ -31,15 +31,15 @@ func (l *Line) Ask(name Name, want *Want, held *Holding) (Answer, error) {
 	return Yes, nil
 }
 
-// Turn is what happens next in the line for a lock.
+// Turn is the next step of the line for a lock.
 type Turn struct {
 	What   What
-	Waiter *Waiter // whom it happens to
+	Waiter *Waiter // the waiter that the step is about
 	Err    error   // of Refuse
 	Circle *Circle // of Deadlock
 }
 
-// What happens.
+// What is the kind of a Turn.
 type What int
 
 // The turns.
@@ -51,9 +51,9 @@ const (
 	Deadlock             // its wait closes a circle of owners who wait for each other
 )
 
-// Turn says what happens next in the line for a lock that has given way at a tick; what is over by now is not waited for.
-// Circles of owners are looked for if search says so.
-// It changes nothing: the caller does what Turn says, has the waiter leave the line, and asks again, until there is Rest.
+// Turn returns the next step of the line for a lock that gave way at the tick gave. Leases and waits that are over by
+// now count as ended. search has it look for circles of owners. Turn changes nothing: the caller does the step, removes
+// the waiter from the line, and calls Turn again, until the answer is Rest.
 func (t *Table) Turn(name Name, gave, now int64, search bool) Turn {
 	first := t.First(name)
 	if first == nil {
@@ -83,8 +83,8 @@ func (t *Table) Turn(name Name, gave, now int64, search bool) Turn {
 	return Turn{}
 }
 
-// HolderWaits reports whether a token that holds a lock waits in its line: it has come to hold it in another way than by
-// its turn, and is to be told.
+// HolderWaits reports whether a token that holds a lock also waits in its line: it got the lock otherwise than by its
+// turn, and its wait must end.
 func (t *Table) HolderWaits(name Name) bool {
 	if t.LenOf(name) == 0 {
 		return false
@@ -93,7 +93,7 @@ func (t *Table) HolderWaits(name Name) bool {
 	return t.holder(name, &held) != nil
 }
 
-// holder is a waiter whose token holds the lock, or nil.
+// holder returns a waiter whose token holds the lock, or nil.
 func (t *Table) holder(name Name, held *Holding) (found *Waiter) {
 	if !held.Held || held.Foreign {
 		return nil

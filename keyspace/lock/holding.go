@@ -11,7 +11,7 @@ type Name struct {
 	Key   string
 }
 
-// Mode is how many may hold a lock at once; a number above 0 is that many.
+// Mode bounds the holders of a lock; a number above 0 is their number.
 type Mode int
 
 // The modes without a number.
@@ -20,14 +20,14 @@ const (
 	Shared    Mode = -1 // as many as ask for it so, up to HoldersMax
 )
 
-// Want is what is asked of a lock.
+// Want is a request for a lock.
 type Want struct {
-	Token string // who has it holds the lock
-	Owner string // whom the token belongs to; "": nobody else, the token is its own
+	Token string // identifies the holder
+	Owner string // the owner of the token; "": the token itself
 	Mode  Mode
 }
 
-// owner is the name under which the token's owner is known.
+// owner returns the name of the token's owner.
 func (w *Want) owner() string {
 	if w.Owner != "" {
 		return w.Owner
@@ -35,40 +35,40 @@ func (w *Want) owner() string {
 	return w.Token
 }
 
-// Holding is how a lock is held at a moment. The zero Holding is that of a lock which nobody holds.
+// Holding describes how a lock is held at a moment. The zero Holding is that of a free lock.
 type Holding struct {
 	Held    bool
 	Foreign bool  // the key has something that is no lock
-	Many    *Many // those who hold it, if its mode lets several; nil: one does, by Token
+	Many    *Many // the holders of a lock that several may hold; nil: there is one, Token
 	Token   string
 	Owner   string
 	Ends    int64 // the tick after which the first lease of its holders ends
 }
 
-// ErrForeign is the answer of a key that has something else than a lock.
+// ErrForeign refuses a key that holds something other than a lock.
 var ErrForeign = errors.New("the key holds no lock")
 
-// ErrHeldOtherwise is the answer to a token that holds the lock in another mode.
+// ErrHeldOtherwise refuses a token that holds the lock in another mode.
 var ErrHeldOtherwise = errors.New("the token holds the lock in another mode")
 
-// LimitError is the answer to a number of holders that is not the one of those who hold the lock now.
+// LimitError refuses a number of holders that differs from Limit, the one by which the lock is held now.
 type LimitError struct{ Limit int }
 
 func (e LimitError) Error() string {
 	return "the lock is held with a limit of " + strconv.Itoa(e.Limit)
 }
 
-// Answer is what a lock is for one who asks for it.
+// Answer answers a Want.
 type Answer int
 
 // The answers.
 const (
 	Yes   Answer = iota // nobody holds it, or the token does
-	Join                // others hold it, and let one more: those in line come first
+	Join                // others hold it, and let one more in: the waiters in line come first
 	Taken               // others hold it
 )
 
-// Admit answers a want. The error is one that no wait would help.
+// Admit answers a want. An error means that no wait would help.
 func (h *Holding) Admit(w *Want) (Answer, error) {
 	switch {
 	case h.Foreign:
@@ -100,8 +100,7 @@ func (l *Many) admit(w *Want) (Answer, error) {
 	return Taken, nil
 }
 
-// each visits token and owner of everyone who holds the lock, until visit returns false. It reports whether it has
-// visited all.
+// each visits the token and the owner of each holder, until visit returns false. It reports whether it visited all.
 func (h *Holding) each(visit func(token, owner string) bool) bool {
 	if h.Many == nil {
 		return visit(h.Token, h.Owner)

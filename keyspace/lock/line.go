@@ -11,18 +11,18 @@ import (
 // ID names a wait; the table only compares it.
 type ID struct{ Session, Number uint64 }
 
-// Waiter is one who waits for a lock. It does not change while it is in the line.
+// Waiter is a request that waits for a lock. It does not change while it is in the line.
 type Waiter struct {
 	Want
 	ID   ID
 	Lock Name
-	Seq  uint64 // its place: whoever has a lower one in the same line comes first
-	End  int64  // the tick after which it has given up
+	Seq  uint64 // its place: a lower one in the same line comes first
+	End  int64  // the tick after which it gives up
 }
 
-// Line has the waiters of all locks. Those who are away keep their places and are passed over.
+// Line has the waiters of all locks. A waiter that is passed over keeps its place.
 type Line struct {
-	places *btree.BTreeG[*Waiter] // by lock, then Seq; without those who are away
+	places *btree.BTreeG[*Waiter] // by lock, then Seq; without waiters that are passed over
 	owners *btree.BTreeG[*Waiter] // by owner, then Seq
 	tokens map[tokenOf]*Waiter
 	counts map[Name]int
@@ -33,7 +33,7 @@ type tokenOf struct {
 	token string
 }
 
-// NewLine returns a line without anybody.
+// NewLine returns an empty line.
 func NewLine() Line {
 	return Line{
 		places: order(byPlace), owners: order(byOwner),
@@ -73,7 +73,7 @@ func (l *Line) Leave(w *Waiter) {
 	}
 }
 
-// PassOver has a waiter that is in the line passed over, until Resume.
+// PassOver has a waiter of the line passed over until Resume.
 func (l *Line) PassOver(w *Waiter) { l.places.Delete(w) }
 
 // Resume gives a waiter that was passed over its place again.
@@ -85,16 +85,16 @@ func (l *Line) Present(w *Waiter) bool {
 	return ok && at == w
 }
 
-// Len is the number of waiters, of all locks; those who are passed over count.
+// Len returns the number of waiters of all locks, including those that are passed over.
 func (l *Line) Len() int { return len(l.tokens) }
 
-// LenOf is Len of one lock.
+// LenOf returns the number of waiters of a lock.
 func (l *Line) LenOf(name Name) int { return l.counts[name] }
 
-// First is the first in line for a lock; nil: nobody is.
+// First returns the first waiter in line for a lock, or nil.
 func (l *Line) First(name Name) *Waiter { return l.from(name, 0) }
 
-// Next is the next in line behind a waiter, or nil.
+// Next returns the next in line behind a waiter, or nil.
 func (l *Line) Next(w *Waiter) *Waiter { return l.from(w.Lock, w.Seq+1) }
 
 func (l *Line) from(name Name, seq uint64) (found *Waiter) {
@@ -107,10 +107,10 @@ func (l *Line) from(name Name, seq uint64) (found *Waiter) {
 	return found
 }
 
-// Waiter is the one that waits for a lock with a token, or nil.
+// Waiter returns the waiter of a token for a lock, or nil.
 func (l *Line) Waiter(name Name, token string) *Waiter { return l.tokens[tokenOf{name, token}] }
 
-// Locks lists the locks of a space that somebody present waits for, in the order of their keys.
+// Locks lists the locks of a space with a waiter that is not passed over, in the order of their keys.
 func (l *Line) Locks(space int) (names []Name) {
 	l.places.Ascend(&Waiter{Lock: Name{Space: space}}, func(w *Waiter) bool {
 		if w.Lock.Space == space && (len(names) == 0 || names[len(names)-1] != w.Lock) {
@@ -121,7 +121,7 @@ func (l *Line) Locks(space int) (names []Name) {
 	return names
 }
 
-// Overdue lists those in line for a lock whose time was over before now, in the order in which it ended.
+// Overdue lists the waiters for a lock whose time was over before now, in the order of their ends.
 func (l *Line) Overdue(name Name, now int64) (over []*Waiter) {
 	for w := l.First(name); w != nil; w = l.Next(w) {
 		if w.End < now {

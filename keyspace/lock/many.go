@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// HoldersMax bounds those who hold a lock at once: looking for one looks at all, and each change copies their list.
+// HoldersMax bounds the holders of a lock: a search looks at all of them, and each change copies their list.
 const HoldersMax = 1024
 
 // NoLease is the Tick of a holder without a lease.
 const NoLease = math.MaxInt64
 
-// Holder is one who holds a lock. It does not change.
+// Holder is a token that holds a lock. It does not change.
 type Holder struct {
 	Token       string
-	Owner, Note string // as they were given, or ""
+	Owner, Note string // as given, or ""
 	Fence       uint64 // it rises with each holder
 	Version     uint64 // of the last change of this holder: no other one has it
 	Tick        int64  // of the log clock, in milliseconds, after which its lease is over
@@ -23,15 +23,15 @@ type Holder struct {
 	Facts
 }
 
-// Facts are what is known of how a lock is held, in milliseconds; zero: nothing.
+// Facts record how a lock is held, in milliseconds; the zero value knows nothing.
 type Facts struct {
 	SinceTick, SinceMs int64 // since when, by the log clock and since 1970
-	LeaseMs            int64 // the lease as it was last begun; -1: it has none now
+	LeaseMs            int64 // the lease as last set; -1: there is none now
 	Renewals           uint32
-	Client             uint32 // a hash of who was granted it; 0: not known
+	Client             uint32 // a hash of the client that got it; 0: not known
 }
 
-// Renew notes that the lease was begun anew, now and until a tick, or taken away: NoLease.
+// Renew records a renewal of the lease, from now until a tick, or its end: NoLease.
 func (f *Facts) Renew(until, now int64) {
 	if f.LeaseMs = -1; until != NoLease {
 		f.LeaseMs = until - now
@@ -39,7 +39,7 @@ func (f *Facts) Renew(until, now int64) {
 	}
 }
 
-// Many is a lock with all that hold it, of which there may be several. It does not change: its methods make another one.
+// Many is a lock that several may hold, with its holders. It does not change: its methods return another one.
 type Many struct {
 	mode    Mode
 	holders []*Holder // in the order of their fences
@@ -64,7 +64,7 @@ func NewMany(mode Mode, holders ...*Holder) *Many {
 	return l
 }
 
-// Len is the number of holders; nil has none.
+// Len returns the number of holders; nil has none.
 func (l *Many) Len() int {
 	if l == nil {
 		return 0
@@ -72,27 +72,27 @@ func (l *Many) Len() int {
 	return len(l.holders)
 }
 
-// TextBytes are the bytes of the tokens, owners and notes of the holders.
+// TextBytes returns the bytes of the tokens, owners and notes of the holders.
 func (l *Many) TextBytes() int64 { return l.textBytes }
 
-// Mode is Shared, or how many may hold the lock.
+// Mode returns Shared, or the number that may hold the lock.
 func (l *Many) Mode() Mode { return l.mode }
 
-// HasRoom reports whether one more may hold it.
+// HasRoom reports whether one more token may hold the lock.
 func (l *Many) HasRoom() bool {
 	return len(l.holders) < HoldersMax && (l.mode == Shared || len(l.holders) < int(l.mode))
 }
 
-// First is the holder whose lease ends first.
+// First returns the holder whose lease ends first.
 func (l *Many) First() *Holder { return l.first }
 
-// Last is the holder whose lease ends last.
+// Last returns the holder whose lease ends last.
 func (l *Many) Last() *Holder { return l.last }
 
-// Newest is the holder with the highest fence.
+// Newest returns the holder with the highest fence.
 func (l *Many) Newest() *Holder { return l.holders[len(l.holders)-1] }
 
-// Holder is the one with a token, or nil.
+// Holder returns the holder with a token, or nil.
 func (l *Many) Holder(token string) *Holder {
 	for _, h := range l.holders {
 		if h.Token == token {
@@ -130,7 +130,7 @@ func (l *Many) Missing(in *Many, visit func(h *Holder)) {
 	}
 }
 
-// With is the lock with a new last holder, or another one in the place of the one with its token.
+// With returns the lock with a holder added at the end, or in the place of the holder with its token.
 func (l *Many) With(h *Holder) *Many {
 	holders := append(make([]*Holder, 0, len(l.holders)+1), l.holders...)
 	for i, other := range holders {
@@ -142,7 +142,7 @@ func (l *Many) With(h *Holder) *Many {
 	return NewMany(l.mode, append(holders, h)...)
 }
 
-// Without is the lock without some of its holders; nil if nobody is left.
+// Without returns the lock without some of its holders; nil if none is left.
 func (l *Many) Without(gone func(h *Holder) bool) *Many {
 	holders := slices.DeleteFunc(slices.Clone(l.holders), gone)
 	if len(holders) == 0 {
@@ -151,7 +151,7 @@ func (l *Many) Without(gone func(h *Holder) bool) *Many {
 	return NewMany(l.mode, holders...)
 }
 
-// Until is the lock with what renew makes of the lease of each holder.
+// Until returns the lock after renew has changed a copy of each holder.
 func (l *Many) Until(renew func(h *Holder)) *Many {
 	holders := make([]*Holder, len(l.holders))
 	for i, h := range l.holders {
