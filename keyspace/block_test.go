@@ -11,6 +11,7 @@ import (
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -18,65 +19,75 @@ import (
 // them. Between two entries nobody waits for what is there.
 func checkBlocked(t testing.TB, m *Machine) {
 	t.Helper()
-	b, places, ends, size, inLine := &m.blocked, 0, 0, int64(0), 0
-	b.waiters.Scan(func(w *waiter) bool {
-		size += w.bytes()
-		suspended := b.session(w.id.Session).Suspended
-		for i, key := range w.keys {
-			if w.lock != nil {
-				break
-			}
-			if suspended {
-				if _, ok := b.places.Get(w.place(key)); ok {
-					t.Fatalf("%v is in the queue of %q, and its session is suspended", w.id, key)
-				}
-				continue
-			}
-			if !slices.Contains(w.keys[:i], key) {
-				places++
-			}
-			if p, ok := b.places.Get(w.place(key)); !ok || p.of != w {
-				t.Fatalf("%v is not in the queue of %q", w.id, key)
-			}
-			if e, ok := m.keys.DBs[w.db].Keys.Get(key); ok && !m.expired(e) && e.Aggregate() != nil && e.Aggregate().Kind() == w.kind && (w.ready == nil || w.ready(&ctx{m: m, db: w.db}, key)) {
-				t.Fatalf("%v waits for %q, which is there", w.id, key)
-			}
-		}
-		if w.end != store.Never.Tick {
-			ends++
-		}
-		if w.lock != nil {
-			inLine++
-			if at := b.line.Waiter(w.line(), w.lock.Token); at == nil || at != w.inLine || m.inLine(at) != w {
-				t.Fatalf("%v waits in line for %q; another one has its token", w.id, w.keys[0])
-			}
-			if b.line.Present(w.inLine) == suspended {
-				t.Fatalf("%v is present in line: %v; its session is suspended: %v", w.id, !suspended, suspended)
-			}
-			if b.line.First(w.line()) == w.inLine && !isTaken(m, w) {
-				t.Fatalf("%v is first in line for %q, and might have it", w.id, w.keys[0])
-			}
-		}
-		if m.Blocked(w.id) != resp.BlockWaiting || !b.session(w.id.Session).used.has(w.id.Number) {
-			t.Fatalf("%v waits and was never asked for", w.id)
-		}
-		return true
-	})
-	if inLine != b.line.Len() {
-		t.Fatalf("%d stand in line, kept %d", inLine, b.line.Len())
+	places, inLine := 0, 0
+	suspended := map[uint64]bool{}
+	for _, s := range m.BlockSessions() {
+		suspended[s.ID] = s.Suspended
 	}
-	if places != b.places.Len() || ends != b.ends.Len() || size != b.bytes || len(m.ready)+len(m.readySet) > 0 {
-		t.Fatalf("%d places, %d ends, %d bytes, kept %d, %d, %d; ready %v", places, ends, size, b.places.Len(), b.ends.Len(), b.bytes, m.ready)
+	for w := range m.waits.Each {
+		if w.Lock() != nil {
+			inLine++
+			checkInLine(t, m, w, suspended[w.ID.Session])
+		} else {
+			places += checkQueued(t, m, w, suspended[w.ID.Session])
+		}
+		if m.Blocked(w.ID) != resp.BlockWaiting || !m.waits.Sessions.Used(w.ID) {
+			t.Fatalf("%v waits and was never asked for", w.ID)
+		}
+	}
+	if n := m.waits.Line().Len(); inLine != n {
+		t.Fatalf("%d stand in line, kept %d", inLine, n)
+	}
+	if places != m.waits.Queued() || m.waits.Ready.Len() > 0 {
+		t.Fatalf("%d places, kept %d; %d queues are ready", places, m.waits.Queued(), m.waits.Ready.Len())
+	}
+}
+
+// checkQueued compares the places of a waiter in the queues of its keys with what follows from it, and counts them.
+func checkQueued(t testing.TB, m *Machine, w *wait.Waiter, suspended bool) (places int) {
+	t.Helper()
+	p := pendingOf(w)
+	for i, key := range w.Keys() {
+		q := wait.Queue{DB: w.DB, Key: key, Kind: w.Kind()}
+		if queued := m.waits.Next(q, w.Seq-1) == w; queued == suspended {
+			t.Fatalf("%v is in the queue of %q: %v; its session is suspended: %v", w.ID, key, queued, suspended)
+		}
+		if suspended {
+			continue
+		}
+		if !slices.Contains(w.Keys()[:i], key) {
+			places++
+		}
+		if e, ok := m.keys.DBs[w.DB].Keys.Get(key); ok && !m.expired(e) && e.Aggregate() != nil && e.Aggregate().Kind() == p.kind && (p.ready == nil || p.ready(&ctx{m: m, db: w.DB}, key)) {
+			t.Fatalf("%v waits for %q, which is there", w.ID, key)
+		}
+	}
+	return places
+}
+
+// checkInLine compares the place of a LOCK in its line with what follows from it.
+func checkInLine(t testing.TB, m *Machine, w *wait.Waiter, suspended bool) {
+	t.Helper()
+	line := m.waits.Line()
+	at := line.Waiter(w.Name(), w.Lock().Token)
+	if at == nil || m.waits.InLine(at) != w {
+		t.Fatalf("%v waits in line for %q; another one has its token", w.ID, w.Name().Key)
+	}
+	if line.Present(at) == suspended {
+		t.Fatalf("%v is present in line: %v; its session is suspended: %v", w.ID, !suspended, suspended)
+	}
+	if line.First(w.Name()) == at && !isTaken(m, w) {
+		t.Fatalf("%v is first in line for %q, and might have it", w.ID, w.Name().Key)
 	}
 }
 
 // isTaken reports whether a waiter must wait for its lock, even if nobody stands before it.
-func isTaken(m *Machine, w *waiter) bool {
-	if e, ok := m.keys.DBs[w.db].Keys.Get(w.keys[0]); !ok || e.Due(m.tick) {
+func isTaken(m *Machine, w *wait.Waiter) bool {
+	if e, ok := m.keys.DBs[w.DB].Keys.Get(w.Name().Key); !ok || e.Due(m.tick) {
 		return false
 	}
-	held := (&ctx{m: m}).Holding(w.line())
-	answer, err := held.Admit(&w.lock.Want)
+	held := (&ctx{m: m}).Holding(w.Name())
+	answer, err := held.Admit(w.Lock())
 	return err == nil && answer == lock.Taken
 }
 
@@ -214,16 +225,16 @@ func TestSessionLapses(t *testing.T) {
 	s.ask(1, "BLPOP list 0")
 	s.ask(2, "BLPOP list 60")
 	s.send(asking(2, 1, 0, split("BLPOP list 0")))
-	if next, ok := s.m.NextDeadline(); !ok || next != 1000+blockLeaseMs {
+	if next, ok := s.m.NextDeadline(); !ok || next != 1000+wait.LeaseMs {
 		t.Errorf("the next store.Deadline is %d, %t", next, ok)
 	}
 	s.tick(8000)
 	if n := s.send(keeping(2, 3)).Int; n != 1 {
 		t.Errorf("%d of two sessions are there", n)
 	}
-	s.tick(1000 + blockLeaseMs)
+	s.tick(1000 + wait.LeaseMs)
 	s.expect()
-	s.tick(1001 + blockLeaseMs)
+	s.tick(1001 + wait.LeaseMs)
 	s.expect("1/1 lapsed", "1/2 lapsed")
 	s.run("RPUSH list a b")
 	s.expect("2/1 served list a")
@@ -312,28 +323,28 @@ func TestOneEntryEndsSoMuch(t *testing.T) {
 // nothing.
 func TestLimitsOfWaiters(t *testing.T) {
 	s := newBlockStage(t)
-	s.ask(1, "BLPOP "+strings.Repeat("k ", waiterKeysMax+1)+"0")
-	s.expect("1/1 served " + errTooManyKeys)
-	large := strings.Repeat("k", waiterBytesMax/4)
+	s.ask(1, "BLPOP "+strings.Repeat("k ", wait.KeysMax+1)+"0")
+	s.expect("1/1 served " + wait.ErrTooManyKeys.Error())
+	large := strings.Repeat("k", wait.BytesMax/4)
 	for n := range uint64(3) {
 		s.ask(2+n, "BLPOP "+large+" 0")
 	}
 	s.ask(5, "BLPOP "+large+" 0")
-	s.expect("1/5 served " + errTooManyWaiters)
+	s.expect("1/5 served " + wait.ErrTooManyWaiters.Error())
 	s.ask(6, "BLPOP k 0")
 	s.expect()
 
 	s = newBlockStage(t)
-	reqs := make([]resp.Request, waitersMax)
+	reqs := make([]resp.Request, wait.WaitersMax)
 	for i := range reqs {
 		reqs[i] = asking(1, uint64(i+1), 0, resp.Args{"BLPOP", "k", "0"})
 	}
 	s.m.Apply(s.at, reqs)
-	s.ask(waitersMax+1, "BLPOP k 0")
-	s.expect(fmt.Sprintf("1/%d served %s", waitersMax+1, errTooManyWaiters))
+	s.ask(wait.WaitersMax+1, "BLPOP k 0")
+	s.expect(fmt.Sprintf("1/%d served %s", wait.WaitersMax+1, wait.ErrTooManyWaiters))
 	s.run("RPUSH k x")
 	s.expect("1/1 served k x")
-	s.ask(waitersMax+2, "BLPOP k 0")
+	s.ask(wait.WaitersMax+2, "BLPOP k 0")
 	s.expect()
 }
 
@@ -390,68 +401,26 @@ func TestUndoneScriptServesNobody(t *testing.T) {
 	s.expect("1/1 served list y")
 }
 
-// Spans are a set of numbers, compared with a map. The lowest gap closes when there
-// are too many.
-func TestSpans(t *testing.T) {
-	for seed := range uint64(20) {
-		rng := rand.New(rand.NewPCG(seed, 3))
-		var s spans
-		want := map[uint64]bool{}
-		for range 300 {
-			n := 1 + rng.Uint64N(200)
-			s, want[n] = s.with(n), true
-			for n := range uint64(203) {
-				if s.has(n) != want[n] {
-					t.Fatalf("seed %d: %v has %d: %t", seed, s, n, s.has(n))
-				}
-			}
-			for i := range s {
-				if s[i].from > s[i].to || i > 0 && s[i-1].to+1 >= s[i].from {
-					t.Fatalf("seed %d: %v", seed, s)
-				}
-			}
-		}
-	}
-	var s spans
-	for n := range uint64(spansMax + 1) {
-		s = s.with(2 * (n + 1))
-	}
-	if len(s) != spansMax || !s.has(3) || s.has(1) || s.has(5) {
-		t.Errorf("%d spans, which begin with %v", len(s), s[:2])
-	}
-}
-
 // An image with a waiter that could not be there is refused.
 func TestImageOfImpossibleWaiters(t *testing.T) {
-	for name, spoil := range map[string]func(b *blocked, w *waiter){
-		"no session":     func(_ *blocked, w *waiter) { w.id.Session = 9 },
-		"never asked":    func(_ *blocked, w *waiter) { w.id.Number = 9 },
-		"no place":       func(b *blocked, w *waiter) { w.seq = b.lastSeq + 1 },
-		"same place":     func(_ *blocked, w *waiter) { w.seq = 1 },
-		"database":       func(_ *blocked, w *waiter) { w.db = store.Databases },
-		"other command":  func(_ *blocked, w *waiter) { w.args = split("LPOP list") },
-		"unknown":        func(_ *blocked, w *waiter) { w.args = split("NOTHING list") },
-		"wrong argument": func(_ *blocked, w *waiter) { w.args = split("BLPOP list x") },
-		"nothing":        func(_ *blocked, w *waiter) { w.args = nil },
-		"future session": func(b *blocked, _ *waiter) { b.lastSession = 0 },
+	for name, spoil := range map[string]func(all *wait.Table, w *wait.Waiter){
+		"no session":     func(_ *wait.Table, w *wait.Waiter) { w.ID.Session = 9 },
+		"never asked":    func(_ *wait.Table, w *wait.Waiter) { w.ID.Number = 9 },
+		"no place":       func(all *wait.Table, w *wait.Waiter) { w.Seq = all.LastSeq() + 1 },
+		"same place":     func(_ *wait.Table, w *wait.Waiter) { w.Seq = 1 },
+		"database":       func(_ *wait.Table, w *wait.Waiter) { w.DB = store.Databases },
+		"other command":  func(_ *wait.Table, w *wait.Waiter) { w.Args = split("LPOP list") },
+		"unknown":        func(_ *wait.Table, w *wait.Waiter) { w.Args = split("NOTHING list") },
+		"wrong argument": func(_ *wait.Table, w *wait.Waiter) { w.Args = split("BLPOP list x") },
+		"nothing":        func(_ *wait.Table, w *wait.Waiter) { w.Args = nil },
+		"future session": func(all *wait.Table, _ *wait.Waiter) { all.Sessions.Last = 0 },
 	} {
 		s := newBlockStage(t)
 		s.ask(1, "BLPOP list 0")
 		s.ask(2, "BLPOP list 0")
-		spoil(&s.m.blocked, s.m.blocked.waiter(resp.BlockID{Session: 1, Number: 2}))
+		spoil(&s.m.waits, s.m.waits.Waiter(resp.BlockID{Session: 1, Number: 2}))
 		if err := New(nil).Restore(bytes.NewReader(image(t, s.m))); err == nil {
 			t.Errorf("%s: no error", name)
-		}
-	}
-}
-
-// Numbers that a session cannot have used are refused.
-func TestImageOfImpossibleSpans(t *testing.T) {
-	for _, used := range []spans{{{0, 1}}, {{3, 2}}, {{1, 2}, {3, 4}}, {{1, blockNumberMax + 1}}} {
-		s := newBlockStage(t)
-		s.m.blocked.sessions.Set(&blockSession{BlockSession: resp.BlockSession{ID: 1}, until: 1, used: used})
-		if err := New(nil).Restore(bytes.NewReader(image(t, s.m))); err == nil {
-			t.Errorf("%v: no error", used)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -140,14 +141,14 @@ type journal struct {
 	gone   int // keys that have gone
 	events history.Mark
 	stats  stats
-	gifts  *gifts // before the first FLUSHALL or FLUSHDB that concerned one
+	gifts  *wait.Gifts // before the first FLUSHALL or FLUSHDB that concerned one
 }
 
 // begin starts an attempt: what it does can be taken back.
 func (m *Machine) begin() {
 	m.keys.Begin()
 	m.journal = &journal{
-		out: m.out.Mark(), reads: m.reads.Len(), ready: len(m.ready), gone: len(m.gone),
+		out: m.out.Mark(), reads: m.reads.Len(), ready: m.waits.Ready.Len(), gone: len(m.gone),
 		stats: m.stats, events: m.events.Mark(),
 	}
 }
@@ -171,11 +172,11 @@ func (m *Machine) rollback() {
 	m.journal = nil
 	m.keys.Rollback()
 	if j.gifts != nil {
-		m.blocked.gifts = *j.gifts
+		m.waits.Gifts = *j.gifts
 	}
 	m.out.Truncate(j.out)
 	m.reads.Truncate(j.reads)
-	m.forgetReady(j.ready)
+	m.waits.Ready.Truncate(j.ready)
 	m.gone = m.gone[:j.gone]
 	m.events.Truncate(j.events)
 	m.stats = j.stats
@@ -239,7 +240,7 @@ func (m *Machine) endHolders(db int, e *store.Entry, tick int64) *store.Entry {
 
 // usedBytes returns the estimate of the memory that data take, in all databases, and what else clients have left here.
 func (m *Machine) usedBytes() int64 {
-	return m.library.Bytes() + m.functions.Bytes() + m.blocked.bytes + m.events.Bytes() + m.keys.Bytes()
+	return m.library.Bytes() + m.functions.Bytes() + m.waits.Bytes() + m.events.Bytes() + m.keys.Bytes()
 }
 
 func (m *Machine) overMemory() bool {

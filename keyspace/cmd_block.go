@@ -8,6 +8,7 @@ import (
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -110,13 +111,13 @@ func parseBRPop(args resp.Args) (call, error) { return parseBlockPop(args, value
 func parseBlockPop(args resp.Args, end value.ListEnd) (call, error) {
 	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ListKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
-		take: func(c *ctx, key string) (resp.Reply, *reversal) {
+		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
 			u := c.undoPop(key, end)
-			popped := c.popList(key, end, 1)
-			if popped.IsErr() {
-				return popped, nil
+			taken := c.popList(key, end, 1)
+			if taken.IsErr() {
+				return taken, nil
 			}
-			return resp.Array(resp.Bulk(key), popped.Elems[0]), u.popped(popped.Elems)
+			return resp.Array(resp.Bulk(key), taken.Elems[0]), popped(u, taken.Elems)
 		},
 	})
 }
@@ -144,7 +145,7 @@ func parseBlockMove(args resp.Args, from, to value.ListEnd) (call, error) {
 	target := args[2]
 	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ListKind, keys: args[1:2], absent: resp.Nil,
-		take: func(c *ctx, key string) (resp.Reply, *reversal) {
+		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
 			u := c.undoMove(key, target, from, to)
 			moved := c.moveElement(key, target, from, to)
 			if moved.IsErr() {
@@ -162,13 +163,13 @@ func parseBLMPop(args resp.Args) (call, error) {
 	}
 	return withTimeout(args[1], &pending{
 		kind: value.ListKind, keys: o.Keys, absent: resp.NilArray,
-		take: func(c *ctx, key string) (resp.Reply, *reversal) {
+		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
 			u := c.undoPop(key, value.ListEnd(o.End))
-			popped := c.popList(key, value.ListEnd(o.End), o.Count)
-			if popped.IsErr() {
-				return popped, nil
+			taken := c.popList(key, value.ListEnd(o.End), o.Count)
+			if taken.IsErr() {
+				return taken, nil
 			}
-			return resp.Array(resp.Bulk(key), popped), u.popped(popped.Elems)
+			return resp.Array(resp.Bulk(key), taken), popped(u, taken.Elems)
 		},
 	})
 }
@@ -179,14 +180,14 @@ func parseBZPopMax(args resp.Args) (call, error) { return parseBlockPopScored(ar
 func parseBlockPopScored(args resp.Args, from popFrom) (call, error) {
 	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ZsetKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
-		take: func(c *ctx, key string) (resp.Reply, *reversal) {
+		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
 			z, _ := c.lookupZset(key)
 			u := c.undoPopScored(key)
 			popped, err := c.popScored(key, z, from, 1)
 			if err != nil {
 				return resp.Fail(err), nil
 			}
-			return resp.Array(resp.Bulk(key), resp.Bulk(popped[0].Member), resp.Double(popped[0].Score)), u.scored(popped)
+			return resp.Array(resp.Bulk(key), resp.Bulk(popped[0].Member), resp.Double(popped[0].Score)), scored(u, popped)
 		},
 	})
 }
@@ -198,14 +199,14 @@ func parseBZMPop(args resp.Args) (call, error) {
 	}
 	return withTimeout(args[1], &pending{
 		kind: value.ZsetKind, keys: o.Keys, absent: resp.NilArray,
-		take: func(c *ctx, key string) (resp.Reply, *reversal) {
+		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
 			z, _ := c.lookupZset(key)
 			u := c.undoPopScored(key)
 			popped, err := c.popScored(key, z, popEnds[o.End], o.Count)
 			if err != nil {
 				return resp.Fail(err), nil
 			}
-			return pairsReply(key, popped), u.scored(popped)
+			return pairsReply(key, popped), scored(u, popped)
 		},
 	})
 }
@@ -219,9 +220,9 @@ func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
 	var reply resp.Reply
 	switch step.Kind {
 	case resp.BlockOpen:
-		reply = resp.Int(int64(m.openSession(step)))
+		reply = resp.Int(int64(m.waits.Sessions.Open(step.Node, step.Process, m.tick)))
 	case resp.BlockAsk:
-		if !isNumber(step.ID.Session) || !isNumber(step.ID.Number) || len(req.Cmds) != 1 {
+		if !wait.IsID(step.ID) || len(req.Cmds) != 1 {
 			return resp.Err(errStep)
 		}
 		c := ctx{m: m, at: at, db: req.Cmds[0].DB, why: cause{client: req.Sender}}
@@ -238,7 +239,7 @@ func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
 		m.giveBackAll(at, step.Undelivered)
 		for _, id := range step.Sessions {
 			m.closeSession(id)
-			m.settle(id, math.MaxUint64) // whatever else was given is delivered
+			m.meter.Spend(m.waits.Gifts.Settle(id, math.MaxUint64)) // whatever else was given is delivered
 		}
 		reply = resp.OK()
 	default:
@@ -249,21 +250,6 @@ func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
 }
 
 const errStep = "ERR a step of blocking commands that can not be"
-
-// isNumber reports whether a number is valid for a session, or for a command in one.
-func isNumber(n uint64) bool { return n > 0 && n <= blockNumberMax }
-
-// openSession returns a number that no session has had before.
-func (m *Machine) openSession(step *resp.BlockStep) uint64 {
-	b := &m.blocked
-	b.lastSession++
-	b.revision++
-	b.sessions.Set(&blockSession{
-		BlockSession: resp.BlockSession{ID: b.lastSession, Node: strings.Clone(step.Node), Process: step.Process},
-		until:        m.tick + blockLeaseMs,
-	})
-	return b.lastSession
-}
 
 // giveBackAll takes back what was given under some names.
 func (m *Machine) giveBackAll(at resp.Stamp, ids []resp.BlockID) {
@@ -278,18 +264,18 @@ func (m *Machine) giveBackAll(at resp.Stamp, ids []resp.BlockID) {
 // before: a step may arrive again, or late. It returns how long the command may still wait.
 func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 	m, id := c.m, step.ID
-	switch s, w := m.blocked.session(id.Session), m.blocked.waiter(id); {
-	case s == nil:
+	switch w := m.waits.Waiter(id); {
+	case !m.waits.Sessions.Has(id.Session):
 		m.emitEnd(id, resp.BlockLapsed)
 		return 0
 	case w != nil:
-		m.keepSession(id.Session, 0)
-		return w.left(m.tick)
-	case s.used.has(id.Number):
+		m.waits.Sessions.Keep(id.Session, m.tick)
+		return w.LeftMs(m.tick)
+	case m.waits.Sessions.Used(id):
 		m.emitEnd(id, resp.BlockDropped) // a node that knows its end ignores this
 		return 0
 	}
-	m.keepSession(id.Session, id.Number)
+	m.waits.Sessions.Use(id, m.tick)
 	return c.ask(step, cmd)
 }
 
@@ -308,7 +294,7 @@ func (c *ctx) ask(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 		inner := ctx{m: c.m, at: c.at, db: c.db, why: c.why, block: call}
 		reply = inner.execute(cmd)
 	}
-	w := &waiter{id: id, db: c.db, end: store.Never.Tick, client: resp.Sender(strings.Clone(string(c.why.client)))}
+	w := &wait.Waiter{ID: id, DB: c.db, End: store.Never.Tick, Client: resp.Sender(strings.Clone(string(c.why.client)))}
 	if call.args != nil {
 		args = call.args
 	}
@@ -316,7 +302,7 @@ func (c *ctx) ask(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 		reply = c.m.admit(w, args)
 	}
 	if call.waits && call.timeoutMs > 0 {
-		w.end = c.m.tick + call.timeoutMs - step.SpentMs
+		w.End = c.m.tick + call.timeoutMs - step.SpentMs
 	}
 	switch {
 	case !call.waits || reply.IsErr():
@@ -328,7 +314,7 @@ func (c *ctx) ask(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 		given := c.m.remember(id, c.db, call.undo, false)
 		c.m.out.EmitServed(resp.BlockEnd{ID: id, Reply: reply, Given: given}, began)
 		return 0
-	case w.end <= c.m.tick:
+	case w.End <= c.m.tick:
 		c.m.emitEnd(id, resp.BlockTimedOut)
 		return 0
 	}
@@ -336,62 +322,40 @@ func (c *ctx) ask(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 	if !c.m.mayWait(c.now(), w) {
 		return 0
 	}
-	return w.left(c.m.tick)
+	return w.LeftMs(c.m.tick)
 }
 
 // replaceGift forgets a lock that was granted under another name, of which nobody was told, and returns the fence that
 // was the last before that grant: what the token is granted now takes its place.
 func (m *Machine) replaceGift(step *resp.BlockStep, call *blockCall, lastFence uint64) uint64 {
-	gift := m.blocked.gifts.get(step.Instead)
-	if gift == nil || gift.lock == nil || gift.lock.Key != call.lock.key || gift.cmds[0][2] != call.lock.Token {
+	gift := m.waits.Gifts.Get(step.Instead)
+	if gift == nil || gift.Lock == nil || gift.Lock.Key != call.lock.key || gift.Cmds[0][2] != call.lock.Token {
 		return lastFence
 	}
-	m.blocked.gifts.remove(gift)
+	m.waits.Gifts.TakeBack(gift.ID)
 	return 0
 }
 
 // enter lets a waiter wait. In the line for a lock it takes the place of one with its token.
-func (m *Machine) enter(w *waiter) {
-	if w.lock != nil {
-		if before := m.blocked.line.Waiter(w.line(), w.lock.Token); before != nil {
-			w.seq = before.Seq
-			m.dropWaiter(m.inLine(before), resp.BlockServed, resp.Err(errTokenElsewhere))
-			defer m.markLeft(w.line()) // it may ask for less than the one before
+func (m *Machine) enter(w *wait.Waiter) {
+	if want := w.Lock(); want != nil {
+		if before := m.waits.Line().Waiter(w.Name(), want.Token); before != nil {
+			w.Seq = before.Seq
+			m.dropWaiter(m.waits.InLine(before), resp.BlockServed, resp.Err(errTokenElsewhere))
+			defer m.markLeft(w.Name()) // it may ask for less than the one before
 		}
 	}
-	m.meter.Spend(m.blocked.placesWork(w))
-	m.blocked.add(w)
+	m.meter.Spend(m.waits.Enter(w))
 }
 
 // admit fills in the waiter, or returns an error if the command may not wait.
-func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
-	w.args = value.CloneTexts(args)
-	w.pending = *m.parseWait(w.args)
-	switch {
-	case len(w.keys) > waiterKeysMax:
-		return resp.Err(errTooManyKeys)
-	case m.blocked.waiters.Len() >= waitersMax || m.blocked.bytes+w.bytes() > waiterBytesMax:
-		return resp.Err(errTooManyWaiters)
+func (m *Machine) admit(w *wait.Waiter, args resp.Args) resp.Reply {
+	w.Args = value.CloneTexts(args)
+	w.Command = m.parseWait(w.Args)
+	if err := m.waits.Admit(w); err != nil {
+		return resp.Fail(err)
 	}
-	if line := &m.blocked.line; w.lock != nil && line.Waiter(w.line(), w.lock.Token) == nil {
-		switch {
-		case line.LenOf(w.line()) >= lockWaitersMax:
-			return resp.Err(errTooManyInLine)
-		case line.Len() >= lockWaitersInAllMax:
-			return resp.Err(errTooManyInLines)
-		}
-	}
-	m.blocked.lastSeq++
-	w.seq = m.blocked.lastSeq
 	return resp.Reply{}
-}
-
-// left is how long a waiter may still wait, as BlockAsk replies it.
-func (w *waiter) left(tick int64) int64 {
-	if w.end == store.Never.Tick {
-		return -1
-	}
-	return max(w.end-tick, 1)
 }
 
 // tend renews sessions, resumes some, cancels commands, and takes back what was not delivered. It replies how many of
@@ -399,7 +363,7 @@ func (w *waiter) left(tick int64) int64 {
 func (m *Machine) tend(at resp.Stamp, step *resp.BlockStep) resp.Reply {
 	kept := int64(0)
 	for _, id := range step.Sessions {
-		if m.keepSession(id, 0) {
+		if m.waits.Sessions.Keep(id, m.tick) {
 			kept++
 		}
 	}
@@ -413,7 +377,7 @@ func (m *Machine) tend(at resp.Stamp, step *resp.BlockStep) resp.Reply {
 	}
 	m.giveBackAll(at, step.Undelivered)
 	for _, id := range step.Sessions {
-		m.settle(id, step.Settled)
+		m.meter.Spend(m.waits.Gifts.Settle(id, step.Settled))
 	}
 	for _, id := range step.Resumed {
 		m.resume(id.Session, id.Number)
@@ -423,15 +387,15 @@ func (m *Machine) tend(at resp.Stamp, step *resp.BlockStep) resp.Reply {
 
 // cancel ends the wait of a command, and prevents it from starting later. Where its session is over it will never start.
 func (m *Machine) cancel(id resp.BlockID) {
-	if !isNumber(id.Session) || !isNumber(id.Number) {
+	if !wait.IsID(id) {
 		return
 	}
-	switch w := m.blocked.waiter(id); {
+	switch w := m.waits.Waiter(id); {
 	case w != nil:
 		m.endWait(w, resp.BlockCancelled, resp.Reply{})
-	case id.Session <= m.blocked.lastSession && m.blocked.session(id.Session) == nil:
+	case m.waits.Sessions.WasClosed(id.Session):
 		m.emitEnd(id, resp.BlockLapsed)
-	case m.Blocked(id) == resp.BlockUnseen && m.keepSession(id.Session, id.Number):
+	case m.waits.State(id) == resp.BlockUnseen && m.waits.Sessions.Use(id, m.tick):
 		m.emitEnd(id, resp.BlockCancelled)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -42,19 +43,15 @@ var lockRows = []row{
 
 // Limits of a lock.
 const (
-	lockTokenBytesMax   = 512     // the bytes of a token
-	lockOwnerBytesMax   = 512     // of the name of an owner
-	lockNoteBytesMax    = 1024    // of a note
-	lockWaitersMax      = 1 << 14 // who waits in one line
-	lockWaitersInAllMax = 3 << 14 // in all lines; those who wait for other things have room beside them
+	lockTokenBytesMax = 512  // the bytes of a token
+	lockOwnerBytesMax = 512  // of the name of an owner
+	lockNoteBytesMax  = 1024 // of a note
 )
 
 // The error texts that only these commands use.
 const (
 	errTokenEmpty     = "ERR the token of a lock may not be empty"
 	errOwnerEmpty     = "ERR the owner of a lock may not be empty"
-	errTooManyInLine  = "ERR too many clients wait for this lock"
-	errTooManyInLines = "ERR too many clients wait for locks"
 	errTokenElsewhere = "ERR another connection waits for this lock with the same token now, in the same place of the line"
 	errHeldOtherwise  = "ERR this token holds the lock in another way: UNLOCK it first"
 	errTextTooLongFmt = "ERR the %s of a lock may have %d bytes at most"
@@ -182,7 +179,7 @@ func parseWait(word string) (ms int64, err error) {
 // waits is what a LOCK waits for.
 func (l *lockRequest) waits() *pending {
 	return &pending{
-		kind: lockLine, keys: []string{l.key}, lock: l, timeoutMs: l.waitMs, absent: resp.Nil, take: l.take,
+		keys: []string{l.key}, lock: l, timeoutMs: l.waitMs, absent: resp.Nil, take: l.take,
 	}
 }
 
@@ -227,7 +224,9 @@ func (l *lockRequest) Run(c *ctx) resp.Reply {
 }
 
 // take gives the lock to the token, or begins its lease anew: it was asked for, and may have it.
-func (l *lockRequest) take(c *ctx, key string) (resp.Reply, *reversal) { return l.takeNow(c, key), nil }
+func (l *lockRequest) take(c *ctx, key string) (resp.Reply, *wait.Reversal) {
+	return l.takeNow(c, key), nil
+}
 
 func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
 	until, ok := c.after(l.leaseMs)
@@ -385,8 +384,8 @@ func (r *unlockCall) Run(c *ctx) resp.Reply {
 	case held == nil && e != nil && e.Str() == token:
 		return c.deleteIf(key, true)
 	}
-	if w := c.m.blocked.line.Waiter(c.lockName(key), token); w != nil && c.run == nil {
-		c.m.endWait(c.m.inLine(w), resp.BlockServed, resp.Nil())
+	if at := c.m.waits.Line().Waiter(c.lockName(key), token); at != nil && c.run == nil {
+		c.m.endWait(c.m.waits.InLine(at), resp.BlockServed, resp.Nil())
 	}
 	return resp.Int(0)
 }

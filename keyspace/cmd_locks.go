@@ -12,6 +12,7 @@ import (
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -228,7 +229,7 @@ func (c *ctx) wantsLock(o *locksOptions, e *store.Entry) (l heldLock, ok bool) {
 			l.since = min(l.since, h.SinceTick)
 		}
 	}
-	ok = c.m.meter.Matches(o.match, e.Key()) && (!o.waited || c.m.blocked.line.LenOf(c.lockName(e.Key())) > 0)
+	ok = c.m.meter.Matches(o.match, e.Key()) && (!o.waited || c.m.waits.Line().LenOf(c.lockName(e.Key())) > 0)
 	return l, ok && l.since != maxInt && c.now()-l.since >= o.heldMs
 }
 
@@ -253,7 +254,7 @@ func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
 		if err != nil {
 			return resp.Fail(err)
 		}
-		waiters := c.m.blocked.line.LenOf(c.lockName(l.e.Key()))
+		waiters := c.m.waits.Line().LenOf(c.lockName(l.e.Key()))
 		r = append(history.Fields{}.Add("key", resp.Bulk(l.e.Key())), r...)
 		list = append(list, r.Add("waiters", resp.Int(int64(waiters))).Reply())
 		if size += list[len(list)-1].Size(); size > meter.ReplyBytesMax {
@@ -288,17 +289,17 @@ func locksInfo(c *ctx, key string) resp.Reply {
 
 // describeLine lists who waits for a lock, in their order.
 func (c *ctx) describeLine(key string) (line []resp.Reply, err error) {
-	if err := c.m.meter.Pay(holderWork * int64(c.m.blocked.line.LenOf(c.lockName(key)))); err != nil {
+	if err := c.m.meter.Pay(holderWork * int64(c.m.waits.Line().LenOf(c.lockName(key)))); err != nil {
 		return nil, err
 	}
-	all := &c.m.blocked.line
+	all := c.m.waits.Line()
 	for at := all.First(c.lockName(key)); at != nil; at = all.Next(at) {
-		w := c.m.inLine(at)
-		line = append(line, history.NewFields().Text("token", c.m.shownToken(w.lock.Token)).
-			Text("owner", c.m.shownOwner(w.lock.Owner, w.lock.Token)).Command("", w.client).
-			Add("mode", resp.Bulk(history.ModeOf(int64(w.lock.Mode)))).
-			Add("waited-ms", resp.Int(w.waitedMs(c.now()))).Add("left-ms", resp.Int(w.left(c.now()))).
-			Text("note", w.lock.note).Reply())
+		w := c.m.waits.InLine(at)
+		line = append(line, history.NewFields().Text("token", c.m.shownToken(at.Token)).
+			Text("owner", c.m.shownOwner(at.Owner, at.Token)).Command("", w.Client).
+			Add("mode", resp.Bulk(history.ModeOf(int64(at.Mode)))).
+			Add("waited-ms", resp.Int(w.WaitedMs(c.now()))).Add("left-ms", resp.Int(w.LeftMs(c.now()))).
+			Text("note", pendingOf(w).lock.note).Reply())
 	}
 	return line, nil
 }
@@ -424,7 +425,7 @@ func (o *locksGraphCall) Run(c *ctx) resp.Reply {
 	edges, size, more := []resp.Reply{}, int64(0), 0
 	held := map[string][]*lock.Holder{} // of the keys that were looked at
 	for _, w := range waiting {
-		key := w.keys[0]
+		key := w.Name().Key
 		holders, looked := held[key]
 		if !looked {
 			holders = c.holdersBefore(key)
@@ -447,17 +448,17 @@ func (o *locksGraphCall) Run(c *ctx) resp.Reply {
 }
 
 // allInLine lists who stands in line for the locks of the database, the longest wait first.
-func (c *ctx) allInLine() (waiting []*waiter, err error) {
-	all := c.m.blocked.waiters
+func (c *ctx) allInLine() (waiting []*wait.Waiter, err error) {
+	all := &c.m.waits
 	if err := c.m.meter.Pay(value.FarWork*int64(all.Len()) + value.SortWork(all.Len(), 0)); err != nil {
 		return nil, err
 	}
-	for w := range all.Scan {
-		if w.lock != nil && w.db == c.db {
+	for w := range all.Each {
+		if w.Lock() != nil && w.DB == c.db {
 			waiting = append(waiting, w)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
+	slices.SortFunc(waiting, func(a, b *wait.Waiter) int { return cmp.Compare(a.Seq, b.Seq) })
 	return waiting, nil
 }
 
@@ -481,10 +482,10 @@ func (c *ctx) holdersBefore(key string) []*lock.Holder {
 	return []*lock.Holder{h}
 }
 
-func (c *ctx) describeEdge(w *waiter, h *lock.Holder) resp.Reply {
-	waited := w.waitedMs(c.now())
-	return history.NewFields().Text("waiter", c.m.shownOwner(w.lock.Owner, w.lock.Token)).
-		Text("waiter-token", c.m.shownToken(w.lock.Token)).Add("key", resp.Bulk(w.keys[0])).
+func (c *ctx) describeEdge(w *wait.Waiter, h *lock.Holder) resp.Reply {
+	waited, want := w.WaitedMs(c.now()), w.Lock()
+	return history.NewFields().Text("waiter", c.m.shownOwner(want.Owner, want.Token)).
+		Text("waiter-token", c.m.shownToken(want.Token)).Add("key", resp.Bulk(w.Name().Key)).
 		Text("holder", c.m.shownOwner(h.Owner, h.Token)).Text("holder-token", c.m.shownToken(h.Token)).
 		Time("since", c.wallMs()-waited).Add("waited-ms", resp.Int(waited)).Reply()
 }

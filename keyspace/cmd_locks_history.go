@@ -165,16 +165,16 @@ func (c *ctx) sayNow(key, token string) (string, error) {
 			}
 		}
 	}
-	line, name := &c.m.blocked.line, c.lockName(key)
+	line, name := c.m.waits.Line(), c.lockName(key)
 	if err := c.m.meter.Pay(holderWork * int64(line.LenOf(name))); err != nil {
 		return "", err
 	}
 	before := int64(0)
 	for at := line.First(name); at != nil; at = line.Next(at) {
 		if history.FitsToken(at.Token, token) {
-			w := c.m.inLine(at)
-			return c.m.shownToken(at.Token) + " has waited for " + key + " for " + itoa(w.waitedMs(c.now())) +
-				" ms, behind " + itoa(before) + " others in line, and waits " + itoa(w.left(c.now())) + " ms more.", nil
+			w := c.m.waits.InLine(at)
+			return c.m.shownToken(at.Token) + " has waited for " + key + " for " + itoa(w.WaitedMs(c.now())) +
+				" ms, behind " + itoa(before) + " others in line, and waits " + itoa(w.LeftMs(c.now())) + " ms more.", nil
 		}
 		before++
 	}

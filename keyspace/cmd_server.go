@@ -353,7 +353,7 @@ func (m *Machine) infoStats() resp.Section {
 		{Name: "evicted_keys", Value: "0"},
 		{Name: "keyspace_hits", Value: itoa(m.seen.hits)},
 		{Name: "keyspace_misses", Value: itoa(m.seen.misses)},
-		{Name: "lockd_gifts_forgotten", Value: itoa(m.blocked.gifts.forgotten)},
+		{Name: "lockd_gifts_forgotten", Value: itoa(m.waits.Gifts.Forgotten)},
 	}}
 }
 
@@ -387,11 +387,11 @@ func (m *Machine) Metrics() []resp.Metric {
 		resp.GaugeOf("lockd_keys", "Keys in all databases.", keys),
 		resp.GaugeOf("lockd_leases", "Keys that have a lease.", leases),
 		resp.GaugeOf("lockd_locks_held", "Locks that are held.", locks),
-		resp.GaugeOf("lockd_lock_waiters", "Clients of all nodes that wait in line for a lock.", m.blocked.line.Len()),
+		resp.GaugeOf("lockd_lock_waiters", "Clients of all nodes that wait in line for a lock.", m.waits.Line().Len()),
 		resp.GaugeOf("lockd_blocked_commands", "Commands of clients of all nodes that wait, those for locks included.",
-			m.blocked.waiters.Len()),
+			m.waits.Len()),
 		resp.CounterOf("lockd_gifts_forgotten_total", "What waiting clients were given, and was forgotten before it was "+
-			"known to be delivered, as it was too much or too old, since this node was started.", m.blocked.gifts.forgotten),
+			"known to be delivered, as it was too much or too old, since this node was started.", m.waits.Gifts.Forgotten),
 		events,
 		resp.GaugeOf("lockd_last_fence", "The highest fence that was given. It never falls.", m.keys.LastFence),
 		resp.CounterOf("lockd_expired_keys_total", "Keys whose lease has ended, in the life of the cluster.",

@@ -5,6 +5,7 @@ import (
 
 	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -59,7 +60,7 @@ func (q *streamRead) pending() *pending {
 			s, _ := c.lookupStream(key)
 			return s.HasAfter(q.of(key))
 		},
-		take: func(c *ctx, key string) (resp.Reply, *reversal) {
+		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
 			reply, _ := c.readStreams([]string{key}, []value.StreamID{q.of(key)}, q.count)
 			return reply, nil
 		},

@@ -11,6 +11,7 @@ import (
 
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -40,20 +41,17 @@ func newWaitGraph(m *Machine) *waitGraph {
 		})
 		return true
 	})
-	var line []*waiter
-	m.blocked.waiters.Scan(func(w *waiter) bool {
-		line = append(line, w)
-		return true
-	})
-	slices.SortFunc(line, func(a, b *waiter) int { return int(a.seq) - int(b.seq) })
+	line := slices.Collect(m.waits.Each)
+	slices.SortFunc(line, func(a, b *wait.Waiter) int { return int(a.Seq) - int(b.Seq) })
 	for _, w := range line {
 		mode := ""
-		if w.lock.Mode == lock.Shared {
+		want := w.Lock()
+		if want.Mode == lock.Shared {
 			mode = "SHARED"
-		} else if w.lock.Mode > 0 {
-			mode = fmt.Sprint("LIMIT ", w.lock.Mode)
+		} else if want.Mode > 0 {
+			mode = fmt.Sprint("LIMIT ", want.Mode)
 		}
-		g.wait(w.keys[0], w.lock.Owner, inLine{w.id.Number, w.lock.Token, mode, w.lock.leaseMs, w.end})
+		g.wait(w.Name().Key, want.Owner, inLine{w.ID.Number, want.Token, mode, pendingOf(w).lock.leaseMs, w.End})
 	}
 	return g
 }

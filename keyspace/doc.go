@@ -48,6 +48,7 @@
 //	meter/       what one request, and one entry, may ask for
 //	store/       keys with their leases, in their order
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
+//	wait/        the commands that wait, in their order, and what clients were given and may have to give back
 //
 // DESIGN.md tells the decisions and the roads not taken.
 package keyspace

@@ -18,7 +18,7 @@ func TestLeaseEndsBeforeTheWait(t *testing.T) {
 	for _, others := range []int{0, sweepMax + 1} {
 		t.Run(fmt.Sprint(others, " other leases"), func(t *testing.T) {
 			m := New(luavm.New())
-			session := m.openSession(&resp.BlockStep{})
+			session := m.waits.Sessions.Open("", 0, m.tick)
 			for i := range others {
 				m.Apply(resp.Stamp{Tick: 1, Index: uint64(i)}, []resp.Request{request(0, fmt.Sprintf("SET other:%d v PX 1", i))})
 			}
@@ -28,8 +28,8 @@ func TestLeaseEndsBeforeTheWait(t *testing.T) {
 				req.Block = &resp.BlockStep{Kind: resp.BlockAsk, ID: resp.BlockID{Session: session, Number: uint64(i + 1)}}
 				m.Apply(resp.Stamp{Tick: 1, Index: 5001 + uint64(i)}, []resp.Request{req})
 			}
-			if m.blocked.waiters.Len() != 2 {
-				t.Fatalf("%d wait", m.blocked.waiters.Len())
+			if m.waits.Len() != 2 {
+				t.Fatalf("%d wait", m.waits.Len())
 			}
 			_, messages := m.Apply(resp.Stamp{Tick: 100, Index: 6000}, nil)
 			var got []string
@@ -50,7 +50,7 @@ func TestLeaseEndsBeforeTheWait(t *testing.T) {
 // is swept by itself. One that lasts up to this millisecond goes on.
 func TestWaitsOfALineEndInOrder(t *testing.T) {
 	m := New(luavm.New())
-	session := m.openSession(&resp.BlockStep{})
+	session := m.waits.Sessions.Open("", 0, m.tick)
 	for i := range sweepMax + 1 {
 		m.Apply(resp.Stamp{Tick: 1, Index: uint64(i)}, []resp.Request{request(0, fmt.Sprintf("SET other:%d v PX 1", i))})
 	}

@@ -11,6 +11,7 @@ import (
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -38,17 +39,9 @@ type cause struct {
 // leaseIsOver is the cause of what ends by itself.
 var leaseIsOver = cause{how: history.Expired}
 
-// cause is that of what a waiter is served.
-func (w *waiter) cause(now int64) cause {
-	return cause{by: strings.ToLower(w.args[0]), client: w.client, waitedMs: w.waitedMs(now)}
-}
-
-// waitedMs is for how long a waiter with an end has waited.
-func (w *waiter) waitedMs(now int64) int64 {
-	if w.end == store.Never.Tick {
-		return 0
-	}
-	return max(0, now-(w.end-w.timeoutMs))
+// causeOf is the cause of what a waiter is served.
+func causeOf(w *wait.Waiter, now int64) cause {
+	return cause{by: strings.ToLower(w.Args[0]), client: w.Client, waitedMs: w.WaitedMs(now)}
 }
 
 // namesLock reports whether a key may be a lock, by its name.
@@ -228,17 +221,18 @@ func renewedMs(h *lock.Holder) int64 {
 }
 
 // recordWaitEnd notes how a wait in line has ended, other than by the lock.
-func (m *Machine) recordWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
-	if w.lock == nil || !m.namesLock(w.keys[0]) {
+func (m *Machine) recordWaitEnd(w *wait.Waiter, how resp.Ending, reply resp.Reply) {
+	want := w.Lock()
+	if want == nil || !m.namesLock(w.Name().Key) {
 		return
 	}
 	e := &history.Event{
-		Kind: history.Gone, DB: w.db, Tick: m.tick, Key: w.keys[0], Token: w.lock.Token, Owner: w.lock.Owner,
-		Permits: int64(w.lock.Mode),
+		Kind: history.Gone, DB: w.DB, Tick: m.tick, Key: w.Name().Key, Token: want.Token, Owner: want.Owner,
+		Permits: int64(want.Mode),
 	}
 	switch {
 	case how == resp.BlockTimedOut:
-		e.Kind, e.Tick = history.GaveUp, min(m.tick, w.end)
+		e.Kind, e.Tick = history.GaveUp, min(m.tick, w.End)
 	case how != resp.BlockServed:
 	case reply.Str == errTokenElsewhere:
 		e.Kind = history.Replaced
@@ -247,8 +241,8 @@ func (m *Machine) recordWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 	default:
 		e.Kind = history.Left
 	}
-	e.WaitedMs = w.waitedMs(e.Tick)
-	m.recordEvent(&cause{client: w.client}, e)
+	e.WaitedMs = w.WaitedMs(e.Tick)
+	m.recordEvent(&cause{client: w.Client}, e)
 }
 
 // recordLocksOf notes what becomes of all locks of a database.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -67,7 +68,7 @@ func TestGiveBack(t *testing.T) {
 		if string(before) != string(image(t, s.m)) && s.run(tc.look) != tc.want {
 			t.Errorf("%s: taken back twice", tc.name)
 		}
-		if s.m.blocked.gifts.all.Len()+s.m.blocked.gifts.byAge.Len() > 0 || s.m.blocked.gifts.bytes != 0 {
+		if s.m.waits.Gifts.Len() > 0 {
 			t.Errorf("%s: still remembered", tc.name)
 		}
 	}
@@ -141,7 +142,7 @@ func TestNothingReturnsToAnEmptiedDatabase(t *testing.T) {
 		if got := s.run(tc.look); got != tc.want {
 			t.Errorf("%q: %s gives %q, want %q", tc.empties, tc.look, got, tc.want)
 		}
-		if s.m.blocked.gifts.all.Len()+s.m.blocked.gifts.byAge.Len() > 0 || s.m.blocked.gifts.bytes != 0 {
+		if s.m.waits.Gifts.Len() > 0 {
 			t.Errorf("%q: still remembered", tc.empties)
 		}
 	}
@@ -151,7 +152,7 @@ func TestNothingReturnsToAnEmptiedDatabase(t *testing.T) {
 // taken for delivered, and counted.
 func TestGiftsBeyondTheirMemory(t *testing.T) {
 	s := newBlockStage(t)
-	large := strings.Repeat("x", givenBytesMax/4)
+	large := strings.Repeat("x", wait.GiftBytesMax/4)
 	forgotten := func(want string) {
 		t.Helper()
 		if got := figure(s, "lockd_gifts_forgotten"); got != want {
@@ -175,8 +176,8 @@ func TestGiftsBeyondTheirMemory(t *testing.T) {
 	}
 	s.ask(6, "BLMPOP 0 1 l LEFT COUNT 5")
 	forgotten("3")
-	if gifts := &s.m.blocked.gifts; gifts.all.Len() != 2 || gifts.bytes > givenBytesMax {
-		t.Errorf("%d are remembered, of %d bytes", gifts.all.Len(), gifts.bytes)
+	if n := s.m.waits.Gifts.Len(); n != 2 {
+		t.Errorf("%d are remembered", n)
 	}
 	s.send(returning(6))
 	if got := s.run("EXISTS l"); got != "0" {
@@ -208,27 +209,27 @@ func TestGiftsAreForgotten(t *testing.T) {
 		t.Errorf("l holds %q", got)
 	}
 	s.ask(3, "BLPOP l 0")
-	s.tick(s.at.Tick + givenKeepMs + 1)
-	if s.m.blocked.gifts.all.Len() > 0 {
+	s.tick(s.at.Tick + wait.GiftKeepMs + 1)
+	if s.m.waits.Gifts.Len() > 0 {
 		t.Error("kept for ever")
 	}
 	s.send(resp.BlockOpening("n1", 1))
-	id := s.m.blocked.lastSession
+	id := s.m.waits.Sessions.Last
 	s.run("DEL l")
 	s.run("RPUSH l " + strings.Repeat("x ", 999) + "x")
-	for n := range uint64(givenMax + 10) {
+	for n := range uint64(wait.GiftsMax + 10) {
 		if n%500 == 0 {
 			s.run("RPUSH l " + strings.Repeat("x ", 500) + "x")
 		}
 		s.send(asking(id, n+1, 0, split("BLPOP l 0")))
 	}
-	gifts := &s.m.blocked.gifts
+	gifts := &s.m.waits.Gifts
 	if got := figure(s, "lockd_gifts_forgotten"); got != "11" { // one of them for its age
 		t.Errorf("%s were forgotten", got)
 	}
 	s.send(resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Undelivered: []resp.BlockID{{Session: id, Number: 10}}}})
-	if gifts.all.Len() != givenMax || gifts.get(resp.BlockID{Session: id, Number: 10}) != nil || gifts.get(resp.BlockID{Session: id, Number: 11}) == nil {
-		t.Errorf("%d are remembered", gifts.all.Len())
+	if gifts.Len() != wait.GiftsMax || gifts.Get(resp.BlockID{Session: id, Number: 10}) != nil || gifts.Get(resp.BlockID{Session: id, Number: 11}) == nil {
+		t.Errorf("%d are remembered", gifts.Len())
 	}
 }
 

@@ -21,17 +21,17 @@ func TestRefound(t *testing.T) {
 		return string(res[0].Replies[0].AppendTo(nil, 3))
 	}
 	apply(m, 1000, 1, "LOCK known alice PX 60000")
-	id := m.openSession(&resp.BlockStep{})
+	id := m.waits.Sessions.Open("", 0, m.tick)
 	step := &resp.BlockStep{Kind: resp.BlockAsk, ID: resp.BlockID{Session: id, Number: 1}}
 	wait := request(0, "LOCK known bob PX 60000 WAIT 50000")
 	wait.Block = step
 	m.Apply(at(1001, 2), []resp.Request{wait})
-	if m.blocked.waiters.Len() != 1 {
+	if m.waits.Len() != 1 {
 		t.Fatal("nobody waits")
 	}
 	const fence = 1 << 41
 	m.Fork(fence, 5000)
-	if m.blocked.waiters.Len() != 0 || m.blocked.sessions.Len() != 0 || m.openSession(&resp.BlockStep{}) <= id {
+	if m.waits.Len() != 0 || m.waits.Sessions.Len() != 0 || m.waits.Sessions.Open("", 0, m.tick) <= id {
 		t.Error("who waited in the old cluster is still there, or his session's number is given again")
 	}
 	img := image(t, m)

@@ -10,6 +10,7 @@ import (
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 	"lockd/resp/acl"
 )
@@ -71,7 +72,7 @@ type frozen struct {
 	library             library.Scripts
 	functions           library.Functions
 	dbs                 [store.Databases]frozenDatabase
-	blocked             blocked
+	waits               wait.Table
 	events              history.Log
 	digest              digest
 }
@@ -89,7 +90,7 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 	f := &frozen{
 		tick: m.tick, wallUs: m.wallUs, sequence: m.keys.Sequence, lastFence: m.keys.LastFence,
 		stats: m.stats, createdAt: m.keys.CreatedAt, settings: m.settings, users: m.users, usersRev: m.usersRev, library: m.library.Copy(),
-		functions: m.functions.Copy(), blocked: m.blocked.copy(), events: m.events.Copy(), digest: m.digest,
+		functions: m.functions.Copy(), waits: m.waits.Frozen(), events: m.events.Copy(), digest: m.digest,
 	}
 	for i, d := range m.keys.DBs {
 		f.dbs[i] = frozenDatabase{swapped: d.Swapped, floor: d.Floor, keys: d.Keys.Copy()}
@@ -122,7 +123,7 @@ func (f *frozen) write(dst io.Writer) error {
 			return w.OK() // a full disk ends it early
 		})
 	}
-	f.blocked.write(w)
+	f.waits.Write(w)
 	f.events.Write(w)
 	w.U64(uint64(f.digest))
 	return w.Finish()
@@ -145,7 +146,7 @@ func (m *Machine) Restore(src io.Reader) error {
 	for db := range next.keys.DBs {
 		next.readDatabase(r, buf, db)
 	}
-	next.readBlocked(r)
+	next.waits = wait.Read(r, imageCommands{next})
 	next.events = history.ReadLog(r)
 	next.digest = digest(r.U64())
 	r.End()
@@ -160,9 +161,7 @@ func (m *Machine) Restore(src io.Reader) error {
 // wait are gone with their nodes. A lock that is not known is granted after holdMs of the log clock; 0: at once.
 func (m *Machine) Fork(fence uint64, holdMs int64) {
 	m.keys.LastFence = max(m.keys.LastFence, fence)
-	seq, session := m.blocked.lastSeq, m.blocked.lastSession
-	m.blocked = newBlocked()
-	m.blocked.lastSeq, m.blocked.lastSession = seq, session
+	m.waits = m.waits.Cleared()
 	until := int64(-1)
 	if holdMs > 0 {
 		until, _ = addInt(m.tick, holdMs)

@@ -4,35 +4,17 @@ import (
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
 // Package lock decides who gets a lock; here it learns how keys hold locks, and what it decides is done.
 
-// lockLine stands for the line in the marks of what has given way.
-var lockLine = &value.Kind{Name: "string", Image: value.KindString}
-
-// lineWork is the work of looking whether somebody waits for a lock.
-const lineWork = 2 * value.FindWork
-
 // lockName is the name of the lock of a key.
 func (c *ctx) lockName(key string) lock.Name { return lock.Name{Space: c.db, Key: key} }
 
-// line is the lock that a LOCK waits for.
-func (w *waiter) line() lock.Name { return lock.Name{Space: w.db, Key: w.keys[0]} }
-
-// lineWaiter is the place in its line of a LOCK that begins to wait.
-func (w *waiter) lineWaiter() *lock.Waiter {
-	return &lock.Waiter{Want: w.lock.Want, ID: lock.ID(w.id), Lock: w.line(), Seq: w.seq, End: w.end}
-}
-
-// inLine is the LOCK that waits at a place in a line.
-func (m *Machine) inLine(at *lock.Waiter) *waiter { return m.blocked.waiter(resp.BlockID(at.ID)) }
-
-func lineOf(name lock.Name) readyKey { return readyKey{name.Space, name.Key, lockLine} }
-
 // lockTable are the lines of all locks, with what their keys hold.
-func (c *ctx) lockTable() lock.Table { return lock.Table{Line: &c.m.blocked.line, Keys: c} }
+func (c *ctx) lockTable() lock.Table { return lock.Table{Line: c.m.waits.Line(), Keys: c} }
 
 // payFor charges what a table has looked at, and returns it.
 func (m *Machine) payFor(t *lock.Table) int64 {
@@ -70,12 +52,7 @@ func holdingOf(e *store.Entry) lock.Holding {
 }
 
 // Moving reports whether the line of a lock has still to move up; see lock.Keys.
-func (c *ctx) Moving(name lock.Name) bool { return c.m.moves(name) }
-
-func (m *Machine) moves(name lock.Name) bool {
-	_, moves := m.readySet[lineOf(name)]
-	return moves
-}
+func (c *ctx) Moving(name lock.Name) bool { return c.m.waits.Moving(name) }
 
 // askFor asks for a lock for a client. A dry run does not know whether one in line whose time is over by its own clock
 // still stands there.
@@ -85,7 +62,7 @@ func (c *ctx) askFor(l *lockRequest) (lock.Answer, error) {
 		held = holdingOf(e)
 		c.m.meter.Spend(value.LockWork(held.Many))
 	}
-	line := &c.m.blocked.line
+	line := c.m.waits.Line()
 	if c.m.dryRun.running && held.Many != nil {
 		if first := line.First(c.lockName(l.key)); first != nil && c.now() > first.End {
 			c.m.dryRun.changes = true
@@ -111,28 +88,19 @@ func lockError(err error) error {
 // markFreed marks a lock that somebody waits for, because its key has gone, has fewer holders, or
 // holds what is no lock.
 func (m *Machine) markFreed(name lock.Name) {
-	if m.blocked.line.Len() == 0 {
-		return
-	}
-	m.meter.Spend(lineWork)
-	if m.blocked.line.LenOf(name) > 0 {
-		m.markReady(lineOf(name))
-	}
+	m.meter.Spend(m.waits.Freed(name))
 }
 
 // markTaken marks a lock that somebody waits for, because a token that waits has come to hold it in another way than by
 // its LOCK: by SET, or by a script.
 func (m *Machine) markTaken(name lock.Name) {
-	if m.blocked.line.Len() == 0 {
-		return
-	}
-	m.meter.Spend(lineWork)
-	if m.blocked.line.LenOf(name) == 0 {
+	waits, work := m.waits.Awaited(name)
+	if m.meter.Spend(work); !waits {
 		return
 	}
 	t := (&ctx{m: m}).lockTable()
 	if t.HolderWaits(name) {
-		m.markReady(lineOf(name))
+		m.waits.Ready.Mark(wait.LineOf(name))
 	}
 	m.payFor(&t)
 }
@@ -162,11 +130,11 @@ func (m *Machine) markAllFreed(db int) {
 
 // linesOf lists the locks of a database that somebody stands in line for, in the order of their keys.
 func (m *Machine) linesOf(db int) []lock.Name {
-	if m.blocked.line.Len() == 0 {
+	if m.waits.Line().Len() == 0 {
 		return nil
 	}
-	m.meter.Spend((value.VisitWork + value.TreeWork(m.keys.DBs[db].Keys.Len())) * int64(m.blocked.line.Len()))
-	return m.blocked.line.Locks(db)
+	m.meter.Spend((value.VisitWork + value.TreeWork(m.keys.DBs[db].Keys.Len())) * int64(m.waits.Line().Len()))
+	return m.waits.Line().Locks(db)
 }
 
 // sweepLines ends the leases and the waits that are over of keys that somebody stands in line for,
@@ -181,7 +149,7 @@ func (m *Machine) sweepLines(at resp.Stamp) {
 }
 
 func (m *Machine) sweepLine(at resp.Stamp, name lock.Name) {
-	over := m.blocked.line.Overdue(name, m.tick)
+	over := m.waits.Line().Overdue(name, m.tick)
 	for {
 		e, ok := m.keys.DBs[name.Space].Keys.Get(name.Key)
 		switch {
@@ -190,7 +158,7 @@ func (m *Machine) sweepLine(at resp.Stamp, name lock.Name) {
 		case len(over) == 0:
 			return
 		default:
-			if w := m.inLine(over[0]); w != nil && w.inLine == over[0] {
+			if w := m.waits.InLine(over[0]); w != nil {
 				m.timeOut(at, w)
 			}
 			over = over[1:]
@@ -206,17 +174,17 @@ func (m *Machine) expireLock(at resp.Stamp, db int, e *store.Entry) {
 }
 
 // timeOut ends a wait whose time is over, at its moment. Those behind may share the lock then.
-func (m *Machine) timeOut(at resp.Stamp, w *waiter) {
+func (m *Machine) timeOut(at resp.Stamp, w *wait.Waiter) {
 	m.endWait(w, resp.BlockTimedOut, resp.Reply{})
-	if w.lock != nil {
-		m.serveFreed(at, w.line(), w.end+1)
+	if w.Lock() != nil {
+		m.serveFreed(at, w.Name(), w.End+1)
 	}
 }
 
 // serveFreed has the line of a lock move up that has given way at a tick, if the lock was the last to be marked.
 func (m *Machine) serveFreed(at resp.Stamp, name lock.Name, gave int64) {
-	if m.moves(name) {
-		m.unmarkReady()
+	if m.waits.Moving(name) {
+		m.waits.Ready.Truncate(m.waits.Ready.Len() - 1)
 		m.serveLine(at, name, gave)
 	}
 }
@@ -240,7 +208,7 @@ func (m *Machine) takeTurn(c *ctx, name lock.Name, gave int64) bool {
 	if turn.What == lock.Rest {
 		return false
 	}
-	switch w := m.inLine(turn.Waiter); turn.What {
+	switch w := m.waits.InLine(turn.Waiter); turn.What {
 	case lock.Grant:
 		m.serve(c, w, name.Key)
 	case lock.GiveUp:
@@ -294,15 +262,15 @@ const errDeadlockFmt = "DEADLOCK %s holds %s and waits for %s%s"
 const deadlockEntryWorkMax = 1 << 29
 
 // mayWait reports whether a waiter that has just begun to wait may go on.
-func (m *Machine) mayWait(now int64, w *waiter) bool {
-	if w.lock == nil {
+func (m *Machine) mayWait(now int64, w *wait.Waiter) bool {
+	if w.Lock() == nil {
 		return true
 	}
-	for circle := m.findCircle(now, w.line()); circle != nil; circle = m.findCircle(now, w.line()) {
+	for circle := m.findCircle(now, w.Name()); circle != nil; circle = m.findCircle(now, w.Name()) {
 		m.endDeadlock(circle)
-		m.markLeft(w.line())
+		m.markLeft(w.Name())
 	}
-	return m.blocked.waiter(w.id) == w
+	return m.waits.Waiter(w.ID) == w
 }
 
 // findCircle looks for owners that wait for each other, through the line for a lock.
@@ -319,5 +287,5 @@ func (m *Machine) findCircle(now int64, name lock.Name) *lock.Circle {
 // endDeadlock ends the wait that has closed a circle.
 func (m *Machine) endDeadlock(circle *lock.Circle) {
 	owner, holds, waits, through := circle.Tell()
-	m.dropWaiter(m.inLine(circle.Waiter), resp.BlockServed, resp.Errf(errDeadlockFmt, owner, holds, waits, through))
+	m.dropWaiter(m.waits.InLine(circle.Waiter), resp.BlockServed, resp.Errf(errDeadlockFmt, owner, holds, waits, through))
 }

@@ -32,7 +32,7 @@ func newLongLine(t *testing.T, waiters int) *longLine {
 		}.Sender()
 		l.apply(req)
 	}
-	if n := l.m.blocked.line.Len(); n != waiters {
+	if n := l.m.waits.Line().Len(); n != waiters {
 		t.Fatalf("%d in line, want %d", n, waiters)
 	}
 	return l

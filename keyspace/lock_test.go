@@ -13,6 +13,7 @@ import (
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -373,7 +374,7 @@ func TestLineOfLapsedSession(t *testing.T) {
 	s.run("LOCK door r1 PX 60000 SHARED")
 	s.ask(1, "LOCK door writer PX 5000 WAIT 60000")
 	s.send(asking(2, 1, 0, split("LOCK door r2 PX 5000 WAIT 60000 SHARED")))
-	s.at.Tick += blockLeaseMs
+	s.at.Tick += wait.LeaseMs
 	s.send(keeping(2))
 	s.tick(s.at.Tick + 1)
 	if len(s.said) != 2 || s.said[0] != "1/1 lapsed" || !strings.HasPrefix(s.said[1], "2/1 served") {
@@ -408,13 +409,13 @@ func TestLimitsOfLock(t *testing.T) {
 		_, msgs := s.m.Apply(s.at, []resp.Request{asking(1, number, 0, split("LOCK door "+token+" PX 5000 WAIT 60000"))})
 		s.hear(msgs)
 	}
-	for i := range uint64(lockWaitersMax) {
+	for i := range uint64(wait.LineMax) {
 		ask(1+i, fmt.Sprint("t", i))
 	}
 	s.expect()
-	ask(lockWaitersMax+1, "late")
-	s.expect(fmt.Sprintf("1/%d served %s", lockWaitersMax+1, errTooManyInLine))
-	ask(lockWaitersMax+2, "t7") // has its place already
+	ask(wait.LineMax+1, "late")
+	s.expect(fmt.Sprintf("1/%d served %s", wait.LineMax+1, wait.ErrTooManyInLine))
+	ask(wait.LineMax+2, "t7") // has its place already
 	s.expect("1/8 served " + errTokenElsewhere)
 }
 
@@ -433,7 +434,7 @@ func TestLimitsOfLocksInAll(t *testing.T) {
 		t.Errorf("beyond the most holders: %s", got)
 	}
 	const lines = 5
-	for i := range uint64(lines + lockWaitersInAllMax) { // the first ones have the locks
+	for i := range uint64(lines + wait.LinesMax) { // the first ones have the locks
 		apply(asking(1, 1+i, 0, split(fmt.Sprintf("LOCK door%d t%d PX 5000 WAIT 60000", i%lines, i))))
 	}
 	if len(s.said) != lines {
@@ -442,7 +443,7 @@ func TestLimitsOfLocksInAll(t *testing.T) {
 	s.said = nil
 	apply(asking(1, 1<<20, 0, split("LOCK door0 late PX 5000 WAIT 60000")))
 	apply(asking(1, 1<<20+1, 0, split("BLPOP none 0")))
-	s.expect(fmt.Sprintf("1/%d served %s", 1<<20, errTooManyInLines))
+	s.expect(fmt.Sprintf("1/%d served %s", 1<<20, wait.ErrTooManyInLines))
 }
 
 // An image in which a token stands twice in a line is damaged.
@@ -451,7 +452,7 @@ func TestImageOfLine(t *testing.T) {
 	s.run("LOCK door alice PX 5000")
 	s.ask(1, "LOCK door bob PX 5000 WAIT 60000")
 	s.ask(2, "LOCK door rob PX 5000 WAIT 60000")
-	s.m.blocked.waiter(resp.BlockID{Session: 1, Number: 2}).args[2] = "bob"
+	s.m.waits.Waiter(resp.BlockID{Session: 1, Number: 2}).Args[2] = "bob"
 	if err := New(fakeScripts{}).Restore(bytes.NewReader(image(t, s.m))); !errors.Is(err, value.ErrDamaged) {
 		t.Errorf("restored with %v", err)
 	}
@@ -494,7 +495,7 @@ func TestGrantedLock(t *testing.T) {
 		_, msgs := s.m.Apply(s.at, []resp.Request{req})
 		for _, m := range msgs {
 			if m.Kind == resp.MessageBlock && m.Block.Given {
-				list = append(list, *s.m.blocked.gifts.get(m.Block.ID).lock)
+				list = append(list, *s.m.waits.Gifts.Get(m.Block.ID).Lock)
 			}
 		}
 		return list
@@ -547,7 +548,7 @@ func TestGrantedToHolder(t *testing.T) {
 		var granted *resp.Watch
 		for _, m := range msgs {
 			if m.Kind == resp.MessageBlock {
-				granted = s.m.blocked.gifts.get(m.Block.ID).lock
+				granted = s.m.waits.Gifts.Get(m.Block.ID).Lock
 			}
 		}
 		if granted == nil || !granted.Holder {

@@ -6,6 +6,7 @@ import (
 	"lockd/keyspace/library"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 	"lockd/resp/acl"
 )
@@ -32,7 +33,7 @@ type Machine struct {
 	library   library.Scripts
 	functions library.Functions
 	stats     stats
-	blocked   blocked
+	waits     wait.Table
 	events    history.Log
 	digest    digest
 
@@ -57,12 +58,9 @@ type Machine struct {
 	embargo   embargo
 	seen      seen
 
-	// The waiters of these keys are served when the command has ended.
-	ready       []readyKey
-	readySet    map[readyKey]struct{} // the keys in ready
-	serving     bool                  // a waiter's command is being executed
-	servedBytes int64                 // replies to waiters in this entry
-	searched    int64                 // work of searches for deadlocks in this entry
+	serving     bool  // a waiter's command is being executed
+	servedBytes int64 // replies to waiters in this entry
+	searched    int64 // work of searches for deadlocks in this entry
 
 	gone []goneLock // those who wait for them by a library are woken when the command has ended
 }
@@ -73,7 +71,7 @@ type stats struct{ expiredKeys int64 }
 // New returns an empty machine that runs its scripts with scripts.
 func New(scripts Scripts) *Machine {
 	m := &Machine{
-		scripts: scripts, observers: observers(), keys: store.New(), settings: defaultSettings(), blocked: newBlocked(),
+		scripts: scripts, observers: observers(), keys: store.New(), settings: defaultSettings(), waits: wait.New(),
 		level: LevelLowest, commandSet: commandSets[LevelLowest], digest: digestBegin,
 	}
 	m.users = acl.NewUsers(m.known)
@@ -260,16 +258,16 @@ func (m *Machine) sweep(at resp.Stamp) {
 func (m *Machine) sweepEnds(at resp.Stamp) bool {
 	for leases, waits := 0, 0; leases < sweepMax && waits < sweepMax; {
 		db, l, leased := m.keys.NextLease()
-		end, waited := m.blocked.ends.Min()
-		leased, waited = leased && l.Tick < m.tick, waited && end.tick < m.tick
+		w := m.waits.FirstEnd()
+		leased, waited := leased && l.Tick < m.tick, w != nil && w.End < m.tick
 		switch {
-		case leased && (!waited || l.Tick <= end.tick):
+		case leased && (!waited || l.Tick <= w.End):
 			before := m.out.Mark()
 			m.expireLock(at, db, l.Of)
 			leases += max(1, eventsIn(m.out.Since(before)))
 		case waited:
-			waits += len(end.of.keys)
-			m.timeOut(at, end.of)
+			waits += len(w.Keys())
+			m.timeOut(at, w)
 		default:
 			return true
 		}
@@ -286,7 +284,7 @@ func (m *Machine) foldEntry() {
 	}
 	for _, n := range [...]uint64{
 		m.index, uint64(m.tick), m.draws, m.keys.Sequence, m.keys.LastFence, uint64(m.stats.expiredKeys),
-		uint64(m.usedBytes()), m.blocked.lastSeq, m.blocked.lastSession, uint64(m.blocked.waiters.Len()),
+		uint64(m.usedBytes()), m.waits.LastSeq(), m.waits.Sessions.Last, uint64(m.waits.Len()),
 	} {
 		d.add(n)
 	}
@@ -303,7 +301,7 @@ func eventsIn(messages []resp.Message) (n int) {
 // NextDeadline is the tick after which the next lease or wait ends; false if there is none.
 func (m *Machine) NextDeadline() (tick int64, ok bool) {
 	_, l, leased := m.keys.NextLease()
-	end, waits := m.blocked.nextEnd()
+	end, waits := m.waits.NextEnd()
 	switch {
 	case !waits:
 		return l.Tick, leased

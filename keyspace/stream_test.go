@@ -9,6 +9,7 @@ import (
 
 	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -221,7 +222,7 @@ func TestWaiterForNewEntriesMissesNone(t *testing.T) {
 	s.run("XSETID s 5")
 	s.ask(1, line) // it did not hear; the machine knows who waits
 	s.expect()
-	s.at.Tick, s.at.Index = 1001+blockLeaseMs, s.at.Index+1
+	s.at.Tick, s.at.Index = 1001+wait.LeaseMs, s.at.Index+1
 	_, msgs := s.m.Apply(s.at, nil)
 	if got, want := again(msgs), []string{"1 lapsed: XREAD BLOCK 0 STREAMS s missing 1-1 0-0"}; !slices.Equal(got, want) {
 		t.Fatalf("%q, want %q", got, want)

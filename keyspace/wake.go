@@ -8,6 +8,7 @@ import (
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/resp"
 )
 
@@ -51,7 +52,7 @@ func (m *Machine) queueWakeup(db int, was *store.Entry) {
 		wake = wakeReaders
 	case l != nil:
 		wake = wakeRedisson
-	case was.Aggregate() == nil && m.blocked.places.Len() > 0 && strings.HasPrefix(was.Key(), pythonLock):
+	case was.Aggregate() == nil && m.waits.Queued() > 0 && strings.HasPrefix(was.Key(), pythonLock):
 		wake = wakePython
 	default:
 		return
@@ -163,8 +164,8 @@ func (c *ctx) nextInQueue(key string) string {
 // wakePython wakes one who waits for a lock of python-redis-lock, in BLPOP of a list, if there is one.
 func wakePython(c *ctx, key string) {
 	signal := pythonSignal + strings.TrimPrefix(key, pythonLock)
-	c.m.meter.Spend(value.TreeWork(c.m.blocked.places.Len()))
-	if c.m.blocked.next(readyKey{c.db, signal, value.ListKind}, 0) == nil || c.lookup(signal) != nil {
+	c.m.meter.Spend(value.TreeWork(c.m.waits.Queued()))
+	if c.m.waits.Next(wait.Queue{DB: c.db, Key: signal, Kind: kindOf(value.ListKind)}, 0) == nil || c.lookup(signal) != nil {
 		return
 	}
 	until, ok := c.after(pythonSignalMs)

@@ -17,6 +17,7 @@ import (
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
 	"lockd/luavm"
 	"lockd/resp"
 )
@@ -40,7 +41,7 @@ type worstSize struct {
 
 var (
 	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, waiters: 50, line: 60, waiterKeys: 100, events: 200, libraries: 3, sources: 3, functions: 40}
-	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: value.SmallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, line: lockWaitersMax, waiterKeys: waiterKeysMax, events: history.EventsMax, libraries: 500, sources: 40, functions: 990}
+	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: value.SmallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, line: wait.LineMax, waiterKeys: wait.KeysMax, events: history.EventsMax, libraries: 500, sources: 40, functions: 990}
 )
 
 // worstCase is a call of a command with the worst arguments: needs are the data that it
