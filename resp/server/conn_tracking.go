@@ -100,9 +100,9 @@ func (h *Hub) untrack(c *client) {
 	c.showTracking()
 }
 
-func (s *client) releasePrefixes() {
-	s.Release(s.prefixesHeld)
-	s.prefixesHeld = 0
+func (c *client) releasePrefixes() {
+	c.Release(c.prefixesHeld)
+	c.prefixesHeld = 0
 }
 
 func clientCaching(s *session, args resp.Args) resp.Reply {
@@ -151,11 +151,11 @@ func clientTrackingInfo(s *session, _ resp.Args) resp.Reply {
 
 // Invalidate sends an invalidation to the connection that the client has chosen for invalidations. The hub's lock is
 // held.
-func (s *client) Invalidate(inv *track.Invalidation) {
-	to, redirected := s, s.track.Redirect != 0
+func (c *client) Invalidate(inv *track.Invalidation) {
+	to, redirected := c, c.track.Redirect != 0
 	if redirected {
-		if to = s.registry.get(s.track.Redirect); to == nil || to.out.Ends() {
-			s.redirectBroke()
+		if to = c.registry.get(c.track.Redirect); to == nil || to.out.Ends() {
+			c.redirectBroke()
 			return
 		}
 	}
@@ -167,12 +167,12 @@ func (s *client) Invalidate(inv *track.Invalidation) {
 }
 
 // redirectBroke tells a client that its connection for invalidations has closed. The hub's lock is held.
-func (s *client) redirectBroke() {
-	s.track.Broken = true
-	s.showTracking()
-	if s.proto.Load() >= 3 {
+func (c *client) redirectBroke() {
+	c.track.Broken = true
+	c.showTracking()
+	if c.proto.Load() >= 3 {
 		word := resp.Bulk("tracking-redir-broken")
-		s.sub.Push(resp.Push(word, resp.Int(s.track.Redirect)).AppendTo(nil, 3))
+		c.sub.Push(resp.Push(word, resp.Int(c.track.Redirect)).AppendTo(nil, 3))
 	}
 }
 
@@ -207,19 +207,19 @@ func (h *Hub) forget(c *client) {
 }
 
 // showTracking copies the mode into the status, for CLIENT LIST. The hub's lock is held.
-func (s *client) showTracking() {
+func (c *client) showTracking() {
 	flags, redirect := uint32(0), int64(-1)
-	if s.track.On {
-		flags, redirect = flagTracks, s.track.Redirect
+	if c.track.On {
+		flags, redirect = flagTracks, c.track.Redirect
 	}
-	if s.track.Broken {
+	if c.track.Broken {
 		flags |= flagBroken
 	}
-	if s.track.Broadcast {
+	if c.track.Broadcast {
 		flags |= flagBroadcast
 	}
-	s.trackFlags.Store(flags)
-	s.redirect.Store(redirect)
+	c.trackFlags.Store(flags)
+	c.redirect.Store(redirect)
 }
 
 // followRun follows the gathered run; nil if the session does not track.

@@ -211,14 +211,14 @@ func (r *registry) answer(ctx context.Context, kind string, question resp.Args) 
 
 // waits reports whether the client waits, in a blocking command or for the end of a pause. A client that hung up does
 // not wait for data, even before the janitor sees it.
-func (s *client) waits() bool {
-	return s.blocked.Load() || s.waiter.Load() != nil && !wire.HungUp(s.conn)
+func (c *client) waits() bool {
+	return c.blocked.Load() || c.waiter.Load() != nil && !wire.HungUp(c.conn)
 }
 
 // unblock ends the wait of a session, from any goroutine. It returns nil if the session does not wait or another
 // reason came first.
-func (s *client) unblock(why resp.Unblock) *waiter {
-	p := s.waiter.Load()
+func (c *client) unblock(why resp.Unblock) *waiter {
+	p := c.waiter.Load()
 	if p == nil {
 		return nil
 	}

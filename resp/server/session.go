@@ -127,31 +127,31 @@ func newEndpoint(conn net.Conn, id int64, now time.Time) endpoint {
 
 // kill ends the session from any goroutine: pending output is lost, and nothing more is written, not even that a
 // command was given up.
-func (s *client) kill() {
-	s.out.Kill()
-	s.cancel()
+func (c *client) kill() {
+	c.out.Kill()
+	c.cancel()
 }
 
 // sightings returns the observations of this client.
-func (s *client) sightings() []sight.Sighting {
-	name, _, _ := s.names.get()
+func (c *client) sightings() []sight.Sighting {
+	name, _, _ := c.names.get()
 	name = name[:min(len(name), loggedNameBytesMax)]
-	return s.witness.Sightings(resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr})
+	return c.witness.Sightings(resp.Client{ID: uint64(c.id), Name: name, Addr: c.addr})
 }
 
 // Send implements holders.Conn.
-func (s *client) Send(form []byte) { s.sub.Send(form) }
+func (c *client) Send(form []byte) { c.sub.Send(form) }
 
 // Is implements holders.Conn. The address counts, too: ids start again with each process.
-func (s *client) Is(by resp.Sender) bool {
-	c := by.Client()
-	return by != "" && c.ID == uint64(s.id) && c.Node == s.registry.node && c.Addr == s.addr
+func (c *client) Is(by resp.Sender) bool {
+	named := by.Client()
+	return by != "" && named.ID == uint64(c.id) && named.Node == c.registry.node && named.Addr == c.addr
 }
 
 // Dropped implements pubsub.Conn: the session then leaves the hub by itself, and logs why.
-func (s *client) Dropped(reason stats.DropReason) {
-	s.registry.dropped.Add(reason)
-	s.kill()
+func (c *client) Dropped(reason stats.DropReason) {
+	c.registry.dropped.Add(reason)
+	c.kill()
 }
 
 // tell writes the lines of untold to the log: EXEC runs some commands under the hub's lock, where logging is
@@ -165,23 +165,23 @@ func (s *session) tell() {
 
 // keepsTo reports whether a user may go on with what the client is doing; monitor is the command MONITOR. The broker's
 // lock is held.
-func (s *client) keepsTo(user *acl.User, monitor *acl.Command) bool {
+func (c *client) keepsTo(user *acl.User, monitor *acl.Command) bool {
 	if user.Unlimited() {
 		return true
 	}
 	for _, k := range []pubsub.Kind{pubsub.Channel, pubsub.Pattern, pubsub.Shard} {
-		for name := range s.sub.Names(k) {
+		for name := range c.sub.Names(k) {
 			if !user.HasChannel(name, k == pubsub.Pattern) {
 				return false
 			}
 		}
 	}
-	if p := s.waiter.Load(); p != nil {
+	if p := c.waiter.Load(); p != nil {
 		if why, _, _ := user.Check(p.cmd.acl, p.args); why != acl.Allowed {
 			return false
 		}
 	}
-	if s.monitors.Load() {
+	if c.monitors.Load() {
 		why, _, _ := user.Check(monitor, resp.Args{"monitor"})
 		return why == acl.Allowed
 	}
@@ -190,8 +190,8 @@ func (s *client) keepsTo(user *acl.User, monitor *acl.Command) bool {
 
 // wake ends the wait of a session for its next command. A session that is not waiting looks at the server's draining
 // before it waits again.
-func (s *client) wake() {
-	s.conn.SetReadDeadline(time.Unix(1, 0))
+func (c *client) wake() {
+	c.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
 // phase is the activity of a session, for the janitor. Its two lowest bits are the kind, the rest a counter: a value
@@ -246,11 +246,11 @@ func (st *status) Proto() int { return int(st.proto.Load()) }
 func (st *status) kind() phase { return st.phase.Load() % phaseKinds }
 
 // mayTimeOut reports whether an idle client may be disconnected: not one that only listens.
-func (s *client) mayTimeOut() bool { return !s.sub.Subscribes() && !s.monitors.Load() }
+func (c *client) mayTimeOut() bool { return !c.sub.Subscribes() && !c.monitors.Load() }
 
 // class returns Redis's class of a client. There are no replicas among them: replication has its own port.
-func (s *client) class() string {
-	if s.sub.Subscribes() {
+func (c *client) class() string {
+	if c.sub.Subscribes() {
 		return "pubsub"
 	}
 	return "normal"
@@ -264,17 +264,17 @@ const (
 )
 
 // flags returns the letters of CLIENT LIST.
-func (s *client) flags() string {
-	track := s.trackFlags.Load()
+func (c *client) flags() string {
+	track := c.trackFlags.Load()
 	letters := ""
 	for _, f := range []struct {
 		set    bool
 		letter string
 	}{
-		{s.monitors.Load(), "O"}, {s.sub.Subscribes(), "P"}, {s.queued.Load() >= 0, "x"},
-		{s.blocked.Load() || s.waiter.Load() != nil, "b"},
+		{c.monitors.Load(), "O"}, {c.sub.Subscribes(), "P"}, {c.queued.Load() >= 0, "x"},
+		{c.blocked.Load() || c.waiter.Load() != nil, "b"},
 		{track&flagTracks != 0, "t"}, {track&flagBroken != 0, "R"}, {track&flagBroadcast != 0, "B"},
-		{s.unix, "U"}, {s.readOnly.Load(), "r"}, {s.noEvict.Load(), "e"}, {s.noTouch.Load(), "T"},
+		{c.unix, "U"}, {c.readOnly.Load(), "r"}, {c.noEvict.Load(), "e"}, {c.noTouch.Load(), "T"},
 	} {
 		if f.set {
 			letters += f.letter
@@ -286,32 +286,32 @@ func (s *client) flags() string {
 	return letters
 }
 
-// describe appends the line of CLIENT LIST about s. Any goroutine may call it.
-func (s *client) describe(b []byte, now time.Time) []byte {
-	name, libName, libVer := s.names.get()
+// describe appends the line of CLIENT LIST about the client. Any goroutine may call it.
+func (c *client) describe(b []byte, now time.Time) []byte {
+	name, libName, libVer := c.names.get()
 	cmd := "NULL"
-	if spec := s.last.Load(); spec != nil {
+	if spec := c.last.Load(); spec != nil {
 		cmd = spec.Name
 	}
 	field := func(key, value string) {
 		b = append(append(append(append(b, key...), '='), value...), ' ')
 	}
 	number := func(key string, n int64) { field(key, strconv.FormatInt(n, 10)) }
-	waiting := int64(s.out.Waiting())
-	number("id", s.id)
-	field("addr", s.addr)
-	field("laddr", s.laddr)
-	number("fd", s.fd)
+	waiting := int64(c.out.Waiting())
+	number("id", c.id)
+	field("addr", c.addr)
+	field("laddr", c.laddr)
+	number("fd", c.fd)
 	field("name", name)
-	number("age", int64(now.Sub(s.since)/time.Second))
-	number("idle", (s.registry.ticks.Load()-s.activeAt.Load())/int64(time.Second/janitorEvery))
-	field("flags", s.flags())
-	number("db", int64(s.db.Load()))
-	number("sub", int64(s.sub.Count(pubsub.Channel)))
-	number("psub", int64(s.sub.Count(pubsub.Pattern)))
-	number("ssub", int64(s.sub.Count(pubsub.Shard)))
-	number("multi", int64(s.queued.Load()))
-	number("qbuf", s.inputBytes.Load())
+	number("age", int64(now.Sub(c.since)/time.Second))
+	number("idle", (c.registry.ticks.Load()-c.activeAt.Load())/int64(time.Second/janitorEvery))
+	field("flags", c.flags())
+	number("db", int64(c.db.Load()))
+	number("sub", int64(c.sub.Count(pubsub.Channel)))
+	number("psub", int64(c.sub.Count(pubsub.Pattern)))
+	number("ssub", int64(c.sub.Count(pubsub.Shard)))
+	number("multi", int64(c.queued.Load()))
+	number("qbuf", c.inputBytes.Load())
 	number("qbuf-free", 0)
 	number("argv-mem", 0)
 	number("multi-mem", 0)
@@ -320,12 +320,12 @@ func (s *client) describe(b []byte, now time.Time) []byte {
 	number("obl", 0)
 	number("oll", 0)
 	number("omem", waiting)
-	number("tot-mem", s.inputBytes.Load()+waiting+s.memory.bytes.Load())
+	number("tot-mem", c.inputBytes.Load()+waiting+c.memory.bytes.Load())
 	field("events", "r")
 	field("cmd", cmd)
-	field("user", s.rights.Name())
-	number("redir", s.redirect.Load())
-	number("resp", int64(s.proto.Load()))
+	field("user", c.rights.Name())
+	number("redir", c.redirect.Load())
+	number("resp", int64(c.proto.Load()))
 	field("lib-name", libName)
 	field("lib-ver", libVer)
 	b[len(b)-1] = '\n'
