@@ -18,8 +18,8 @@ func TestControlIsCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, control, _ := strings.Cut(string(readme), "The control: ")
-	control, _, _ = strings.Cut(control, "Bugs planted in lockd")
+	_, control, _ := strings.Cut(string(readme), "### The control\n")
+	control, _, _ = strings.Cut(control, "### Planted bugs\n")
 	runs := regexp.MustCompile("- `(--time [^`]+)`").FindAllStringSubmatch(control, -1)
 	if len(runs) != 2 {
 		t.Fatalf("%d runs in: %s", len(runs), control)
