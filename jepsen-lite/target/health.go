@@ -13,7 +13,7 @@ type lockdHealth struct{ *fleet }
 // Healthy implements Health. It starts all nodes that are down before it asks the first one: without a leader the first
 // node takes no write, and the rest would not be started.
 func (t lockdHealth) Healthy(ctx context.Context) error {
-	processes := lockdProcesses{t.fleet}
+	processes := lockdProcesses(t)
 	for _, name := range t.names {
 		_ = processes.Restart(name) // tried again below
 	}
