@@ -18,7 +18,7 @@ func (c *testCluster) announced(lead *testNode) {
 	c.t.Helper()
 	time.Sleep(2 * followers.AnnouncePause)
 	for _, n := range c.others(lead) {
-		if got, want := n.state.appliedNow.Load(), lead.state.appliedNow.Load(); got != want {
+		if got, want := n.state.Applied.Load(), lead.state.Applied.Load(); got != want {
 			c.t.Errorf("%s has applied %d entries %s after the leader's %d", n.id, got, 2*followers.AnnouncePause, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/resp"
 )
 
@@ -36,12 +37,12 @@ func BenchmarkApply(b *testing.B) {
 				})
 			}
 			log := raft.Log{Term: 1, Data: record.Append(nil, &e)}
-			next := n.state.applied
+			next := n.state.Applied.Load()
 			b.ReportAllocs()
 			for b.Loop() {
 				next++
 				log.Index = next
-				if a, ok := n.fsm.Apply(&log).(*applied); !ok || len(a.results) != requests {
+				if a, ok := n.fsm.Apply(&log).(*replica.Applied); !ok || len(a.Results) != requests {
 					b.Fatalf("entry %d was not applied", next)
 				}
 			}

@@ -1,199 +1,20 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
-	"hash/crc32"
 	"io"
-	"os"
 	"sync"
 	"time"
 
 	"lockd/cluster/face"
 	"lockd/cluster/group"
 	"lockd/cluster/peer"
+	"lockd/cluster/refound"
 	"lockd/resp"
 )
-
-// A backup is a file:
-//
-//	head   a line of JSON, BackupHead, and a line "crc32c" with its checksum
-//	image  as in a snapshot
-//	tail   "lockdend", the length of all before it as 8 bytes, little endian, and the SHA-256 of all that, 32 bytes
-//
-// What a release has written opens for ever.
-const (
-	backupProgram = "lockd backup"
-	backupFormat  = 1
-	backupHeadMax = 4 << 10 // bytes
-	backupTail    = "lockdend"
-	backupTailLen = len(backupTail) + 8 + sha256.Size
-)
-
-// BackupHead is what a backup says of itself.
-type BackupHead struct {
-	Program string `json:"program"` // backupProgram
-	Format  int    `json:"format"`
-	Version string `json:"version"` // of lockd
-	Cluster string `json:"cluster"`
-	Node    string `json:"node"`   // that made it
-	Index   uint64 `json:"index"`  // of the last entry in it
-	MadeMs  int64  `json:"madeMs"` // wall time, since 1970
-}
-
-var errBackup = errors.New("this is no sound backup")
-
-// sealer writes a backup: what goes through it is summed for the tail.
-type sealer struct {
-	w   io.Writer
-	sum hash.Hash
-	n   uint64
-}
-
-func newSealer(w io.Writer) *sealer { return &sealer{w: w, sum: sha256.New()} }
-
-// Write implements io.Writer.
-func (s *sealer) Write(b []byte) (int, error) {
-	n, err := s.w.Write(b)
-	s.sum.Write(b[:n])
-	s.n += uint64(n)
-	return n, err
-}
-
-func (s *sealer) tail() []byte {
-	tail := binary.LittleEndian.AppendUint64([]byte(backupTail), s.n)
-	s.sum.Write(tail)
-	return s.sum.Sum(tail)
-}
-
-func writeBackup(w io.Writer, head BackupHead, i *image) error {
-	line, err := json.Marshal(head)
-	if err != nil {
-		return err
-	}
-	s := newSealer(w)
-	if _, err := fmt.Fprintf(s, "%s\ncrc32c %08x\n", line, crc32.Checksum(line, resp.CRC32C)); err != nil {
-		return err
-	}
-	if err := i.writeTo(s); err != nil {
-		return err
-	}
-	_, err = w.Write(s.tail())
-	return err
-}
-
-// BackupSum follows a backup as it comes, and says whether it has come whole.
-type BackupSum struct {
-	s    *sealer
-	last []byte // what may be the tail
-}
-
-// Write implements io.Writer. It never fails.
-func (b *BackupSum) Write(p []byte) (int, error) {
-	if b.s == nil {
-		b.s = newSealer(io.Discard)
-	}
-	b.last = append(b.last, p...)
-	if more := len(b.last) - backupTailLen; more > 0 {
-		_, _ = b.s.Write(b.last[:more])
-		b.last = append(b.last[:0], b.last[more:]...)
-	}
-	return len(p), nil
-}
-
-// Check returns why what has been written is not a whole backup.
-func (b *BackupSum) Check() error {
-	if b.s == nil || !bytes.Equal(b.last, b.s.tail()) {
-		return fmt.Errorf("%w: it is cut short, or its checksum does not match", errBackup)
-	}
-	return nil
-}
-
-// ReadBackup reads a backup into an empty machine, and returns what it says of itself. Nothing of the machine is of
-// use after an error.
-func ReadBackup(path string, heir ForkableMachine) (*BackupHead, error) {
-	head, _, err := loadBackup(path, heir)
-	return head, err
-}
-
-func loadBackup(path string, heir ForkableMachine) (*BackupHead, *offline, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is no file: a backup is read twice", path)
-	}
-	sum := &BackupSum{}
-	if _, err := io.Copy(sum, f); err != nil {
-		return nil, nil, err
-	}
-	if err := sum.Check(); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	body := io.NewSectionReader(f, 0, info.Size()-int64(backupTailLen))
-	head, n, err := readBackupHead(body)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w: %w", path, errBackup, err)
-	}
-	o := newOffline("", heir)
-	if err := o.restore(io.NewSectionReader(body, n, body.Size()-n)); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if ros := o.members.roster.Load(); o.applied != head.Index || ros.Cluster != head.Cluster {
-		return nil, nil, fmt.Errorf("%s: %w: it says entry %d of cluster %s, and holds entry %d of cluster %s",
-			path, errBackup, head.Index, head.Cluster, o.applied, ros.Cluster)
-	}
-	return head, o, nil
-}
-
-// readBackupHead returns the head, and how long it is.
-func readBackupHead(r io.ReaderAt) (*BackupHead, int64, error) {
-	text := make([]byte, backupHeadMax)
-	n, err := r.ReadAt(text, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, 0, err
-	}
-	line, rest, _ := bytes.Cut(text[:n], []byte("\n"))
-	second, _, _ := bytes.Cut(rest, []byte("\n"))
-	var head BackupHead
-	if err := json.Unmarshal(line, &head); err != nil || head.Program != backupProgram {
-		return nil, 0, errors.New("it does not begin like one")
-	}
-	if head.Format > backupFormat {
-		return nil, 0, fmt.Errorf("format %d is unknown to this version of lockd, which reads up to %d", head.Format,
-			backupFormat)
-	}
-	if string(second) != fmt.Sprintf("crc32c %08x", crc32.Checksum(line, resp.CRC32C)) {
-		return nil, 0, errors.New("the checksum of its head does not match")
-	}
-	return &head, int64(len(line) + len(second) + 2), nil
-}
-
-// Restore makes a new cluster of a backup: the data folder of its first node.
-func Restore(path string, r Fork) (*Refounded, *BackupHead, error) {
-	if err := r.complete(); err != nil {
-		return nil, nil, err
-	}
-	head, o, err := loadBackup(path, r.Machine)
-	if err != nil {
-		return nil, nil, err
-	}
-	done, err := o.found(&r, max(head.MadeMs, o.heir.WallMs()))
-	return done, head, err
-}
 
 // Limits of backups that clients read from a node.
 const (
@@ -355,16 +176,15 @@ func beginBackup(ctx context.Context, n *Node) resp.Reply {
 	if err := n.catchUp(ctx); err != nil {
 		return resp.Fail(err)
 	}
-	i := n.state.image(n.snapshots)
-	head := BackupHead{
-		Program: backupProgram, Format: backupFormat, Version: n.cfg.Version, Cluster: i.roster.Cluster, Node: n.cfg.ID,
-		Index: i.applied, MadeMs: n.clock.Wall() / 1000,
+	i := n.state.Image()
+	head := refound.BackupHead{
+		Version: n.cfg.Version, Cluster: i.Roster.Cluster, Node: n.cfg.ID, Index: i.Applied, MadeMs: n.clock.Wall() / 1000,
 	}
-	id, err := n.backups.begin(func(w io.Writer) error { return writeBackup(w, head, i) })
+	id, err := n.backups.begin(func(w io.Writer) error { return refound.WriteBackup(w, head, i) })
 	if err != nil {
 		return resp.Errf("ERR no backup: %s", peer.OneLine(err.Error(), 256))
 	}
-	return resp.Array(resp.Bulk(id), resp.Int(int64(i.applied)))
+	return resp.Array(resp.Bulk(id), resp.Int(int64(i.Applied)))
 }
 
 // cmdBackup begins a backup, or reads a piece of it.

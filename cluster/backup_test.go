@@ -18,9 +18,10 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/cluster/record"
+	"lockd/cluster/refound"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -119,7 +120,7 @@ func TestBackup(t *testing.T) {
 				t.Fatal(err)
 			}
 			heir := newTestHeir()
-			head, err := ReadBackup(path, heir)
+			head, err := refound.ReadBackup(path, heir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,12 +178,12 @@ func TestBackupLimits(t *testing.T) {
 func testBackup(t *testing.T, machine *testMachine) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	i := &image{applied: 42, roster: sampleRoster(), write: machine.Snapshot()}
-	head := BackupHead{
-		Program: backupProgram, Format: backupFormat, Version: "1", Cluster: i.roster.Cluster, Node: "n1", Index: 42,
-		MadeMs: fenceEpoch + 1000,
+	i := &replica.Image{Applied: 42, Roster: sampleRoster(), Write: machine.Snapshot()}
+	head := refound.BackupHead{
+		Version: "1", Cluster: i.Roster.Cluster, Node: "n1", Index: 42,
+		MadeMs: refound.FenceEpoch + 1000,
 	}
-	if err := writeBackup(&b, head, i); err != nil {
+	if err := refound.WriteBackup(&b, head, i); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -198,12 +199,12 @@ func TestDamagedBackupIsRefused(t *testing.T) {
 		if err := os.WriteFile(path, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := ReadBackup(path, newTestHeir())
-		sum := &BackupSum{}
+		_, err := refound.ReadBackup(path, newTestHeir())
+		sum := &refound.BackupSum{}
 		for i := range file { // however it comes
 			_, _ = sum.Write(file[i : i+1])
 		}
-		if (sum.Check() == nil) != (err == nil) && !errors.Is(err, errBackup) {
+		if (sum.Check() == nil) != (err == nil) && !errors.Is(err, refound.ErrBackup) {
 			t.Errorf("its sum says %v, its reader %v", sum.Check(), err)
 		}
 		return err
@@ -226,89 +227,12 @@ func TestDamagedBackupIsRefused(t *testing.T) {
 			t.Errorf("%d bytes", len(bad))
 		}
 	}
-	if _, err := ReadBackup(t.TempDir(), newTestHeir()); err == nil {
+	if _, err := refound.ReadBackup(t.TempDir(), newTestHeir()); err == nil {
 		t.Error("a folder")
 	}
 	sure := func() (time.Duration, error) { return 0, nil }
-	if _, _, err := Restore(path, Fork{Dir: filepath.Join(t.TempDir(), "d"), ID: "n1", Machine: newTestHeir(), WallError: sure}); err == nil {
+	if _, _, err := refound.Restore(path, refound.Fork{Dir: filepath.Join(t.TempDir(), "d"), ID: "n1", Machine: newTestHeir(), WallError: sure}); err == nil {
 		t.Error("restored from what is no backup")
-	}
-}
-
-// A machine's clock, and by how much its system says that it may be off.
-func sureOf(ms, errMs int64) reading { return reading{ms: ms, errMs: errMs} }
-
-var errUnsure = errors.New("the clock of this machine is not synchronized")
-
-// Fences of a new cluster begin above what any cluster with the same past can have given, also one that was made of the
-// same data before, by a machine whose clock was ahead of this one's.
-func TestFencesOfNewCluster(t *testing.T) {
-	const day, minute = 24 * 60 * 60 * 1000, 60 * 1000
-	made := past{last: 1000, ms: fenceEpoch + 330*day}
-	refused := func(what, want string, p past, now reading, above *uint64) string {
-		t.Helper()
-		fence, err := fenceAbove(p, now, above)
-		if err == nil || !errors.Is(err, ErrFenceAbove) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %d, %v, want %q", what, fence, err, want)
-			return ""
-		}
-		return err.Error()
-	}
-	begins := func(what string, p past, now reading, above *uint64) uint64 {
-		t.Helper()
-		fence, err := fenceAbove(p, now, above)
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-		return fence
-	}
-	// Clocks of which their systems know how wrong they are: what a restore ended before, another one is above.
-	for _, off := range [][2]int64{{0, 0}, {500, -500}, {1000, -1000}, {-1000, 1000}, {3000, -4}} {
-		first := begins("first", made, sureOf(made.ms+30*minute+off[0], max(off[0], -off[0])), nil)
-		ended := made.ms + 30*minute + 2*max(off[0], -off[0]) // it waits as long, and gives a fence each quarter of a µs then
-		given := first + (25*minute)*fencesPerMs
-		second := begins("second", made, sureOf(ended+25*minute+off[1], max(off[1], -off[1])), nil)
-		if second < given {
-			t.Errorf("clocks off by %v ms: %d after %d", off, second, given)
-		}
-	}
-	// A clock of which nothing is known demands the number, whatever it says.
-	for _, after := range []int64{-9 * minute, 0, 25 * minute, 30 * minute, 400 * day} {
-		refused("unsure", "--fence-above", made, reading{ms: made.ms + after, unsure: errUnsure}, nil)
-	}
-	said := refused("unsure", "is not synchronized; give --fence-above N: if no cluster was made of these data before, --fence-above 116792524800000;",
-		made, reading{ms: made.ms + 30*minute, unsure: errUnsure}, nil)
-	first := begins("as it was told", made, reading{ms: made.ms + 30*minute, unsure: errUnsure}, new(uint64(116792524800000)))
-	if !strings.Contains(said, "the number that the last restore or recovery of them printed") || first <= 116792524800000 {
-		t.Errorf("%d, %s", first, said)
-	}
-	second := begins("with the number of the first", made, reading{ms: made.ms + 25*minute, unsure: errUnsure}, &first)
-	if second < first+fenceLeap {
-		t.Errorf("%d after %d", second, first)
-	}
-	// Data that say more than a clock that is right as far as the system knows.
-	refused("behind the data", "and the data are from 2026-11-27T00:00:00Z", made, sureOf(made.ms-minute, 10), nil)
-	refused("fences ahead of the time", "have fences up to", past{last: first + 1, ms: made.ms}, sureOf(made.ms+day, 10), nil)
-	if again := begins("ahead, with the number", past{last: first + 1, ms: made.ms}, sureOf(made.ms+day, 10), new(first+1)); again < first+fenceLeap {
-		t.Errorf("%d", again)
-	}
-	// The leader's clock was ten years ahead when the backup was made.
-	ahead := past{last: 1000, ms: made.ms + 3650*day}
-	refused("ahead", "--fence-above 1000;", ahead, sureOf(made.ms, 10), nil)
-	if got := begins("ahead, with a number", ahead, sureOf(made.ms, 10), new(uint64(1000))); got < fenceByTime(made.ms) || got > fenceByTime(made.ms+day) {
-		t.Errorf("%d", got)
-	}
-	// Numbers that cannot be.
-	refused("below the data", "--fence-above 999 is too low: the data have fences up to 1000", made, sureOf(made.ms+day, 10), new(uint64(999)))
-	refused("beyond a double", "more than a double holds", made, sureOf(made.ms+day, 10), new(uint64(FenceAboveMax+1)))
-	refused("beyond a double by time", "does the clock of this machine", made, sureOf(5_000_000_000_000, 10), nil)
-	refused("before all fences", "--fence-above", past{last: 1000}, sureOf(fenceEpoch-1000, 10), nil)
-	if got := begins("the highest", made, sureOf(made.ms+day, 10), new(uint64(FenceAboveMax))); got >= fenceMax {
-		t.Errorf("%d", got)
-	}
-	far := readWall(clock.NewSystem(), func() (time.Duration, error) { return wallErrorMax + 1, nil })
-	if far.unsure == nil {
-		t.Error("a clock that may be off by more is taken for sure")
 	}
 }
 
@@ -333,7 +257,7 @@ func TestFoldersOfEachVersion(t *testing.T) {
 		}
 		n := appendFiles(t, dir, fmt.Sprintf("v%d", version))
 		heir := newTestHeir()
-		in, err := Inspect(dir, heir)
+		in, err := refound.Inspect(dir, heir)
 		if err != nil || in.Damage != nil {
 			t.Fatalf("version %d: %v, %v", version, err, in.Damage)
 		}
@@ -341,17 +265,17 @@ func TestFoldersOfEachVersion(t *testing.T) {
 			heir.vars["a"].Value != "1" {
 			t.Errorf("version %d: %+v", version, in)
 		}
-		done, kept, err := Recover(Fork{Dir: dir, Machine: newTestHeir(), Hold: time.Minute, FenceAbove: &in.Index})
+		done, kept, err := refound.Recover(refound.Fork{Dir: dir, Machine: newTestHeir(), Hold: time.Minute, FenceAbove: &in.Index})
 		if err != nil {
 			t.Fatalf("version %d: %v", version, err)
 		}
-		if done.Old != in.Cluster || done.Cluster == in.Cluster || done.Index != in.Index || done.Fence < in.Fence+fenceLeap {
+		if done.Old != in.Cluster || done.Cluster == in.Cluster || done.Index != in.Index || done.Fence < in.Fence+refound.FenceLeap {
 			t.Errorf("version %d: %+v", version, done)
 		}
-		if old, err := Inspect(kept, newTestHeir()); err != nil || old.Index != in.Index || old.Cluster != in.Cluster {
+		if old, err := refound.Inspect(kept, newTestHeir()); err != nil || old.Index != in.Index || old.Cluster != in.Cluster {
 			t.Errorf("version %d: what was kept: %+v, %v", version, old, err)
 		}
-		again, err := Inspect(dir, newTestHeir())
+		again, err := refound.Inspect(dir, newTestHeir())
 		if err != nil || again.Damage != nil || again.Cluster != done.Cluster || len(again.Servers) != 1 || again.Term != 1 {
 			t.Errorf("version %d: the new one: %+v, %v", version, again, err)
 		}

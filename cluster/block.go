@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -23,7 +24,7 @@ import (
 type blocker struct {
 	*core
 	router  *router
-	state   *state
+	state   *replica.State
 	members *members
 	due     chan struct{}  // capacity 1: there is something to tend to
 	claim   chan struct{}  // capacity 1: claims is not empty
@@ -105,7 +106,7 @@ const (
 	blockLeaveMax = time.Second
 )
 
-func newBlocker(c *core, r *router, s *state, m *members) *blocker {
+func newBlocker(c *core, r *router, s *replica.State, m *members) *blocker {
 	return &blocker{
 		core: c, router: r, state: s, members: m, due: make(chan struct{}, 1), claim: make(chan struct{}, 1),
 		waiters: map[resp.BlockID]*waiter{}, untold: map[resp.BlockID]uint64{}, unsettled: map[uint64]uint64{},
@@ -589,15 +590,15 @@ func (b *blocker) reconcile() {
 	ids := slices.Collect(maps.Keys(b.waiters))
 	b.mu.Unlock()
 	for _, id := range ids {
-		if b.state.blocked(id) != resp.BlockOver {
+		if b.state.Blocked(id) != resp.BlockOver {
 			continue
 		}
 		how := blockMissed
-		if b.state.given(id) {
+		if b.state.Given(id) {
 			how = blockTakenBack
 			b.giveBack(id)
 		}
-		b.end(b.state.appliedNow.Load(), resp.BlockEnd{ID: id, How: how})
+		b.end(b.state.Applied.Load(), resp.BlockEnd{ID: id, How: how})
 	}
 	wake.Signal(b.due) // a session may have been suspended
 }
@@ -687,7 +688,7 @@ func (b *blocker) tended(step *resp.BlockStep, gifts int) {
 
 // settled is the last entry by which everything that it and those before it gave was delivered. mu is held.
 func (b *blocker) settled() uint64 {
-	upTo := b.state.deliveredNow.Load()
+	upTo := b.state.Delivered.Load()
 	for _, entry := range b.untold {
 		upTo = min(upTo, entry-1)
 	}
@@ -702,7 +703,7 @@ func (b *blocker) suspended() (list []resp.BlockID) {
 	if len(sessions) == 0 {
 		return nil
 	}
-	for _, s := range b.state.sessions() {
+	for _, s := range b.state.Sessions() {
 		if s.Suspended && slices.Contains(sessions, s.ID) {
 			list = append(list, resp.BlockID{Session: s.ID, Number: s.Suspensions})
 		}

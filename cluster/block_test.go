@@ -131,7 +131,7 @@ func (c *testCluster) waiting(want int, nodes ...*testNode) {
 func (n *testNode) waiters() (count int) {
 	for session := range uint64(20) {
 		for number := range uint64(50) {
-			if n.state.blocked(resp.BlockID{Session: session, Number: number}) == resp.BlockWaiting {
+			if n.state.Blocked(resp.BlockID{Session: session, Number: number}) == resp.BlockWaiting {
 				count++
 			}
 		}

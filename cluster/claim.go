@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/replica"
 	"lockd/resp"
 )
 
@@ -13,7 +14,7 @@ import (
 
 // claims are what this leader has let nodes tell their clients. All methods may be called concurrently.
 type claims struct {
-	state *state
+	state *replica.State
 
 	mu      sync.Mutex
 	term    uint64 // the term of these
@@ -38,7 +39,7 @@ func (c *claims) judge(lead *clock.Leadership, step *resp.BlockStep) resp.Reply 
 	c.begin(lead.Term)
 	for _, id := range step.Undelivered {
 		_, refused := c.refused[id]
-		if refused || !c.state.given(id) {
+		if refused || !c.state.Given(id) {
 			verdicts = append(verdicts, resp.Int(resp.ClaimRefused))
 			continue
 		}
@@ -47,7 +48,7 @@ func (c *claims) judge(lead *clock.Leadership, step *resp.BlockStep) resp.Reply 
 	}
 	c.forget()
 	c.mu.Unlock()
-	for _, age := range c.state.leaseAges(step.Locks, lead.Tick()) {
+	for _, age := range c.state.LeaseAges(step.Locks, lead.Tick()) {
 		verdicts = append(verdicts, resp.Int(age))
 	}
 	return resp.Array(verdicts...)
@@ -59,7 +60,7 @@ func (c *claims) refuse(lead *clock.Leadership, session uint64) (unclaimed []res
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begin(lead.Term)
-	for _, id := range c.state.gifts(session, lead.From) {
+	for _, id := range c.state.Gifts(session, lead.From) {
 		if _, granted := c.granted[id]; !granted {
 			c.refused[id] = struct{}{}
 			unclaimed = append(unclaimed, id)
@@ -75,7 +76,7 @@ func (c *claims) forget() {
 			continue
 		}
 		for id := range kept {
-			if !c.state.given(id) {
+			if !c.state.Given(id) {
 				delete(kept, id)
 			}
 		}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/raft"
-
-	"lockd/cluster/peer"
 	"lockd/cluster/record"
 	"lockd/resp"
 )
@@ -160,22 +157,6 @@ func (k *commands) comesWith(name string, since int) error {
 	level := k.members.level()
 	return resp.Errorf("ERR '%s' comes with level %d of the cluster, and level %d is in force: %s; nothing was "+
 		"executed (see LOCKD LEVEL)", name, since, level, k.members.whyNot(level+1))
-}
-
-// fitsEntry returns why an entry of the log can not be applied here: the machine does not know what it asks for.
-func (k *commands) fitsEntry(l *raft.Log, e *record.Entry) error {
-	if e.Term != l.Term {
-		return nil // it is void
-	}
-	if e.Change.Level > k.members.highest {
-		return k.members.tooOld(e.Change.Level)
-	}
-	for _, req := range e.Reqs {
-		if err := k.fits(req); err != nil {
-			return fmt.Errorf("a command that this version of lockd does not know: %s", peer.OneLine(err.Error(), 128))
-		}
-	}
-	return nil
 }
 
 // isOwn reports whether a request is a command about the node, which is then its only one.

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"lockd/cluster/founding"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -228,91 +228,7 @@ func orDefault[T comparable](v, def T) T {
 }
 
 // Machine is the state that the cluster replicates: a pure function of the log.
-// It is not safe for concurrent use; Node holds the one lock around it. Only the
-// function that Snapshot returns may run while other methods do.
-type Machine interface {
-	// Find returns what a command calls, after the checks of Spec.Check; otherwise nil and
-	// the error. Concurrent use is allowed.
-	Find(args resp.Args) (*resp.Spec, resp.Reply)
-	// Check looks at the arguments of a command whose Spec is known. wrong: they are wrong whatever the state is, and
-	// fail is what Apply and View answer to such a command alone. Concurrent use is allowed.
-	Check(cmd resp.Cmd) (fail resp.Reply, wrong bool)
-	// Specs lists the rows of all commands. Concurrent use is allowed.
-	Specs() []*resp.Spec
-
-	// Levels are the lowest and the highest level that the machine can, 1 or more. Specs has the rows of the
-	// highest; one with a Spec.Level is there from that level on. Concurrent use is allowed.
-	Levels() (lowest, highest int)
-	// SetLevel has a level in force, one of Levels, from the next call of Apply, View, Try or Restore on. What
-	// those do follows from it alone, whatever the highest is. A new machine is at its lowest level. The
-	// level is not in the machine's image.
-	SetLevel(level int)
-	// Formats are versions of what the state and the answers follow from at a level besides the rows,
-	// by name: nodes that do not agree in all must not share a log. Concurrent use is allowed.
-	Formats(level int) map[string]uint64
-
-	// Apply moves the clocks to at.Tick and at.Wall (never back), ends the leases whose time has
-	// come, and runs the requests in order. The same calls in the same order give
-	// the same state, results and messages on every node. Strings of the requests
-	// may alias the entry: what the machine keeps it has cloned. A request without commands
-	// does nothing. Commands at the end of
-	// a request may be left for another entry (resp.Result.Left), but never the first
-	// command of the first request.
-	Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message)
-	// View runs read-only requests against the applied state and changes nothing,
-	// not even what has expired. at.Tick is the leader's estimate of now, for PTTL.
-	// Commands after the first may be left, as by Apply.
-	View(at resp.Stamp, req resp.Request) resp.Result
-
-	// Try answers a request that would change nothing as things are, without changing
-	// anything; ok is false if it would, or if that can not be told. Only requests of one
-	// command that may refuse (resp.Spec.MayRefuse) are tried. at.Tick is as for View.
-	Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool)
-
-	// Tick is the log clock, in milliseconds, as of the last Apply.
-	Tick() int64
-	// Wall is the latest wall time of the entries, in microseconds since 1970; 0: there was none.
-	Wall() int64
-	// NextDeadline is the tick at which the next lease ends (it is gone once the
-	// clock is past it), or the next wait, or false when there is none.
-	NextDeadline() (tick int64, ok bool)
-	// Blocked says what is known of a blocking command. Its end is told by one
-	// MessageBlock; see resp.BlockAsk.
-	Blocked(id resp.BlockID) resp.BlockState
-	// BlockSessions lists the sessions of blocking commands, BlockRevision another number whenever that list is another
-	// one through Apply, BlockGifts what clients of one were given after they had
-	// waited and whose delivery no BlockTend has settled, both by their numbers. BlockGiven reports whether what was
-	// given under a name can still be taken back.
-	BlockSessions() []resp.BlockSession
-	BlockRevision() uint64
-	BlockGifts(session uint64) []resp.BlockGift
-	BlockGiven(id resp.BlockID) bool
-	// Leases looks at locks that tokens were granted, one Lease for each, without LeftMs. It
-	// changes nothing.
-	Leases(locks []resp.HeldLock) []resp.Lease
-	// Settings lists every replicated setting as a MessageConfig, and the users as a MessageUsers.
-	Settings() []resp.Message
-	// FullDisks returns the nodes whose disks keep the state from growing, and the error by which commands that
-	// would let the state grow (resp.DenyOOM) are refused meanwhile; "": there are none.
-	FullDisks() (nodes, refusal string)
-	// NameFullDisks returns the request after which FullDisks returns nodes. Concurrent use is allowed.
-	NameFullDisks(nodes string) resp.Request
-	// Info reports the machine's sections of INFO.
-	Info() []resp.Section
-	// Metrics are figures of the state, and of what this node has applied of the log.
-	Metrics() []resp.Metric
-
-	// Digest is a number that follows from all that Apply has done, and is a part of the image.
-	// Machines that have done the same have the same.
-	Digest() uint64
-
-	// Snapshot marks the present state in O(1) and returns a function that writes
-	// its image: sorted, so that equal states have equal images. The function may
-	// run later, on another goroutine, while Apply goes on; it may run twice.
-	Snapshot() func(io.Writer) error
-	// Restore replaces the state by an image. On an error the state is undefined.
-	Restore(io.Reader) error
-}
+type Machine = replica.Machine
 
 // Clients are the clients of this node. Its methods are called concurrently.
 type Clients interface {

@@ -131,7 +131,7 @@ func TestDigestNeverWrong(t *testing.T) {
 		}
 		c.agree()
 		for _, n := range c.others(nil) {
-			if n.stopped() != "" || n.state.digest.Load() == nil {
+			if n.stopped() != "" || n.state.Digest.Load() == nil {
 				t.Errorf("%s said %q", n.id, n.stopped())
 			}
 		}

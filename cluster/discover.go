@@ -14,6 +14,7 @@ import (
 	"lockd/cluster/join"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 )
 
@@ -32,7 +33,7 @@ type entrance struct {
 	*core
 	peers   *peer.Port
 	members *members
-	state   *state
+	state   *replica.State
 	dir     *store.Folder // nil in memory
 	empty   bool          // the disk was empty at the start
 	joiner  *join.Joiner
@@ -40,7 +41,7 @@ type entrance struct {
 	single bool // the data folder, at the start, was that of a node that is a cluster by itself
 }
 
-func newEntrance(c *core, d data, peers *peer.Port, m *members, s *state) *entrance {
+func newEntrance(c *core, d data, peers *peer.Port, m *members, s *replica.State) *entrance {
 	self := func(s raft.Server) bool { return string(s.ID) == c.cfg.ID }
 	return &entrance{
 		core: c, peers: peers, members: m, state: s, dir: d.dir, empty: d.stores.Empty,
@@ -196,10 +197,7 @@ func (e *entrance) findMoved() {
 func (e *entrance) found(ctx context.Context, p peer.Promise) error {
 	name := founding.ClusterOf(p)
 	if e.dir != nil {
-		e.state.mu.Lock()
-		err := e.members.saveCluster(name)
-		e.state.mu.Unlock()
-		if err != nil {
+		if err := e.members.saveCluster(name); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/figures"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -25,7 +26,7 @@ type diskWatch struct {
 	*core
 	room      *figures.Room
 	look      func() store.Room // nil: in memory
-	state     *state
+	state     *replica.State
 	members   *members
 	elections *elections
 	router    *router
@@ -75,7 +76,7 @@ func (d *diskWatch) measure() {
 func (d *diskWatch) report() {
 	members := d.members.survey(context.Background())
 	list := strings.Join(hindered(members), ", ")
-	if list != d.state.full.Load().nodes {
+	if list != d.state.Full.Load().Nodes {
 		ctx, cancel := context.WithTimeout(context.Background(), commitWaitMax)
 		defer cancel()
 		req := d.cfg.Machine.NameFullDisks(list)
@@ -130,7 +131,7 @@ func (d *diskWatch) metrics() []resp.Metric {
 			"full, or cannot be reserved.", room.Ballast),
 		resp.GaugeOf("lockd_disk_short", "1 while the disk of this node is nearly full.", resp.One(room.Short)),
 		resp.GaugeOf("lockd_disk_refusing", "1 while new locks and keys are refused, as too few disks have room.",
-			resp.One(d.state.full.Load().nodes != "")),
+			resp.One(d.state.Full.Load().Nodes != "")),
 		resp.CounterOf("lockd_disk_refused_total", "Requests that this node has refused as a leader for want of room, "+
 			"before they were logged.", d.router.noRoom.Load()),
 	}

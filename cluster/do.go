@@ -77,7 +77,7 @@ func (n *Node) catchUp(ctx context.Context) error {
 		return resp.Error(n.commands.notDone)
 	}
 	n.Await(ctx, index)
-	if n.state.deliveredNow.Load() < index {
+	if n.state.Delivered.Load() < index {
 		return resp.Error("LOADING this node is behind the others: nothing was executed, try again, or ask another one")
 	}
 	return nil
@@ -110,14 +110,14 @@ func (n *Node) leadOwn(ctx context.Context, c resp.Cmd) (outcome, resp.Reply) {
 // Await returns once this node's clients have received the messages of all entries up to index. A
 // leader's answer may arrive before they have. It waits no longer than LeaderWait.
 func (n *Node) Await(ctx context.Context, index uint64) {
-	if n.state.deliveredNow.Load() >= index {
+	if n.state.Delivered.Load() >= index {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.LeaderWait)
 	defer cancel()
 	tick := time.NewTicker(wake.PollEvery)
 	defer tick.Stop()
-	for n.state.deliveredNow.Load() < index {
+	for n.state.Delivered.Load() < index {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

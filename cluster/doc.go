@@ -24,9 +24,7 @@
 //	table.go          commands about the node and the cluster: LOCKD's, and the tables of all
 //	table_cluster.go  CLUSTER's
 //	table_info.go     INFO, ROLE, WAIT, SAVE and their like
-//	backup.go         backups: their form, and how clients read them
-//	offline.go        data folders of stopped nodes, and a new cluster from an old state
-//	fences.go         where the fences of a new cluster begin
+//	backup.go         backups that clients read, and LOCKD INDEX
 //	metrics.go        for those who watch a node: its figures, and whether it can serve
 //	fsm.go            an entry of the log arrives
 //	suspend.go        clients that wait at nodes which are not heard from
@@ -46,11 +44,10 @@
 //	commands.go       what clients may send, and what must not be logged any more
 //	level.go          which level is in force, when it rises, and the formats of each
 //	replicate.go      AppendEntries is answered, and what is here already
-//	state.go          the machine, and the one lock around it
 //	snapshot.go       images, and when they are taken
 //	members.go        what this node says of itself, whom it lets in, and whom it misses
 //	core.go           what all parts share
-//	config.go         what a node is given: Config, Disk, Machine, Publisher
+//	config.go         what a node is given: Config, Disk, Publisher
 //
 // Each calls those below it. DESIGN.md says which parts use which.
 //

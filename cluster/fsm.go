@@ -14,6 +14,7 @@ import (
 	"lockd/cluster/group"
 	"lockd/cluster/membership"
 	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 	"lockd/internal/loglimit"
 	"lockd/resp"
@@ -26,9 +27,8 @@ type fsm struct {
 	*core
 	stores    *store.Stores
 	mark      *store.AppliedMark // nil in memory
-	state     *state
+	state     *replica.State
 	members   *members
-	commands  *commands
 	attempts  *attempts
 	blocker   *blocker
 	announcer *followers.Announcer
@@ -40,7 +40,7 @@ type fsm struct {
 	opened          atomic.Bool // NewRaft has returned: any later snapshot comes from the leader
 	tooOld          error       // as NewRaft returns: this node's state is of a level that it cannot do
 	halted          bool        // an entry could not be read: nothing is applied any more
-	digests         [digestsKept]digestAt
+	digests         [digestsKept]replica.DigestAt
 	logged          loglimit.Limiter  // of entries that were written in another state
 	applies         figures.Durations // of entries, the machine's work
 	bytes           atomic.Uint64
@@ -52,14 +52,14 @@ func (f *fsm) Apply(l *raft.Log) any {
 		return nil
 	}
 	e, err := record.Decode(l.Data)
-	if err == nil && l.Index <= f.state.applied {
-		err = fmt.Errorf("it came after entry %d", f.state.applied)
+	if err == nil && l.Index <= f.state.Applied.Load() {
+		err = fmt.Errorf("it came after entry %d", f.state.Applied.Load())
 	}
 	if err == nil && e.Term == l.Term {
 		err = f.checkDigest(l.Index, &e)
 	}
 	if err == nil {
-		err = f.commands.fitsEntry(l, &e)
+		err = f.state.FitsEntry(l, &e)
 	}
 	if err != nil {
 		f.halt(fmt.Errorf("log entry %d: %w: this node stops before it differs from the others", l.Index, err))
@@ -67,7 +67,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	}
 	f.bytes.Add(uint64(len(l.Data)))
 	began := f.clock.Monotonic()
-	a, msgs := f.state.apply(l, &e)
+	a, msgs := f.state.Apply(l, &e)
 	f.members.tellLevel()
 	work := f.clock.Monotonic() - began
 	if err := fault.At(fault.Applied); err != nil {
@@ -103,7 +103,7 @@ func (f *fsm) deliver(index uint64, msgs []resp.Message) (elsewhere bool) {
 		}
 		msgs = msgs[n:]
 	}
-	f.state.deliveredNow.Store(index)
+	f.state.Delivered.Store(index)
 	return elsewhere
 }
 
@@ -146,7 +146,7 @@ func (f *fsm) endReplay(index uint64) {
 	if f.replayTo > 0 && index >= f.replayTo {
 		f.replayTo = 0
 		f.members.hints.Store(membership.Empty) // the roster holds all committed changes by now
-		f.cfg.Publisher.Publish(f.state.settings())
+		f.cfg.Publisher.Publish(f.state.Settings())
 	}
 }
 
@@ -154,7 +154,7 @@ func (f *fsm) endReplay(index uint64) {
 // the present settings.
 func (f *fsm) missed(why string) {
 	f.cfg.Publisher.DropSubscribers(why)
-	f.cfg.Publisher.Publish(f.state.settings())
+	f.cfg.Publisher.Publish(f.state.Settings())
 }
 
 func (f *fsm) halt(err error) {
@@ -172,15 +172,15 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 		return nil, group.ErrHalted
 	}
 	f.snapshots.counted.Store(f.snapshots.takeGrown())
-	return f.state.image(f.snapshots), nil
+	return pacedImage{f.state.Image(), f.snapshots}, nil
 }
 
 // restore replaces the state by a snapshot. The fault points apply only to a snapshot of the
 // leader.
 func (f *fsm) restore(r io.Reader) error {
 	if !f.opened.Load() {
-		err := f.state.restore(r)
-		if errors.Is(err, errLevel) {
+		err := f.state.Restore(r)
+		if errors.Is(err, replica.ErrLevel) {
 			f.tooOld = err // Raft would try the snapshot before it
 		}
 		return err
@@ -191,7 +191,7 @@ func (f *fsm) restore(r io.Reader) error {
 	if err := fault.At(fault.Install); err != nil {
 		return err
 	}
-	if err := f.state.restore(r); err != nil {
+	if err := f.state.Restore(r); err != nil {
 		return err
 	}
 	f.members.tellLevel()
@@ -205,10 +205,10 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	err := f.restore(r)
 	switch {
 	case !f.opened.Load():
-		if f.state.appliedNow.Load() >= f.replayTo {
+		if f.state.Applied.Load() >= f.replayTo {
 			f.replayTo = 0 // the log has nothing newer to replay
 		}
-	case errors.Is(err, errSnapshotKnown): // neither the machine nor Raft has changed
+	case errors.Is(err, replica.ErrSnapshotKnown): // neither the machine nor Raft has changed
 	case err != nil:
 		// The machine's state is undefined now, and Raft would go on applying.
 		f.halt(fmt.Errorf("snapshot from the leader: %w", err))
@@ -220,7 +220,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.snapshots.expose()
 	}
 	if err == nil {
-		f.state.deliveredNow.Store(f.state.appliedNow.Load())
+		f.state.Delivered.Store(f.state.Applied.Load())
 		f.attempts.restored()
 		f.recordDigest()
 	}
@@ -237,9 +237,9 @@ const digestsKept = 1024
 
 // recordDigest remembers the state's digest as of the last entry.
 func (f *fsm) recordDigest() {
-	d := f.state.digestNow()
-	f.digests[d.index%digestsKept] = d
-	f.state.digest.Store(&d)
+	d := f.state.DigestNow()
+	f.digests[d.Index%digestsKept] = d
+	f.state.Digest.Store(&d)
 }
 
 // checkDigest compares what an entry says of the state with what was remembered. Nothing is
@@ -248,13 +248,13 @@ func (f *fsm) recordDigest() {
 // only told of again, or no node that is right could ever pass an entry of one that was wrong.
 func (f *fsm) checkDigest(index uint64, e *record.Entry) error {
 	own := f.digests[e.Checked%digestsKept]
-	if e.Checked == 0 || own.index != e.Checked || own.digest == e.Digest {
+	if e.Checked == 0 || own.Index != e.Checked || own.Digest == e.Digest {
 		return nil
 	}
 	why := fmt.Errorf("it says that the state had the digest %016x as of entry %d, here it had %016x: this node, or "+
 		"the one that led then, has done something else with the same log. Ask LOCKD HASH of all nodes; the one that "+
 		"differs from a majority is to be removed, and added under a new id with an empty data folder",
-		e.Digest, e.Checked, own.digest)
+		e.Digest, e.Checked, own.Digest)
 	if f.replayTo > 0 && index <= f.replayTo {
 		if _, ok := f.logged.Allow("digest"); ok {
 			f.log.Error("an entry of the log was written in another state", "entry", index, "why", why)

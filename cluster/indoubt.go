@@ -8,6 +8,7 @@ import (
 
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -83,7 +84,7 @@ func (r *attempts) show(a *attempt, o outcome, res resp.Result) {
 
 // applied completes the attempts whose outcome follows from an entry. It is called once the entry's
 // messages are delivered.
-func (r *attempts) applied(term uint64, e *record.Entry, did *applied) {
+func (r *attempts) applied(term uint64, e *record.Entry, did *replica.Applied) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, from := range e.Origins {
@@ -93,14 +94,14 @@ func (r *attempts) applied(term uint64, e *record.Entry, did *applied) {
 		a := r.open[from.Number]
 		switch {
 		case isRecall(e.Reqs[i]):
-			if !did.void {
+			if !did.Void {
 				r.recalled(term, from.Number)
 			}
 		case a == nil:
-		case did.void:
+		case did.Void:
 			r.show(a, outcomeNotDone, resp.Result{})
 		default:
-			r.show(a, outcomeDone, did.results[i])
+			r.show(a, outcomeDone, did.Results[i])
 		}
 	}
 	if term <= r.term {
@@ -237,7 +238,7 @@ func (r *router) attemptRecall(ctx context.Context, a *attempt) outcome {
 // has the reply of its own write would take the change for somebody else's. If nobody subscribes
 // here, nothing is held.
 func (r *router) awaitDelivery(ctx context.Context, a *attempt, out answer) {
-	early := func() bool { return out.result.Index > r.state.deliveredNow.Load() }
+	early := func() bool { return out.result.Index > r.state.Delivered.Load() }
 	if out.outcome != outcomeDone || !early() || !r.cfg.Publisher.Listening() {
 		return
 	}

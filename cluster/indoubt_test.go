@@ -10,6 +10,7 @@ import (
 	"lockd/cluster/clock"
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -366,10 +367,10 @@ func TestAttempts(t *testing.T) {
 		}
 		return e
 	}
-	did := func(n int) *applied {
-		a := &applied{}
+	did := func(n int) *replica.Applied {
+		a := &replica.Applied{}
 		for i := range n {
-			a.results = append(a.results, resp.Result{Replies: []resp.Reply{resp.Int(int64(i))}})
+			a.Results = append(a.Results, resp.Result{Replies: []resp.Reply{resp.Int(int64(i))}})
 		}
 		return a
 	}
@@ -396,7 +397,7 @@ func TestAttempts(t *testing.T) {
 	wantNothing("another session's is in the entry", b)
 	r.applied(5, entryOf(a.Origin), did(1))
 	want("it is there already", a, outcomeDone, 2)
-	r.applied(6, entryOf(b.Origin), &applied{void: true})
+	r.applied(6, entryOf(b.Origin), &replica.Applied{Void: true})
 	want("a void entry", b, outcomeNotDone, 0)
 	c, d := begin(6), begin(7)
 	r.applied(7, entryOf(), did(0))

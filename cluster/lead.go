@@ -13,6 +13,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/followers"
+	"lockd/cluster/replica"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -20,7 +21,7 @@ import (
 // elections makes a node that was elected ready to lead, and gives the leadership up, or away.
 type elections struct {
 	*core
-	state     *state
+	state     *replica.State
 	members   *members
 	proposer  *proposer
 	reader    *reader
@@ -89,12 +90,12 @@ func (e *elections) startClock(term uint64) bool {
 	if !e.reader.confirm(&clock.Leadership{Term: term}) {
 		return false
 	}
-	base := e.state.goOn(e.raft.LastContact())
+	base, wall := e.state.GoOn(e.raft.LastContact())
 	lead := &clock.Leadership{
-		Term: term, Base: base, Origin: e.clock.Monotonic(), Clock: e.clock, From: e.state.appliedNow.Load(),
+		Term: term, Base: base, Origin: e.clock.Monotonic(), Clock: e.clock, From: e.state.Applied.Load(),
 		Alone: e.raft.Alone(),
 	}
-	lead.Wall = clock.StartWall(e.clock, max(e.state.wall(), e.clocks.Show(0)), e.clocks.Now)
+	lead.Wall = clock.StartWall(e.clock, max(wall, e.clocks.Show(0)), e.clocks.Now)
 	if e.broken.Load() || e.raft.State() != raft.Leader || e.raft.CurrentTerm() != term {
 		return false
 	}

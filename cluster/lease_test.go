@@ -129,7 +129,7 @@ func TestLeaseSurvivesSnapshot(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		start := time.Now()
 		c.expect(leader, "SET lock me 10000", "+OK")
-		if err := leader.state.image(leader.snapshots).writeTo(&snapshot); err != nil {
+		if err := leader.state.Image().Save(&snapshot); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait() // Raft's goroutine, which else calls Restore, rests
@@ -137,9 +137,8 @@ func TestLeaseSurvivesSnapshot(t *testing.T) {
 		if err := away.fsm.Restore(io.NopCloser(&snapshot)); err != nil {
 			t.Fatal(err)
 		}
-		away.state.mu.Lock()
-		ran := away.state.ledSinceApplied(away.raft.LastContact())
-		away.state.mu.Unlock()
+		tick, _ := away.state.GoOn(away.raft.LastContact())
+		ran := time.Duration(tick-away.machine.Tick()) * time.Millisecond
 		if passed := time.Since(start); ran > passed {
 			t.Errorf("the clock would go on %s after the snapshot's, of which %s have passed", ran, passed)
 		}

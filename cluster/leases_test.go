@@ -109,7 +109,7 @@ func TestLeasesAfterSnapshot(t *testing.T) {
 		c.cut(away)
 		c.expect(leader, "SET lost other", "+OK")
 		var snapshot bytes.Buffer
-		if err := leader.state.image(leader.snapshots).writeTo(&snapshot); err != nil {
+		if err := leader.state.Image().Save(&snapshot); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait() // Raft's goroutine, which else calls Restore, rests

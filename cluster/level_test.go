@@ -11,6 +11,7 @@ import (
 
 	"lockd/cluster/membership"
 	"lockd/cluster/record"
+	"lockd/cluster/refound"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -395,7 +396,7 @@ func TestRecoverKeepsTheLevel(t *testing.T) {
 	inspect := func(can int) (*testHeir, error) {
 		heir := newTestHeir()
 		heir.can = can
-		in, err := Inspect(dir, heir)
+		in, err := refound.Inspect(dir, heir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -405,8 +406,8 @@ func TestRecoverKeepsTheLevel(t *testing.T) {
 		if recovered {
 			heir := newTestHeir()
 			heir.can = 2
-			r := Fork{Dir: dir, Machine: heir, PeerAddr: "n1:1", Hold: time.Minute, FenceAbove: new(uint64(1000))}
-			if _, _, err := Recover(r); err != nil {
+			r := refound.Fork{Dir: dir, Machine: heir, PeerAddr: "n1:1", Hold: time.Minute, FenceAbove: new(uint64(1000))}
+			if _, _, err := refound.Recover(r); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -357,3 +357,9 @@ func (p *testPublisher) said() string {
 	defer p.mu.Unlock()
 	return strings.Join(p.heard, " ")
 }
+
+// mix spreads a number over 64 bits.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	return x ^ x>>31
+}

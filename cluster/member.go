@@ -14,6 +14,7 @@ import (
 	"lockd/cluster/join"
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/cluster/replica"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -22,7 +23,7 @@ import (
 // addresses and their votes. It adds and removes members for LOCKD ADD and REMOVE.
 type keeper struct {
 	*core
-	state     *state
+	state     *replica.State
 	members   *members
 	proposer  *proposer
 	elections *elections
@@ -183,7 +184,7 @@ func (k *keeper) promote() {
 		return
 	}
 	for _, m := range k.members.survey(context.Background()) {
-		if m.Suffrage == raft.Voter || m.err != nil || m.Applied+promoteLagMax < k.state.appliedNow.Load() {
+		if m.Suffrage == raft.Voter || m.err != nil || m.Applied+promoteLagMax < k.state.Applied.Load() {
 			continue
 		}
 		if _, known := k.members.roster.Load().Members[string(m.ID)]; !known {
@@ -320,7 +321,7 @@ func (k *keeper) howFar(id string) resp.Reply {
 		default:
 			return resp.Errf("ERR node %s %s and is catching up: it has applied entry %d of %d, and gets its vote by "+
 				"itself",
-				id, join.SaysMemberNow, m.Applied, k.state.appliedNow.Load())
+				id, join.SaysMemberNow, m.Applied, k.state.Applied.Load())
 		}
 	}
 	return resp.Errf("ERR node %s is not a member any more", id)

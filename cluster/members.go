@@ -21,6 +21,7 @@ import (
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 	"lockd/cluster/wake"
 )
@@ -43,6 +44,8 @@ type members struct {
 	compatibleLevel map[string]int           // of each of them the level up to which its rules are those of this node
 	due             chan struct{}            // capacity 1: there is something for the keeper to do
 	book            *membership.Book
+
+	saving sync.Mutex // while the folder is told of the cluster; taken after state.mu
 
 	moved atomic.Pointer[map[raft.Server]string] // where members were found that Raft's configuration has elsewhere
 
@@ -248,10 +251,22 @@ func (m *members) checkLevel(who peer.Identity) (level int, err error) {
 	return level, nil
 }
 
-// tooOld says why this node cannot go on.
+// tooOld returns why this node cannot go on where a level is in force.
 func (m *members) tooOld(level int) error {
-	return fmt.Errorf("level %d is in force in this cluster, and this lockd can do %s: start a newer one on node %s",
-		level, membership.SayLevels(m.lowest, m.highest), m.cfg.ID)
+	return membership.TooOld(m.cfg.ID, m.lowest, m.highest, level)
+}
+
+// stateConfig returns what the state of this node uses of it.
+func (m *members) stateConfig() replica.Config {
+	return replica.Config{
+		Machine: m.cfg.Machine, Clock: m.clock, Due: m.wakeProposer, Roster: m.roster.Load, Use: m.set,
+		Check: func(level int) error {
+			if level <= m.highest {
+				return nil
+			}
+			return m.tooOld(level)
+		},
+	}
 }
 
 // checkCaller reports why a node that has connected may not do what it connected for. A joining
@@ -383,6 +398,8 @@ func (m *members) set(next *membership.Roster) {
 }
 
 func (m *members) saveCluster(cluster string) error {
+	m.saving.Lock()
+	defer m.saving.Unlock()
 	if known := m.dir.Meta().Cluster; known != "" && known != cluster {
 		return fmt.Errorf("the data folder belongs to cluster %s, the log to cluster %s", known, cluster)
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/peer"
+	"lockd/cluster/replica"
 	"lockd/resp"
 )
 
 // Metrics are the figures of this node, for those who watch it from outside. A member that does not
 // answer may make it wait for surveyMax.
 func (n *Node) Metrics() []resp.Metric {
-	figures, tick := n.state.metrics()
+	figures, tick := n.state.Metrics()
 	for _, more := range [][]resp.Metric{
 		logMetrics(n), clockMetrics(n, tick), queueMetrics(n.reader, n.proposer), leadMetrics(n), memberMetrics(n), n.snapshots.metrics(),
 		n.disk.metrics(),
@@ -34,12 +35,12 @@ func logMetrics(n *Node) []resp.Metric {
 			"to Raft until it is on the disks of a majority and applied here."),
 		n.syncs.Metric("lockd_sync_duration_seconds", "How long this node's disk took to store entries of the log."),
 		n.fsm.applies.Metric("lockd_apply_duration_seconds", "How long this node's machine took to apply an entry."),
-		n.state.work.Metric(),
+		n.state.Work.Metric(),
 		resp.CounterOf("lockd_applied_bytes_total", "Bytes of the entries that this node has applied.", n.fsm.bytes.Load()),
 		resp.GaugeOf("lockd_log_last_index", "The last entry in this node's log.", n.raft.LastIndex()),
 		resp.GaugeOf("lockd_log_commit_index", "The last entry that this node knows to be committed.", n.raft.CommitIndex()),
 		resp.GaugeOf("lockd_log_applied_index", "The last entry that this node's machine has applied.",
-			n.state.appliedNow.Load()),
+			n.state.Applied.Load()),
 		resp.GaugeOf("lockd_disk_slow", "1 while an append to the log takes so long that another node should lead.",
 			resp.One(n.stores.Slow())),
 	}
@@ -57,7 +58,7 @@ func clockMetrics(n *Node, tick int64) []resp.Metric {
 	}
 	if lead := n.lead.Load(); lead != nil {
 		behind := 0.0
-		if n.state.deadline.Load() != noDeadline {
+		if n.state.Deadline.Load() != replica.NoDeadline {
 			behind = float64(lead.TickAt(now)-tick) / 1e3
 		}
 		list = append(list, resp.GaugeOf("lockd_log_clock_behind_seconds", "How far the log clock is behind the time of "+
@@ -135,7 +136,7 @@ func memberMetrics(n *Node) []resp.Metric {
 		}
 		up.Add(float64(resp.One(m.err == nil)), string(m.ID))
 		if m.err == nil {
-			lag.Add(max(0, float64(n.state.appliedNow.Load())-float64(m.Applied)), string(m.ID))
+			lag.Add(max(0, float64(n.state.Applied.Load())-float64(m.Applied)), string(m.ID))
 		}
 	}
 	count.Add(float64(voters), "voter")
@@ -175,7 +176,7 @@ func (n *Node) Ready() []resp.Field {
 	}
 	self := func(s raft.Server) bool { return s.ID == n.raft.Self }
 	conf := n.raft.GetConfiguration()
-	commit, applied := n.raft.CommitIndex(), n.state.appliedNow.Load()
+	commit, applied := n.raft.CommitIndex(), n.state.Applied.Load()
 	switch {
 	case conf.Error() != nil || !slices.ContainsFunc(conf.Configuration().Servers, self):
 		member = "this node is no member of the cluster yet, or any more: " +

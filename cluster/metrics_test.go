@@ -88,17 +88,8 @@ func TestWithoutMajority(t *testing.T) {
 	})
 }
 
-// The requests of an entry share its time by their work, and the node of the client hears what its request took.
+// The node of the client hears what its request took.
 func TestTimeOfExecution(t *testing.T) {
-	s := &state{}
-	reqs := make([]resp.Request, 3)
-	results := []resp.Result{{Work: 90}, {Work: 0}, {Work: 9}}
-	s.executed(reqs, results, 100*time.Millisecond)
-	for i, want := range []time.Duration{90, 1, 9} {
-		if results[i].TookNs != int64(want*time.Millisecond) {
-			t.Errorf("request %d took %d", i, results[i].TookNs)
-		}
-	}
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
@@ -130,7 +121,7 @@ func TestExecutionIsCounted(t *testing.T) {
 		const took = "lockd_command_execution_seconds"
 		var execution resp.Metric
 		for _, n := range c.nodes {
-			execution = n.state.work.Metric()
+			execution = n.state.Work.Metric()
 			want := int64(5)
 			if n == lead {
 				want = 10

@@ -20,6 +20,7 @@ import (
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 	"lockd/cluster/wake"
 	"lockd/resp"
@@ -44,7 +45,7 @@ type Node struct {
 	reader    *reader
 	proposer  *proposer
 	fsm       *fsm
-	state     *state
+	state     *replica.State
 
 	// Beside it.
 	members     *members
@@ -144,8 +145,8 @@ func assemble(c *core, d data) *Node {
 	n.contacts = followers.NewContacts(c.clock, c.raft.Self, c.cfg.Heartbeat)
 	n.members = newMembers(c, d, n.peers, clock.NewMembers(c.clock, c.raft, &c.lead, c.log, n.peers), n.serveStatus, n.contacts.Gone)
 	n.commands = &commands{protocol: protocolOf(&c.cfg), data: c.cfg.Machine, members: n.members}
-	n.state = newState(c, c.cfg.Machine, n.members)
-	n.acked = followers.NewAcked(c.raft, n.members.identityOf, n.state.appliedNow.Load)
+	n.state = replica.New(n.members.stateConfig())
+	n.acked = followers.NewAcked(c.raft, n.members.identityOf, n.state.Applied.Load)
 	n.proposer = newProposer(c, n.state, n.commands)
 	n.reader = newReader(c, n.state, n.members.clocks, n.proposer, n.contacts.Gone)
 	n.replicas = followers.NewConns(func(target raft.ServerAddress) (net.Conn, error) {
@@ -189,12 +190,12 @@ func assemble(c *core, d data) *Node {
 		router: n.router,
 	}
 	n.fsm = &fsm{
-		core: c, stores: d.stores, mark: d.mark, state: n.state, members: n.members, commands: n.commands,
+		core: c, stores: d.stores, mark: d.mark, state: n.state, members: n.members,
 		attempts: n.attempts, blocker: n.blocker, announcer: n.announcer, snapshots: n.snapshots, ownLog: n.ownLog,
 	}
 	known := face.Host{
 		Clock: c.clock, Raft: c.raft, Lead: &c.lead, Changed: &c.changed, Stop: c.stop, Peers: n.peers, Clocks: n.members.clocks,
-		Members: n.members, Applied: n.state.appliedNow.Load, Heartbeat: c.cfg.Heartbeat, LeaderWait: c.cfg.LeaderWait,
+		Members: n.members, Applied: n.state.Applied.Load, Heartbeat: c.cfg.Heartbeat, LeaderWait: c.cfg.LeaderWait,
 	}
 	n.topology, n.sentinel = face.New(known, c.cfg.Sentinel)
 	n.backups = newBackups(c)
@@ -208,7 +209,7 @@ func (n *Node) open() error {
 	}
 	n.stores.Attach(store.Hooks{
 		Leads:   func() bool { return n.raft.Started.Load() && n.raft.State() == raft.Leader },
-		Applied: n.state.appliedNow.Load,
+		Applied: n.state.Applied.Load,
 		Base:    n.snapshots.base,
 		Stored:  n.stored,
 		Now:     n.clock.Monotonic,
@@ -385,7 +386,7 @@ func (n *Node) start() {
 	n.topology.Start()
 	n.goroutines.Go(n.topology.Watch)
 	n.goroutines.Go(n.topology.Listen)
-	n.cfg.Publisher.Publish(n.state.settings())
+	n.cfg.Publisher.Publish(n.state.Settings())
 	n.goroutines.Go(n.proposer.run)
 	n.goroutines.Go(n.reader.run)
 	n.goroutines.Go(n.blocker.keep)
@@ -419,7 +420,7 @@ func (n *Node) serveStatus(shown int64) peer.Status {
 	st := peer.Status{
 		Term:      n.raft.CurrentTerm(),
 		Leader:    n.lead.Held(),
-		Applied:   n.state.appliedNow.Load(),
+		Applied:   n.state.Applied.Load(),
 		LastIndex: n.raft.LastIndex(),
 		Short:     n.room.Now().Short,
 	}
@@ -491,11 +492,7 @@ func (n *Node) Ask(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error) {
 // is left of a lease. It may be called concurrently.
 func (n *Node) Leases(locks []resp.HeldLock) []resp.Lease {
 	lead, heard := n.lead.Load(), n.raft.LastContact()
-	s := n.state
-	s.mu.Lock()
-	tick := s.machine.Tick() + s.ledSinceApplied(heard).Milliseconds()
-	leases := s.machine.Leases(locks)
-	s.mu.Unlock()
+	leases, tick := n.state.Leases(locks, heard)
 	if lead != nil {
 		tick = max(tick, lead.Tick())
 	}

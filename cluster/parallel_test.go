@@ -67,7 +67,7 @@ func TestLeaderSendsWhileItWrites(t *testing.T) {
 		lead := c.leader()
 		c.expect(lead, "SET before v", "+OK")
 		c.agree()
-		last, applied := lead.raft.LastIndex(), lead.state.appliedNow.Load()
+		last, applied := lead.raft.LastIndex(), lead.state.Applied.Load()
 		reply := send(lead, "SET k v")
 		for _, n := range c.others(nil) {
 			want := last + 1
@@ -77,7 +77,7 @@ func TestLeaderSendsWhileItWrites(t *testing.T) {
 			if got, _ := n.disk.log.LastIndex(); got != want {
 				t.Errorf("%s has %d entries on its disk, want %d", n.id, got, want)
 			}
-			if got := n.state.appliedNow.Load(); got != applied {
+			if got := n.state.Applied.Load(); got != applied {
 				t.Errorf("%s has applied entry %d, which is not on the leader's disk", n.id, got)
 			}
 		}
@@ -110,12 +110,12 @@ func TestOthersDoNotApplyBeforeTheLeader(t *testing.T) {
 			go func() { replies <- lead.do(line) }()
 			time.Sleep(100 * time.Millisecond)
 		}
-		applied := lead.state.appliedNow.Load()
+		applied := lead.state.Applied.Load()
 		if applied != lead.raft.LastIndex()-1 || lead.raft.CommitIndex() != applied+1 {
 			t.Fatalf("the leader has applied %d of %d entries, %d are committed", applied, lead.raft.LastIndex(), lead.raft.CommitIndex())
 		}
 		for _, n := range c.others(lead) {
-			if got := n.state.appliedNow.Load(); got != applied {
+			if got := n.state.Applied.Load(); got != applied {
 				t.Errorf("%s has applied entry %d, the leader %d", n.id, got, applied)
 			}
 		}

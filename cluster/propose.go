@@ -15,6 +15,7 @@ import (
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/cluster/wake"
 	"lockd/resp"
 	"lockd/resp/fault"
@@ -50,7 +51,7 @@ func (o *op) abandoned() bool {
 // free again before the entry is committed; a second entry may follow then.
 type proposer struct {
 	*core
-	state    *state
+	state    *replica.State
 	commands *commands
 	transfer transferWatch
 	opQueue
@@ -69,7 +70,7 @@ type proposer struct {
 	recalls recalls           // of the goroutine that proposes
 }
 
-func newProposer(c *core, s *state, known *commands) *proposer {
+func newProposer(c *core, s *replica.State, known *commands) *proposer {
 	p := &proposer{core: c, state: s, commands: known, opQueue: opQueue{wake: c.wakeProposer}, delay: entryDelay}
 	p.transfer = transferWatch{core: c, holding: p.holding}
 	return p
@@ -259,7 +260,7 @@ func (p *proposer) take(lead *clock.Leadership) (ops []*op, wait time.Duration) 
 		return nil, clock.IdleMax
 	}
 	if count == 0 {
-		due := lead.Until(p.state.deadline.Load())
+		due := lead.Until(p.state.Deadline.Load())
 		if p.opened < lead.Term {
 			due = 0
 		}
@@ -323,8 +324,8 @@ func (p *proposer) propose(lead *clock.Leadership, ops []*op) {
 	}
 	e.Tick = lead.Tick() // as late as possible, so that time in the queue does not shorten a lease
 	e.Wall = lead.Wall.Now()
-	if d := p.state.digest.Load(); d != nil {
-		e.Checked, e.Digest = d.index, d.digest
+	if d := p.state.Digest.Load(); d != nil {
+		e.Checked, e.Digest = d.Index, d.Digest
 	}
 	fl.began = p.clock.Monotonic()
 	data := record.Append(make([]byte, 0, size), &e)
@@ -410,16 +411,16 @@ func outcomeOf(err error) outcome {
 
 // appliedOutcome translates the machine's answer into the outcome of the entry's ops.
 func appliedOutcome(response any, ops int) (outcome, []resp.Result) {
-	a, ok := response.(*applied)
+	a, ok := response.(*replica.Applied)
 	switch {
 	case !ok:
 		return outcomeUnknown, nil // the node has halted
-	case a.void:
+	case a.Void:
 		return outcomeNotDone, nil
-	case a.results == nil:
+	case a.Results == nil:
 		return outcomeDone, make([]resp.Result, ops) // a change of the roster
 	}
-	return outcomeDone, a.results
+	return outcomeDone, a.Results
 }
 
 // complete answers all ops of the entry. Only the first call has an effect.
@@ -462,7 +463,7 @@ func (p *proposer) findsTaken(o *op) bool {
 	if lead == nil {
 		return false
 	}
-	res, ok := p.state.dryRun(lead, 0, resp.Request{Cmds: o.req.Cmds, User: o.req.User})
+	res, ok := p.state.DryRun(lead, 0, resp.Request{Cmds: o.req.Cmds, User: o.req.User})
 	return ok && res.Replies[0].Kind == resp.KindNil
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/replica"
 	"lockd/keyspace"
 	"lockd/resp"
 )
@@ -55,7 +56,7 @@ func TestSecondEntryFollows(t *testing.T) {
 func TestOpsThatJoin(t *testing.T) {
 	stepping := &steppingClock{now: time.Hour}
 	c := newCore(Config{Clock: stepping})
-	p := newProposer(c, newState(c, nil, nil), nil)
+	p := newProposer(c, replica.New(replica.Config{Clock: c.clock, Due: c.wakeProposer}), nil)
 	lead := &clock.Leadership{Clock: stepping}
 	submit := func(joins time.Duration) {
 		p.submit(&op{size: 1, joins: joins, done: func(outcome, resp.Result) {}})
@@ -96,7 +97,7 @@ func TestLockThatIsFreeByNow(t *testing.T) {
 	lead := &clock.Leadership{Clock: stepping}
 	c.lead.Store(lead)
 	machine := keyspace.New(nil)
-	p := newProposer(c, newState(c, machine, nil), nil)
+	p := newProposer(c, replica.New(replica.Config{Machine: machine, Clock: c.clock, Due: c.wakeProposer}), nil)
 	apply := func(line string) {
 		machine.Apply(resp.Stamp{Index: 1}, []resp.Request{{Cmds: []resp.Cmd{{Args: strings.Fields(line)}}}})
 	}
@@ -127,7 +128,7 @@ func TestLoneOpIsNotForgotten(t *testing.T) {
 		stepping := &steppingClock{now: time.Hour}
 		c := newCore(Config{Clock: stepping})
 		c.lead.Store(&clock.Leadership{Clock: stepping})
-		p := newProposer(c, newState(c, nil, nil), nil)
+		p := newProposer(c, replica.New(replica.Config{Clock: c.clock, Due: c.wakeProposer}), nil)
 		p.delay.batchDone(50, 0, time.Second, stepping.now)
 		p.submit(&op{size: 1})
 		stepping.step = p.delay.most / 4
@@ -153,7 +154,7 @@ func (c *steppingClock) Monotonic() time.Duration {
 // while leadership moves, the next try comes after a pause.
 func TestTickIsNotTriedWithoutPause(t *testing.T) {
 	stepping := &steppingClock{now: time.Hour}
-	p := newProposer(newCore(Config{Clock: stepping}), &state{}, nil)
+	p := newProposer(newCore(Config{Clock: stepping}), &replica.State{}, nil)
 	lead := &clock.Leadership{Clock: stepping, Base: 10}
 	for range 2 {
 		if ops, wait := p.take(lead); len(ops) > 0 || wait != 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/clock"
+	"lockd/cluster/replica"
 	"lockd/resp"
 )
 
@@ -18,7 +19,7 @@ import (
 // began. No disk is touched.
 type reader struct {
 	*core
-	state      *state
+	state      *replica.State
 	clocks     *clock.Members
 	proposer   *proposer
 	claims     claims
@@ -29,7 +30,7 @@ type reader struct {
 	delay batchDelay // under the queue's lock
 }
 
-func newReader(c *core, s *state, k *clock.Members, p *proposer, gone func(id string) bool) *reader {
+func newReader(c *core, s *replica.State, k *clock.Members, p *proposer, gone func(id string) bool) *reader {
 	return &reader{
 		core: c, state: s, clocks: k, proposer: p, claims: claims{state: s}, responders: responders{gone: gone},
 		opQueue: opQueue{wake: make(chan struct{}, 1)}, delay: roundDelay,
@@ -106,7 +107,7 @@ func (r *reader) answer(lead *clock.Leadership, wall int64, o *op) {
 		o.done(outcomeNotDone, resp.Result{})
 	} else if !o.try {
 		o.done(outcomeDone, r.view(lead, wall, o.req))
-	} else if res, ok := r.state.dryRun(lead, wall, o.req); ok {
+	} else if res, ok := r.state.DryRun(lead, wall, o.req); ok {
 		o.done(outcomeDone, res)
 	} else {
 		r.claim(o)
@@ -119,9 +120,9 @@ func (r *reader) view(lead *clock.Leadership, wall int64, req resp.Request) resp
 	case req.Block != nil:
 		return resp.Result{Replies: []resp.Reply{r.claims.judge(lead, req.Block)}}
 	case req.Empty():
-		return resp.Result{Index: r.state.appliedNow.Load()}
+		return resp.Result{Index: r.state.Applied.Load()}
 	}
-	return r.state.view(lead, wall, req)
+	return r.state.View(lead, wall, req)
 }
 
 // confirm reports whether this node has been the only leader at some moment since

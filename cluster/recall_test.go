@@ -12,6 +12,7 @@ import (
 	"lockd/cluster/clock"
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/resp"
 )
 
@@ -313,9 +314,9 @@ func TestAttemptsRecalled(t *testing.T) {
 		}
 	}
 	recall := func(term uint64, from record.Origin, void bool) {
-		did := &applied{void: void}
+		did := &replica.Applied{Void: void}
 		if !void {
-			did.results = make([]resp.Result, 2)
+			did.Results = make([]resp.Result, 2)
 		}
 		r.applied(term, &record.Entry{Reqs: make([]resp.Request, 2), Origins: []record.Origin{{}, from}}, did)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/followers"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 	"lockd/resp/fault"
 )
@@ -121,7 +122,7 @@ func (t *transport) answer(answers <-chan raft.RPCResponse) (raft.RPCResponse, b
 // ownLog is what this node has on its disk and has applied. All methods may be called concurrently.
 type ownLog struct {
 	*core
-	state     *state
+	state     *replica.State
 	snapshots *snapshots
 	stores    *store.Stores
 	mark      *store.AppliedMark // nil in memory
@@ -157,7 +158,7 @@ func (o *ownLog) skipApplied(req *raft.AppendEntriesRequest) *raft.AppendEntries
 // with an entry of Raft's own, which is never applied here; behind it the log has everything.
 func (o *ownLog) has() uint64 {
 	index, _ := o.snapshots.base()
-	return max(index, o.state.appliedNow.Load())
+	return max(index, o.state.Applied.Load())
 }
 
 // last returns term and index of the last entry of this node's log.
@@ -185,7 +186,7 @@ func (o *ownLog) checkInstall() error {
 	case err != nil || len(snaps) == 0 || o.raft.LastIndex() < snaps[0].Index:
 		return err
 	case o.reaches(snaps[0].Index, snaps[0].Term):
-		return errSnapshotKnown // it came while this was on its way
+		return replica.ErrSnapshotKnown // it came while this was on its way
 	}
 	return errRestart
 }
@@ -206,7 +207,7 @@ func (o *ownLog) contradiction(term uint64, entries ...*raft.Log) error {
 	if !o.raft.Started.Load() || term < o.raft.CurrentTerm() {
 		return nil
 	}
-	applied := max(o.state.appliedNow.Load(), o.mark.Begin())
+	applied := max(o.state.Applied.Load(), o.mark.Begin())
 	for _, e := range entries {
 		var own raft.Log
 		if e.Index == 0 || e.Index > applied || o.stores.Log.GetLog(e.Index, &own) != nil || own.Term == e.Term {

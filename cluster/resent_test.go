@@ -121,9 +121,9 @@ func TestResentAfterSnapshot(t *testing.T) {
 				t.Error("the snapshot is refused")
 			}
 		}
-		if member.snapshots.exposed.Load() != exposed || kept() != last || member.state.appliedNow.Load() != lead.state.appliedNow.Load() {
+		if member.snapshots.exposed.Load() != exposed || kept() != last || member.state.Applied.Load() != lead.state.Applied.Load() {
 			t.Errorf("the member has applied %d, its log ends at %d of %d, and it installed %d snapshots",
-				member.state.appliedNow.Load(), kept(), last, member.snapshots.exposed.Load()-exposed)
+				member.state.Applied.Load(), kept(), last, member.snapshots.exposed.Load()-exposed)
 		}
 		c.kill(lead.id) // whoever leads now, nothing is lost
 		c.expect(member, "GET lock", "$5 owner")
@@ -209,13 +209,13 @@ func TestLogReachesSnapshot(t *testing.T) {
 		go lead.do("SET a 1")
 		synctest.Wait()
 		last, term := lead.raft.LastIndex(), lead.raft.CurrentTerm()
-		if applied := member.state.appliedNow.Load(); applied >= last || member.raft.LastIndex() != last {
+		if applied := member.state.Applied.Load(); applied >= last || member.raft.LastIndex() != last {
 			t.Errorf("the member has applied %d of %d, its log ends at %d", applied, last, member.raft.LastIndex())
 		}
 		for _, tt := range []struct {
 			index, term uint64
 			want        bool
-		}{{last, term, true}, {last, term + 1, false}, {last + 1, term, false}, {member.state.appliedNow.Load(), term + 1, true}} {
+		}{{last, term, true}, {last, term + 1, false}, {last + 1, term, false}, {member.state.Applied.Load(), term + 1, true}} {
 			if got := member.ownLog.reaches(tt.index, tt.term); got != tt.want {
 				t.Errorf("it reaches entry %d of term %d: %v", tt.index, tt.term, got)
 			}
@@ -231,11 +231,11 @@ func TestNoImageTakesBack(t *testing.T) {
 		n := c.leader()
 		c.expect(n, "SET a 1", "+OK")
 		var old bytes.Buffer
-		if err := n.state.image(n.snapshots).writeTo(&old); err != nil {
+		if err := n.state.Image().Save(&old); err != nil {
 			t.Error(err)
 		}
 		c.expect(n, "SET a 2", "+OK")
-		if err := n.state.restore(&old); err == nil {
+		if err := n.state.Restore(&old); err == nil {
 			t.Error("an old image was restored")
 		}
 		c.expect(n, "GET a", "$1 2")
@@ -359,8 +359,8 @@ func TestResentOverBarrier(t *testing.T) {
 		for range 2 {
 			c.save(member)
 		}
-		if meta := newestSnapshot(t, member); meta.Index != lead.raft.LastIndex() || member.state.appliedNow.Load() >= meta.Index {
-			t.Fatalf("the snapshot ends at %d, the log at %d, applied is %d", meta.Index, lead.raft.LastIndex(), member.state.appliedNow.Load())
+		if meta := newestSnapshot(t, member); meta.Index != lead.raft.LastIndex() || member.state.Applied.Load() >= meta.Index {
+			t.Fatalf("the snapshot ends at %d, the log at %d, applied is %d", meta.Index, lead.raft.LastIndex(), member.state.Applied.Load())
 		}
 		// The member's log is cut once more, as an install would.
 		if err := member.stores.Log.DeleteRange(1, lead.raft.LastIndex()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"lockd/cluster/figures"
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/resp"
 )
 
@@ -21,7 +22,7 @@ type router struct {
 	attempts *attempts
 	reader   *reader
 	proposer *proposer
-	state    *state
+	state    *replica.State
 	watch    *leaderWatch
 	peers    *peer.Port
 	leadOwn  func(context.Context, resp.Cmd) (outcome, resp.Reply) // runs a command about the cluster on this node, which leads
@@ -114,8 +115,8 @@ func (r *router) submit(o *op, write bool) {
 
 // lacksRoom answers a request of which every command would be refused for want of room, so that it is not logged.
 func (r *router) lacksRoom(o *op) bool {
-	full := r.state.full.Load()
-	if full.nodes == "" || o.req.Block != nil || o.req.Watch != nil || len(o.req.Cmds) == 0 {
+	full := r.state.Full.Load()
+	if full.Nodes == "" || o.req.Block != nil || o.req.Watch != nil || len(o.req.Cmds) == 0 {
 		return false
 	}
 	for i := range o.req.Cmds {
@@ -124,7 +125,7 @@ func (r *router) lacksRoom(o *op) bool {
 		}
 	}
 	r.noRoom.Add(1)
-	o.done(outcomeDone, fail(o.req, full.refusal))
+	o.done(outcomeDone, fail(o.req, full.Refusal))
 	return true
 }
 
@@ -157,7 +158,7 @@ func (r *router) isRefused(req resp.Request) bool {
 	if lead == nil {
 		return false
 	}
-	_, ok := r.state.dryRun(lead, 0, req)
+	_, ok := r.state.DryRun(lead, 0, req)
 	return ok
 }
 

@@ -79,8 +79,8 @@ func TestNodesOfOtherRules(t *testing.T) {
 		c.expect(c.leader("n1", "n2"), "SET a 1", "+OK")
 		time.Sleep(10 * time.Second)
 		odd := c.nodes["n3"]
-		if _, id := odd.raft.LeaderWithID(); id != "" || odd.state.appliedNow.Load() != 0 || odd.stopped() != "" {
-			t.Errorf("n3 follows %q, has applied %d entries, said %q", id, odd.state.appliedNow.Load(), odd.stopped())
+		if _, id := odd.raft.LeaderWithID(); id != "" || odd.state.Applied.Load() != 0 || odd.stopped() != "" {
+			t.Errorf("n3 follows %q, has applied %d entries, said %q", id, odd.state.Applied.Load(), odd.stopped())
 		}
 		for _, id := range []string{"n1", "n3"} {
 			first := logs[id].count("than node n1: it has append that the latter does not know") +

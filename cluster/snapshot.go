@@ -3,8 +3,6 @@ package cluster
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"strconv"
@@ -14,8 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/group"
-	"lockd/cluster/membership"
-	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 	"lockd/cluster/wake"
 	"lockd/resp"
@@ -23,21 +20,19 @@ import (
 
 var errPreempted = errors.New("a snapshot of the leader takes its place")
 
-// image is the whole state at one point in time. Writing it does not block Apply.
-type image struct {
-	pace    *snapshots // at whose pace it is written
-	applied uint64
-	roster  *membership.Roster
-	write   func(io.Writer) error
+// pacedImage writes an image for Raft, at the pace of this node's snapshots.
+type pacedImage struct {
+	*replica.Image
+	pace *snapshots
 }
 
 // Persist implements raft.FSMSnapshot.
-func (i *image) Persist(sink raft.SnapshotSink) error {
+func (i pacedImage) Persist(sink raft.SnapshotSink) error {
 	s := i.pace
 	paced := &pacedWriter{out: sink, s: s, since: s.clock.Monotonic()}
 	defer func() { s.rests.Store(int64(paced.rests)) }()
 	w := bufio.NewWriterSize(paced, snapshotPiece)
-	if err := i.writeTo(w); err != nil {
+	if err := i.Save(w); err != nil {
 		return err
 	}
 	return w.Flush()
@@ -86,28 +81,7 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 }
 
 // Release implements raft.FSMSnapshot.
-func (i *image) Release() {}
-
-func (i *image) writeTo(w io.Writer) error {
-	if _, err := w.Write(record.AppendImageHead(nil, i.applied, i.roster)); err != nil {
-		return err
-	}
-	return i.write(w)
-}
-
-// hash is the hash of the state alone: it is equal on nodes that have applied the same entries.
-func (i *image) hash() (string, error) {
-	h := sha256.New()
-	h.Write(i.roster.Append(nil))
-	w := bufio.NewWriterSize(h, 256<<10)
-	if err := i.write(w); err != nil {
-		return "", err
-	}
-	if err := w.Flush(); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
+func (pacedImage) Release() {}
 
 // snapshots takes this node's snapshots and trims its log behind them. It gives way to a leader's
 // snapshot. All methods may be called concurrently.

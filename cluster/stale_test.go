@@ -124,9 +124,9 @@ func TestOldLeaderIsNotAgreedWith(t *testing.T) {
 		c.expect(next, "SET b 2", "+OK")
 		time.Sleep(30 * time.Millisecond)
 		own := old.entry(t, old.raft.LastIndex())
-		if own.Index > third.state.appliedNow.Load() || old.raft.CurrentTerm() >= third.raft.CurrentTerm() {
+		if own.Index > third.state.Applied.Load() || old.raft.CurrentTerm() >= third.raft.CurrentTerm() {
 			t.Fatalf("entry %d of term %d, and the member has applied %d of term %d", own.Index, old.raft.CurrentTerm(),
-				third.state.appliedNow.Load(), third.raft.CurrentTerm())
+				third.state.Applied.Load(), third.raft.CurrentTerm())
 		}
 		said, _ := third.trans.respond(old.append(old.entry(t, own.Index-1), 0, &own), make(chan raft.RPCResponse, 1))
 		if said.Response.(*raft.AppendEntriesResponse).Success {
@@ -157,8 +157,8 @@ func TestCommitEndsWithTheMessage(t *testing.T) {
 		c.expect(next, "SET b 2", "+OK")
 		own := old.entry(t, old.raft.LastIndex())
 		before, commit := old.entry(t, own.Index-1), next.raft.CommitIndex()
-		if commit < own.Index || old.state.appliedNow.Load() >= own.Index {
-			t.Fatalf("entry %d, committed %d, applied %d", own.Index, commit, old.state.appliedNow.Load())
+		if commit < own.Index || old.state.Applied.Load() >= own.Index {
+			t.Fatalf("entry %d, committed %d, applied %d", own.Index, commit, old.state.Applied.Load())
 		}
 		c.net.Heal()
 		var said raft.AppendEntriesResponse
@@ -221,7 +221,7 @@ func TestOnlyWhatIsAppliedIsSkipped(t *testing.T) {
 		c.expect(lead, "SET a 2", "+OK")
 		c.agree()
 		n := c.others(lead)[0]
-		has := n.state.appliedNow.Load()
+		has := n.state.Applied.Load()
 		for _, tt := range []struct {
 			first, last, left uint64 // entries of the message, and the first one that is left to Raft; 0: none
 		}{
@@ -253,7 +253,7 @@ func TestConfirmedIndex(t *testing.T) {
 		old := c.settle()
 		for i, n := range c.nodes {
 			c.expect(c.others(n)[0], "SET a 1", "+OK")
-			done := c.leader().state.appliedNow.Load()
+			done := c.leader().state.Applied.Load()
 			if index, ok := n.router.confirmedIndex(t.Context()); !ok || index < done {
 				t.Errorf("node %v: index %d, %v, and entry %d is acknowledged", i, index, ok, done)
 			}

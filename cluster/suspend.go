@@ -8,6 +8,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/followers"
+	"lockd/cluster/replica"
 	"lockd/resp"
 )
 
@@ -16,7 +17,7 @@ import (
 // have kept their places. So it may be wrong about a node, and it need not be exact.
 type suspender struct {
 	*core
-	state    *state
+	state    *replica.State
 	members  *members
 	contacts *followers.Contacts
 	router   *router
@@ -31,7 +32,7 @@ type suspender struct {
 const suspendEvery = 5
 
 func newSuspender(
-	c *core, s *state, m *members, contacts *followers.Contacts, r *router, claims *claims, due chan struct{},
+	c *core, s *replica.State, m *members, contacts *followers.Contacts, r *router, claims *claims, due chan struct{},
 ) *suspender {
 	return &suspender{core: c, state: s, members: m, contacts: contacts, router: r, claims: claims, due: due}
 }
@@ -66,7 +67,7 @@ func (s *suspender) run() {
 func (s *suspender) look(ctx context.Context, lead *clock.Leadership) {
 	var sessions []uint64
 	var returns []resp.BlockID
-	for _, session := range s.state.sessions() {
+	for _, session := range s.state.Sessions() {
 		if session.Node == "" || !s.isLost(lead, &session) {
 			continue
 		}

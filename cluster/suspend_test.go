@@ -120,7 +120,7 @@ func clientsOfTheProcessBefore(t *testing.T, victim string) {
 	if took := time.Since(served); took > back.cfg.Heartbeat {
 		t.Errorf("the clients of the process that is there now were served after %s", took)
 	}
-	sessions := c.leader().state.sessions()
+	sessions := c.leader().state.Sessions()
 	if len(sessions) != 2 || !sessions[0].Suspended || sessions[1].Suspended || sessions[0].Process != 1 || sessions[1].Process != 2 {
 		t.Errorf("sessions: %+v", sessions)
 	}
@@ -155,12 +155,12 @@ func TestPlacesAreKeptWhileANodeIsAway(t *testing.T) {
 		c.waiting(4)
 		c.cut(away)
 		time.Sleep(3 * time.Second)
-		if s := leader.state.sessions(); len(s) != 2 || !s[0].Suspended || s[1].Suspended {
+		if s := leader.state.Sessions(); len(s) != 2 || !s[0].Suspended || s[1].Suspended {
 			t.Errorf("sessions while the first node is away: %+v", s)
 		}
 		c.net.Heal()
 		time.Sleep(time.Second)
-		if s := leader.state.sessions(); s[0].Suspended {
+		if s := leader.state.Sessions(); s[0].Suspended {
 			t.Errorf("sessions when it is back: %+v", s)
 		}
 		c.expect(leader, "RPUSH list a", ":1")
@@ -292,11 +292,11 @@ func TestSessionLapsesBeforeTheClaim(t *testing.T) {
 		c.cut(away)
 		c.expect(leader, "RPUSH list a", ":1")
 		c.expect(leader, "UNLOCK door holder", ":1")
-		if gifts := leader.state.gifts(1, 0); len(gifts) != 2 {
+		if gifts := leader.state.Gifts(1, 0); len(gifts) != 2 {
 			t.Fatalf("given: %v", gifts)
 		}
 		time.Sleep(time.Minute)
-		if s := leader.state.sessions(); len(s) > 0 {
+		if s := leader.state.Sessions(); len(s) > 0 {
 			t.Fatalf("sessions after a minute: %+v", s)
 		}
 		c.expect(leader, "EXISTS list door", ":1")
@@ -308,7 +308,7 @@ func TestSessionLapsesBeforeTheClaim(t *testing.T) {
 		c.granted(lock, "bob")
 		time.Sleep(time.Minute)
 		for session := range uint64(5) {
-			if gifts := leader.state.gifts(session, 0); len(gifts) > 0 {
+			if gifts := leader.state.Gifts(session, 0); len(gifts) > 0 {
 				t.Errorf("not settled: %v", gifts)
 			}
 		}
@@ -335,14 +335,14 @@ func TestDeliveredStaysDelivered(t *testing.T) {
 			c.want(pop, popped("list", "a"))
 			c.granted(lock, "bob")
 			time.Sleep(after)
-			if gifts := leader.state.gifts(1, 0); (len(gifts) > 0) != (after == 0) {
+			if gifts := leader.state.Gifts(1, 0); (len(gifts) > 0) != (after == 0) {
 				t.Errorf("%s after it was delivered %v is not settled", after, gifts)
 			}
 			c.kill(dies.id)
 			time.Sleep(time.Minute)
 			c.expect(leader, "LLEN list", ":0")
 			c.expect(leader, "GET door", "$3 bob")
-			if gifts := leader.state.gifts(1, 0); after > 0 && len(gifts) > 0 {
+			if gifts := leader.state.Gifts(1, 0); after > 0 && len(gifts) > 0 {
 				t.Errorf("remembered: %v", gifts)
 			}
 		})
@@ -406,7 +406,7 @@ func TestClaimAndReturnExcludeEachOther(t *testing.T) {
 		stall()
 		c.expect(leader, "RPUSH second 2", ":1")
 		lead, claims := leader.lead.Load(), &leader.reader.claims
-		gifts := leader.state.gifts(1, lead.From)
+		gifts := leader.state.Gifts(1, lead.From)
 		if len(gifts) != 2 {
 			t.Fatalf("gifts: %v", gifts)
 		}

@@ -151,12 +151,12 @@ func cmdLevel(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Reply
 }
 
 func cmdHash(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	i := n.state.image(n.snapshots)
-	hash, err := i.hash()
+	i := n.state.Image()
+	hash, err := i.Hash()
 	if err != nil {
 		return resp.Errf("ERR the state could not be hashed: %s", peer.OneLine(err.Error(), 256))
 	}
-	return resp.Array(resp.Int(int64(i.applied)), resp.Bulk(hash))
+	return resp.Array(resp.Int(int64(i.Applied)), resp.Bulk(hash))
 }
 
 // Specs lists the rows of all commands that the cluster knows.

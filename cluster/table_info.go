@@ -113,7 +113,7 @@ func cmdBGSave(_ context.Context, n *Node, args resp.Args) resp.Reply {
 }
 
 func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	applied := int64(n.state.appliedNow.Load())
+	applied := int64(n.state.Applied.Load())
 	if n.lead.Held() {
 		var replicas []resp.Reply
 		for _, v := range n.raft.Voters() {
@@ -136,7 +136,7 @@ func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 // offsetOf returns up to which entry a member is known to have the log of this node, which leads: no
 // further than what this node has applied, which is its own offset.
 func offsetOf(n *Node, id raft.ServerID) uint64 {
-	return min(n.announcer.Has(id), n.state.appliedNow.Load())
+	return min(n.announcer.Has(id), n.state.Applied.Load())
 }
 
 func cmdInfo(_ context.Context, n *Node, args resp.Args) resp.Reply {
@@ -147,7 +147,7 @@ func cmdInfo(_ context.Context, n *Node, args resp.Args) resp.Reply {
 func sections(n *Node) []resp.Section {
 	// The machine comes first: tools such as redis-cli --stat take the first field
 	// whose name begins with used_memory, which in Redis is used_memory itself.
-	all := n.state.info()
+	all := n.state.Info()
 	if n.cfg.Info != nil {
 		all = append(all, n.cfg.Info()...)
 	}
@@ -182,7 +182,7 @@ func infoPersistence(s *snapshots) resp.Section {
 }
 
 func infoReplication(n *Node) resp.Section {
-	applied := face.U64(n.state.appliedNow.Load())
+	applied := face.U64(n.state.Applied.Load())
 	s := face.Section("Replication")
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
 	if n.lead.Held() {
@@ -246,7 +246,7 @@ func infoRaft(n *Node) resp.Section {
 	for _, name := range raftFields {
 		add(name, strings.ToLower(stats[name]))
 	}
-	add("machine_index", face.U64(n.state.appliedNow.Load()))
+	add("machine_index", face.U64(n.state.Applied.Load()))
 	var ids []string
 	for _, m := range n.raft.Servers() {
 		ids = append(ids, string(m.ID))

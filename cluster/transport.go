@@ -14,6 +14,7 @@ import (
 
 	"lockd/cluster/followers"
 	"lockd/cluster/peer"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 )
 
@@ -254,7 +255,7 @@ func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest)
 	}
 	if !t.raft.Follows(req.Term) {
 		answer.Success = false
-		rpc.Respond(answer, errSnapshotKnown)
+		rpc.Respond(answer, replica.ErrSnapshotKnown)
 		return
 	}
 	rpc.Respond(answer, nil)

@@ -14,6 +14,8 @@ import (
 	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/cluster/record"
+	"lockd/cluster/refound"
+	"lockd/cluster/replica"
 	"lockd/resp"
 )
 
@@ -42,12 +44,12 @@ func golden(t *testing.T, name string, written []byte) []byte {
 func TestVersion1Opens(t *testing.T) {
 	machine := newTestMachine()
 	c := newCore(Config{Machine: machine, Clock: clock.NewSystem()})
-	n := newState(c, machine, newMembers(c, data{}, nil, nil, nil, nil))
-	if err := n.restore(bytes.NewReader(golden(t, "image.bin", sampleImage()))); err != nil {
+	n := replica.New(newMembers(c, data{}, nil, nil, nil, nil).stateConfig())
+	if err := n.Restore(bytes.NewReader(golden(t, "image.bin", sampleImage()))); err != nil {
 		t.Fatal(err)
 	}
-	if n.applied != 42 || !reflect.DeepEqual(n.members.roster.Load(), sampleRoster()) {
-		t.Errorf("image.bin: applied %d, roster %+v", n.applied, n.members.roster.Load())
+	if n.Applied.Load() != 42 || !reflect.DeepEqual(n.Roster(), sampleRoster()) {
+		t.Errorf("image.bin: applied %d, roster %+v", n.Applied.Load(), n.Roster())
 	}
 	res := machine.View(resp.Stamp{}, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET", "a"}}}})
 	if got := res.Replies[0].Str; got != "1" {
@@ -62,7 +64,7 @@ func TestVersion1Opens(t *testing.T) {
 	holds.vars["a"] = testVar{Value: "1"}
 	golden(t, "backup.bin", testBackup(t, holds))
 	heir := newTestHeir()
-	head, err := ReadBackup(filepath.Join("testdata", "v1", "backup.bin"), heir)
+	head, err := refound.ReadBackup(filepath.Join("testdata", "v1", "backup.bin"), heir)
 	if err != nil || head.Index != 42 || head.Node != "n1" || heir.vars["a"].Value != "1" {
 		t.Errorf("backup.bin: %+v, %v, %v", head, heir.vars, err)
 	}
@@ -116,7 +118,7 @@ func numberedRoster() *membership.Roster {
 
 func imageOf(ros *membership.Roster) []byte {
 	var b bytes.Buffer
-	if err := (&image{applied: 42, roster: ros, write: newTestMachine().Snapshot()}).writeTo(&b); err != nil {
+	if err := (&replica.Image{Applied: 42, Roster: ros, Write: newTestMachine().Snapshot()}).Save(&b); err != nil {
 		panic(err)
 	}
 	return b.Bytes()
@@ -126,7 +128,7 @@ func sampleImage() []byte {
 	m := newTestMachine()
 	m.vars["a"] = testVar{Value: "1"}
 	var b bytes.Buffer
-	if err := (&image{applied: 42, roster: sampleRoster(), write: m.Snapshot()}).writeTo(&b); err != nil {
+	if err := (&replica.Image{Applied: 42, Roster: sampleRoster(), Write: m.Snapshot()}).Save(&b); err != nil {
 		panic(err)
 	}
 	return b.Bytes()
@@ -161,8 +163,8 @@ func FuzzImage(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		i := &image{applied: applied, roster: ros, write: newTestMachine().Snapshot()}
-		if err := i.writeTo(&again); err != nil {
+		i := &replica.Image{Applied: applied, Roster: ros, Write: newTestMachine().Snapshot()}
+		if err := i.Save(&again); err != nil {
 			t.Fatal(err)
 		}
 		applied2, ros2, err := record.ReadImage(&again)

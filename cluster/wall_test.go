@@ -33,9 +33,8 @@ func timeAt(t *testing.T, n *testNode) time.Time {
 
 // stampAt is the time of the last entry that a node has applied.
 func stampAt(n *testNode) time.Time {
-	n.state.mu.Lock()
-	defer n.state.mu.Unlock()
-	return time.UnixMicro(n.state.machine.Wall())
+	_, wall := n.state.GoOn(time.Time{})
+	return time.UnixMicro(wall)
 }
 
 // nearly reports whether a time of the cluster is right: not ahead, and behind by at most slack.

@@ -79,12 +79,18 @@ func rulesAt(m ruled, formats []resp.Rule, level int) map[string]string {
 	return rules
 }
 
-// SayLevels are some levels for people to read.
+// SayLevels formats some levels for people.
 func SayLevels(lowest, highest int) string {
 	if lowest == highest {
 		return fmt.Sprintf("level %d", lowest)
 	}
 	return fmt.Sprintf("levels %d to %d", lowest, highest)
+}
+
+// TooOld returns why a node cannot go on where a level is in force that it cannot do.
+func TooOld(id string, lowest, highest, level int) error {
+	return fmt.Errorf("level %d is in force in this cluster, and this lockd can do %s: start a newer one on node %s",
+		level, SayLevels(lowest, highest), id)
 }
 
 func ruleSum(what ...any) string {

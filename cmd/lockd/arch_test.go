@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/value":    {"lockd/resp", "lockd/keyspace/lock"},                                                 // data structures, nothing of the machine
 	"lockd/keyspace/wait":     {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/store", "lockd/keyspace/value"}, // commands that wait
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
-	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clients", "lockd/cluster/clock", "lockd/cluster/face", "lockd/cluster/figures", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/join", "lockd/cluster/record", "lockd/cluster/wake"},
+	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clients", "lockd/cluster/clock", "lockd/cluster/face", "lockd/cluster/figures", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/join", "lockd/cluster/record", "lockd/cluster/refound", "lockd/cluster/replica", "lockd/cluster/wake"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/face", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/system", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
@@ -68,20 +68,22 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/doctor":     {"lockd/resp", "lockd/resp/sight"},
 
 	// The rooms of cluster, which know nothing of nodes.
-	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"},                                                                                                                           // the disk
-	"lockd/cluster/peer":          {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault"},                                                                                                // the network
-	"lockd/cluster/founding":      {"lockd/cluster/peer", "lockd/cluster/store"},                                                                                                                // founding without a list
-	"lockd/cluster/membership":    {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"},                                                                                                  // who may take part
-	"lockd/cluster/clock":         {"lockd/internal/loglimit", "lockd/resp/fault", "lockd/cluster/group", "lockd/cluster/peer"},                                                                 // the log clock, the wall clocks
-	"lockd/cluster/face":          {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/wake"},                         // what clients are told of the cluster
-	"lockd/cluster/figures":       {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"},                                                                                                  // what is counted for those who watch a node
-	"lockd/cluster/followers":     {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/record", "lockd/cluster/wake"}, // what a leader knows of the others
-	"lockd/cluster/group":         {"lockd/internal/loglimit"},                                                                                                                                  // Raft, and who the members are
-	"lockd/cluster/record":        {"lockd/resp", "lockd/cluster/membership"},                                                                                                                   // entries and images, as stored
-	"lockd/cluster/clients":       {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/wake"},                         // clients of all nodes
-	"lockd/cluster/join":          {"lockd/internal/loglimit", "lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership"},                                          // joining by client addresses
-	"lockd/cluster/wake":          {},                                                                                                                                                           // goroutines that wait for each other
-	"lockd/cluster/peer/peertest": {},                                                                                                                                                           // a network in memory; only tests import it
+	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"},                                                                                                                             // the disk
+	"lockd/cluster/peer":          {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault"},                                                                                                  // the network
+	"lockd/cluster/founding":      {"lockd/cluster/peer", "lockd/cluster/store"},                                                                                                                  // founding without a list
+	"lockd/cluster/membership":    {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"},                                                                                                    // who may take part
+	"lockd/cluster/clock":         {"lockd/internal/loglimit", "lockd/resp/fault", "lockd/cluster/group", "lockd/cluster/peer"},                                                                   // the log clock, the wall clocks
+	"lockd/cluster/face":          {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/wake"},                           // what clients are told of the cluster
+	"lockd/cluster/figures":       {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"},                                                                                                    // what is counted for those who watch a node
+	"lockd/cluster/followers":     {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/record", "lockd/cluster/wake"},   // what a leader knows of the others
+	"lockd/cluster/group":         {"lockd/internal/loglimit"},                                                                                                                                    // Raft, and who the members are
+	"lockd/cluster/record":        {"lockd/resp", "lockd/cluster/membership"},                                                                                                                     // entries and images, as stored
+	"lockd/cluster/clients":       {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/wake"},                           // clients of all nodes
+	"lockd/cluster/replica":       {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/figures", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/record", "lockd/cluster/wake"}, // the machine behind its lock
+	"lockd/cluster/refound":       {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/membership", "lockd/cluster/record", "lockd/cluster/replica", "lockd/cluster/store"},                      // folders of stopped nodes, backups
+	"lockd/cluster/join":          {"lockd/internal/loglimit", "lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership"},                                            // joining by client addresses
+	"lockd/cluster/wake":          {},                                                                                                                                                             // goroutines that wait for each other
+	"lockd/cluster/peer/peertest": {},                                                                                                                                                             // a network in memory; only tests import it
 
 	// Subpackages of luavm: only lauxlib uses the limits of resp, and only luavm imports them.
 	"lockd/luavm/state":    {"lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},

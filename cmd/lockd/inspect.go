@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"lockd/cluster"
+	"lockd/cluster/refound"
 )
 
 // inspectCmd shows the content of a data folder or a backup.
@@ -23,7 +23,7 @@ func (c *inspectCmd) run(_ context.Context, stdout, _ io.Writer) error {
 	if info, err := os.Stat(c.Path); err == nil && info.Mode().IsRegular() {
 		return c.backup(stdout)
 	}
-	in, err := cluster.Inspect(c.Path, newHeir())
+	in, err := refound.Inspect(c.Path, newHeir())
 	if err != nil {
 		return usageError{err}
 	}
@@ -39,7 +39,7 @@ func (c *inspectCmd) run(_ context.Context, stdout, _ io.Writer) error {
 
 func (c *inspectCmd) backup(stdout io.Writer) error {
 	heir := newHeir()
-	head, err := cluster.ReadBackup(c.Path, heir)
+	head, err := refound.ReadBackup(c.Path, heir)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (c *inspectCmd) backup(stdout io.Writer) error {
 }
 
 // inspected formats an inspection. Damaged data may lack some of the lines.
-func inspected(in *cluster.Inspection) []string {
+func inspected(in *refound.Inspection) []string {
 	var lines []string
 	add := func(name, format string, args ...any) {
 		lines = append(lines, fmt.Sprintf("%-11s ", name)+fmt.Sprintf(format, args...))
@@ -122,7 +122,7 @@ type recoverCmd struct {
 }
 
 func (c *recoverCmd) run(_ context.Context, stdout, _ io.Writer) error {
-	in, err := cluster.Inspect(c.Dir, newHeir())
+	in, err := refound.Inspect(c.Dir, newHeir())
 	if err != nil {
 		return usageError{err}
 	}
@@ -144,7 +144,7 @@ func (c *recoverCmd) run(_ context.Context, stdout, _ io.Writer) error {
 		return fmt.Errorf("%s knows more than %s: recover that one, as what is only in it would be lost; nothing was changed",
 			better, c.Dir)
 	}
-	done, kept, err := cluster.Recover(cluster.Fork{
+	done, kept, err := refound.Recover(refound.Fork{
 		Dir: c.Dir, PeerAddr: c.PeerAdvertise, Hold: c.Hold, FenceAbove: c.above, Machine: newHeir(),
 	})
 	if err != nil {
@@ -157,10 +157,10 @@ func (c *recoverCmd) run(_ context.Context, stdout, _ io.Writer) error {
 
 // compare reports which of the other folders is better than the inspected one, and returns the best of them; "" if
 // none is better.
-func (c *recoverCmd) compare(stdout io.Writer, in *cluster.Inspection) (better string, err error) {
+func (c *recoverCmd) compare(stdout io.Writer, in *refound.Inspection) (better string, err error) {
 	best := in
 	for _, dir := range c.Other {
-		other, err := cluster.Inspect(dir, newHeir())
+		other, err := refound.Inspect(dir, newHeir())
 		if err != nil {
 			return "", usageError{err}
 		}
@@ -182,7 +182,7 @@ func (c *recoverCmd) compare(stdout io.Writer, in *cluster.Inspection) (better s
 }
 
 // sayLosses prints the consequences of --yes.
-func sayLosses(stdout io.Writer, in *cluster.Inspection) {
+func sayLosses(stdout io.Writer, in *refound.Inspection) {
 	var others []string
 	for _, s := range in.Servers {
 		if string(s.ID) != in.Meta.ID {

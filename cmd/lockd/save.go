@@ -11,16 +11,16 @@ import (
 	"strconv"
 	"time"
 
-	"lockd/cluster"
+	"lockd/cluster/refound"
 	"lockd/internal/client"
 	"lockd/keyspace"
 	"lockd/luavm"
 	"lockd/resp"
 )
 
-var _ cluster.ForkableMachine = (*keyspace.Machine)(nil)
+var _ refound.Machine = (*keyspace.Machine)(nil)
 
-func newHeir() cluster.ForkableMachine { return keyspace.New(luavm.New()) }
+func newHeir() refound.Machine { return keyspace.New(luavm.New()) }
 
 // backupCmd reads a backup from a node.
 type backupCmd struct {
@@ -108,7 +108,7 @@ func (c *backupCmd) fetchFrom(ctx context.Context, addr string, to io.Writer) (g
 		return got, false, fmt.Errorf("%s is no server of lockd that makes backups", addr)
 	}
 	id := r.Elems[0].Str
-	sum := &cluster.BackupSum{}
+	sum := &refound.BackupSum{}
 	out := bufio.NewWriter(io.MultiWriter(to, sum))
 	got = fetched{from: addr, index: r.Elems[1].Int}
 	for {
@@ -140,8 +140,8 @@ type foundFlags struct {
 func (f *foundFlags) check() error {
 	if f.FenceAbove != "" {
 		above, err := strconv.ParseUint(f.FenceAbove, 10, 64)
-		if err != nil || above > cluster.FenceAboveMax {
-			return usagef("--fence-above %q is not a whole number from 0 to %d", f.FenceAbove, uint64(cluster.FenceAboveMax))
+		if err != nil || above > refound.FenceAboveMax {
+			return usagef("--fence-above %q is not a whole number from 0 to %d", f.FenceAbove, uint64(refound.FenceAboveMax))
 		}
 		f.above = &above
 	}
@@ -179,7 +179,7 @@ func (c *restoreCmd) check() error {
 }
 
 func (c *restoreCmd) run(_ context.Context, stdout, _ io.Writer) error {
-	done, head, err := cluster.Restore(c.In, cluster.Fork{
+	done, head, err := refound.Restore(c.In, refound.Fork{
 		Dir: c.Dir, ID: c.ID, PeerAddr: c.PeerAdvertise, LogStore: c.LogStore, Hold: c.Hold, FenceAbove: c.above,
 		Machine: newHeir(),
 	})
@@ -193,14 +193,14 @@ func (c *restoreCmd) run(_ context.Context, stdout, _ io.Writer) error {
 
 // foundError is a mistake in a flag where --fence-above is missing, or wrong.
 func foundError(err error) error {
-	if errors.Is(err, cluster.ErrFenceAbove) {
+	if errors.Is(err, refound.ErrFenceAbove) {
 		return usageError{err}
 	}
 	return err
 }
 
 // explain prints what a new cluster does that the old one did not.
-func explain(w io.Writer, done *cluster.Refounded, id, dir string) {
+func explain(w io.Writer, done *refound.Refounded, id, dir string) {
 	fmt.Fprintf(w, "Cluster %s goes on with the state of cluster %s as of entry %d, %d keys.\n", done.Cluster, done.Old,
 		done.Index, done.Keys)
 	fmt.Fprintf(w, "Fences: every lock that is granted from now on has a fence above %d, more than the old cluster can "+

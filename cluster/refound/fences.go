@@ -1,4 +1,4 @@
-package cluster
+package refound
 
 import (
 	"errors"
@@ -10,43 +10,43 @@ import (
 
 // The fences of a new cluster begin above all that another one with the same past can have given.
 const (
-	// fencesPerMs is more than a machine can give: each key that comes into being takes it longer than 1/4 µs.
+	// fencesPerMs is above the rate of any machine: each key that comes into being takes it longer than 1/4 µs.
 	fencesPerMs = 1 << 12
-	// fenceLeap is by how much the fences rise above a number that a person gives.
-	fenceLeap = 1 << 40
-	// fenceMax is where programs that keep a fence in a double lose its last digit.
+	// FenceLeap is added to a number that a person gives.
+	FenceLeap = 1 << 40
+	// fenceMax is the number from which programs that keep a fence in a double lose its last digit.
 	fenceMax = 1 << 53
 )
 
 // FenceAboveMax is the highest fence that Fork.FenceAbove may name.
-const FenceAboveMax = fenceMax - fenceLeap - 1
+const FenceAboveMax = fenceMax - FenceLeap - 1
 
-// fenceEpoch is when fences that follow from the time begin, in milliseconds since 1970: 2026-01-01.
-const fenceEpoch = 1_767_225_600_000
+// FenceEpoch is the time at which fences that follow from the time begin, in milliseconds since 1970: 2026-01-01.
+const FenceEpoch = 1_767_225_600_000
 
-// wallErrorMax is by how much a clock may be off, as far as the system knows, for fences to follow from it.
+// wallErrorMax bounds the error of a clock, as far as the system knows it, from which fences follow.
 const wallErrorMax = 4 * time.Second
 
-// fenceByTime is what a cluster has not reached at a wall time in milliseconds, if its own fences began so.
-func fenceByTime(ms int64) uint64 { return uint64(max(ms-fenceEpoch, 0)) * fencesPerMs }
+// fenceByTime returns a fence that a cluster has not reached at a wall time in milliseconds, if its own fences began so.
+func fenceByTime(ms int64) uint64 { return uint64(max(ms-FenceEpoch, 0)) * fencesPerMs }
 
-// ErrFenceAbove is what the errors of Restore and Recover are that another Fork.FenceAbove, or one at all, cures.
+// ErrFenceAbove marks errors of Restore and Recover that another Fork.FenceAbove, or one at all, cures.
 var ErrFenceAbove = errors.New("--fence-above is missing or wrong")
 
-// fenceError is such an error.
+// fenceError is an ErrFenceAbove with a text of its own.
 type fenceError struct{ error }
 
 func (fenceError) Is(target error) bool { return target == ErrFenceAbove }
 
 func fencef(format string, args ...any) error { return fenceError{fmt.Errorf(format, args...)} }
 
-// past is what is known of the cluster that a new one follows.
+// past describes the cluster that a new one follows.
 type past struct {
 	last uint64 // no fence in its state is above this
 	ms   int64  // wall time of the newest in it, since 1970; 0: unknown
 }
 
-// reading is what a clock says: the wall time in milliseconds, and by how much it may be off.
+// reading is a reading of a clock: the wall time in milliseconds, and by how much it may be off.
 type reading struct {
 	ms, errMs int64
 	unsure    error // why it may be off by any time; nil: it is not
@@ -67,21 +67,21 @@ func readWall(clock clock.Clock, wallError func() (time.Duration, error)) readin
 	return r
 }
 
-// doubt is why fences can not follow from the clock; nil: they can.
+// doubt returns why fences cannot follow from the clock; nil: they can.
 func (r reading) doubt(p past) error {
 	switch {
 	case r.unsure != nil:
 		return r.unsure
-	case p.ms > r.ms+r.errMs, r.ms < fenceEpoch:
+	case p.ms > r.ms+r.errMs, r.ms < FenceEpoch:
 		return fmt.Errorf("the clock of this machine says %s, and the data are from %s", formatTime(r.ms),
-			formatTime(max(p.ms, fenceEpoch)))
+			formatTime(max(p.ms, FenceEpoch)))
 	case p.last > fenceByTime(r.ms-r.errMs):
 		return fmt.Errorf("the data have fences up to %d, beyond what follows from the time", p.last)
 	}
 	return nil
 }
 
-// fenceAbove is a fence that no cluster with this past has given yet. above is what the operator says of all that there
+// fenceAbove returns a fence that no cluster with this past has given yet. above is what the operator says of all that there
 // were; nil: nothing.
 func fenceAbove(p past, now reading, above *uint64) (uint64, error) {
 	doubt := now.doubt(p)
@@ -95,7 +95,7 @@ func fenceAbove(p past, now reading, above *uint64) (uint64, error) {
 	case above != nil && *above < p.last:
 		return 0, fencef("--fence-above %d is too low: the data have fences up to %d", *above, p.last)
 	case above != nil:
-		if fence = *above + fenceLeap; now.unsure == nil {
+		if fence = *above + FenceLeap; now.unsure == nil {
 			fence = max(fence, byTime)
 		}
 	}
@@ -110,7 +110,7 @@ func fenceAbove(p past, now reading, above *uint64) (uint64, error) {
 // clockTrustMax is how much later than the data a clock of which nothing is known may be, to be a help all the same.
 const clockTrustMax = 366 * 24 * time.Hour
 
-// firstAbove is what --fence-above may be where no cluster was made of the data before. It follows from the clock as well
+// firstAbove returns a --fence-above for data of which no cluster was made before. It follows from the clock as well
 // where that seems right, so that even a number that is used twice by mistake is likely to rise.
 func firstAbove(p past, now reading) uint64 {
 	if age := now.ms - p.ms; p.ms > 0 && age >= 0 && age <= clockTrustMax.Milliseconds() {
@@ -119,5 +119,5 @@ func firstAbove(p past, now reading) uint64 {
 	return p.last
 }
 
-// formatTime is a wall time in milliseconds as people read it.
+// formatTime formats a wall time in milliseconds for people.
 func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }

@@ -1,6 +1,8 @@
-package cluster
+// Package refound reads data folders of nodes that are stopped, and backups, and makes new clusters of them.
+package refound
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -17,26 +19,16 @@ import (
 	"lockd/cluster/clock"
 	"lockd/cluster/membership"
 	"lockd/cluster/record"
+	"lockd/cluster/replica"
 	"lockd/cluster/store"
 )
 
 // A state goes on in a new cluster, from a backup or from a data folder: DESIGN.md, "A new cluster from an old one".
 
-// ForkableMachine is a machine whose state can go on in a new cluster.
-type ForkableMachine interface {
-	Machine
-	// LastFence is the highest fence that was given.
-	LastFence() uint64
-	// WallMs is the wall time of the last entry, in milliseconds since 1970; 0: unknown.
-	WallMs() int64
-	// Keys is how many keys there are.
-	Keys() int
-	// Fork makes fences rise above fence, forgets who waits, and grants no lock that it does not know for holdMs
-	// of the log clock.
-	Fork(fence uint64, holdMs int64)
-}
+// Machine is a machine whose state can go on in a new cluster.
+type Machine = replica.ForkableMachine
 
-// Fork is how a new cluster is made of an old state.
+// Fork says how a new cluster is made of an old state.
 type Fork struct {
 	Dir      string // of its first node
 	ID       string // of that node
@@ -46,12 +38,12 @@ type Fork struct {
 	// FenceAbove is above all fences that other clusters of this past have begun with, as they have told: the new one
 	// begins higher. nil: it follows from the clock, which the system must know to be right.
 	FenceAbove *uint64
-	Machine    ForkableMachine               // empty
+	Machine    Machine                       // empty
 	Clock      clock.Clock                   // default SystemClock
 	WallError  func() (time.Duration, error) // by how much Clock's wall time may be off; default SystemWallError
 }
 
-// Refounded is what has become of it.
+// Refounded describes the new cluster.
 type Refounded struct {
 	Cluster string // id of the new cluster
 	Old     string // of the old one
@@ -77,19 +69,39 @@ func (r *Fork) complete() error {
 	return nil
 }
 
-// offline is a state that no node has.
+// offline is a state outside any node.
 type offline struct {
-	*state
-	heir    ForkableMachine
+	*replica.State
+	heir    Machine
 	servers []raft.Server
 	kinds   map[string]int // of entries of the log
+	last    uint64         // index of the last entry
 	wallMs  int64          // of the newest entry
 }
 
-func newOffline(id string, heir ForkableMachine) *offline {
-	cfg := Config{ID: id, Machine: heir, Clock: clock.NewSystem()}
-	c := newCore(cfg)
-	return &offline{state: newState(c, heir, newMembers(c, data{}, nil, nil, nil, nil)), heir: heir, kinds: map[string]int{}}
+func newOffline(id string, heir Machine) *offline {
+	o := &offline{heir: heir, kinds: map[string]int{}}
+	roster := membership.Empty
+	lowest, highest := heir.Levels()
+	o.State = replica.New(replica.Config{
+		Machine: heir, Clock: clock.NewSystem(), Due: make(chan struct{}, 1),
+		Roster: func() *membership.Roster { return roster },
+		Use:    func(next *membership.Roster) { roster = next },
+		Check: func(level int) error {
+			if level <= highest {
+				return nil
+			}
+			return membership.TooOld(id, lowest, highest, level)
+		},
+	})
+	return o
+}
+
+// restore takes over an image.
+func (o *offline) restore(r io.Reader) error {
+	err := o.Restore(r)
+	o.last = o.Applied.Load()
+	return err
 }
 
 // load makes the state of a data folder: all of its log counts, also what may not be committed.
@@ -101,38 +113,37 @@ func (o *offline) load(x *store.Exam) error {
 	if meta != nil {
 		err := o.restore(body)
 		_ = body.Close()
-		if err == nil && o.applied != meta.Index {
-			err = fmt.Errorf("%w: it ends with entry %d, not %d", record.ErrImage, o.applied, meta.Index)
+		if err == nil && o.last != meta.Index {
+			err = fmt.Errorf("%w: it ends with entry %d, not %d", record.ErrImage, o.last, meta.Index)
 		}
 		if err != nil {
 			return fmt.Errorf("snapshot %s: %w", meta.ID, err)
 		}
 		o.servers, o.wallMs = meta.Configuration.Servers, o.heir.WallMs()
 	}
-	known := &commands{protocol: standalone, data: o.machine, members: o.members}
-	return x.Entries(o.applied, func(l *raft.Log) error { return o.replay(l, known) })
+	return x.Entries(o.last, o.replay)
 }
 
-// replay does what fsm.Apply does, without a node.
-func (o *offline) replay(l *raft.Log, known *commands) error {
+// replay applies an entry, as a node does with an entry that is committed.
+func (o *offline) replay(l *raft.Log) error {
 	switch l.Type {
 	case raft.LogCommand:
 		e, err := record.Decode(l.Data)
 		if err != nil {
 			return fmt.Errorf("entry %d of the log: %w", l.Index, err)
 		}
-		if err := known.fitsEntry(l, &e); err != nil {
+		if err := o.FitsEntry(l, &e); err != nil {
 			return fmt.Errorf("entry %d of the log: %w", l.Index, err)
 		}
 		o.count(&e, l)
-		o.state.apply(l, &e)
+		o.State.Apply(l, &e)
 	case raft.LogConfiguration:
 		o.servers = raft.DecodeConfiguration(l.Data).Servers
 		o.kinds["members"]++
 	default:
 		o.kinds["raft"]++
 	}
-	o.applied = l.Index
+	o.last = l.Index
 	return nil
 }
 
@@ -155,21 +166,21 @@ func (o *offline) count(e *record.Entry, l *raft.Log) {
 // found makes the data folder of a new cluster. pastMs is the wall time of the newest that is known of the old one.
 func (o *offline) found(r *Fork, pastMs int64) (*Refounded, error) {
 	now := readWall(r.Clock, r.WallError)
-	fence, err := fenceAbove(past{last: max(o.heir.LastFence(), o.applied), ms: pastMs}, now, r.FenceAbove)
+	fence, err := fenceAbove(past{last: max(o.heir.LastFence(), o.last), ms: pastMs}, now, r.FenceAbove)
 	if err != nil {
 		return nil, err
 	}
 	time.Sleep(2 * time.Duration(now.errMs) * time.Millisecond) // until every sure clock says more than this one did
-	old := o.members.roster.Load()
+	old := o.Roster()
 	o.heir.Fork(fence, r.Hold.Milliseconds())
 	next := membership.Empty.With(membership.Change{Cluster: rand.Text(), Level: old.Level})
-	i := &image{applied: max(o.applied, 1), roster: next, write: o.machine.Snapshot()}
+	i := &replica.Image{Applied: max(o.last, 1), Roster: next, Write: o.Machine.Snapshot()}
 	err = store.Found(r.Dir, store.First{
 		ID: r.ID, Arch: membership.OwnArch, PeerAddr: r.PeerAddr, Cluster: next.Cluster, LogStore: r.LogStore,
-		Index: i.applied, Write: func(w io.Writer) error { return i.writeTo(w) },
+		Index: i.Applied, Write: func(w io.Writer) error { return i.Save(w) },
 	})
 	return &Refounded{
-		Cluster: next.Cluster, Old: old.Cluster, Index: i.applied, Keys: o.heir.Keys(), Fence: fence, Hold: r.Hold,
+		Cluster: next.Cluster, Old: old.Cluster, Index: i.Applied, Keys: o.heir.Keys(), Fence: fence, Hold: r.Hold,
 	}, err
 }
 
@@ -196,7 +207,7 @@ type Inspection struct {
 
 // Inspect looks at the data folder of a node that is stopped, and changes nothing in it. The machine is empty, and is
 // of no use afterwards. What is damaged is in Inspection.Damage; an error says that the folder could not be looked at.
-func Inspect(dir string, machine ForkableMachine) (*Inspection, error) {
+func Inspect(dir string, machine Machine) (*Inspection, error) {
 	in, _, err := inspect(dir, machine)
 	if in != nil {
 		in.Close()
@@ -205,7 +216,7 @@ func Inspect(dir string, machine ForkableMachine) (*Inspection, error) {
 }
 
 // inspect returns the state as well. The folder stays locked.
-func inspect(dir string, machine ForkableMachine) (*Inspection, *offline, error) {
+func inspect(dir string, machine Machine) (*Inspection, *offline, error) {
 	x, err := store.Examine(dir)
 	if err != nil {
 		return nil, nil, err
@@ -214,9 +225,9 @@ func inspect(dir string, machine ForkableMachine) (*Inspection, *offline, error)
 	if x.Damage == nil {
 		x.Damage = o.load(x)
 	}
-	ros := o.members.roster.Load()
+	ros := o.Roster()
 	in := &Inspection{
-		Exam: x, Cluster: orDefault(ros.Cluster, x.Meta.Cluster), Index: o.applied, Keys: machine.Keys(),
+		Exam: x, Cluster: cmp.Or(ros.Cluster, x.Meta.Cluster), Index: o.last, Keys: machine.Keys(),
 		Fence: machine.LastFence(), WallMs: o.wallMs, Servers: o.servers, Kinds: o.kinds,
 		Removed: slices.Sorted(maps.Keys(ros.Removed)),
 	}
@@ -250,10 +261,10 @@ func Recover(r Fork) (done *Refounded, kept string, err error) {
 	if in.Index == 0 {
 		return nil, "", fmt.Errorf("data folder %s holds nothing: no entry and no snapshot", r.Dir)
 	}
-	r.ID, r.LogStore = orDefault(r.ID, in.Meta.ID), in.Meta.LogStore
+	r.ID, r.LogStore = cmp.Or(r.ID, in.Meta.ID), in.Meta.LogStore
 	for _, s := range in.Servers {
 		if string(s.ID) == in.Meta.ID {
-			r.PeerAddr = orDefault(r.PeerAddr, string(s.Address))
+			r.PeerAddr = cmp.Or(r.PeerAddr, string(s.Address))
 		}
 	}
 	if err := r.complete(); err != nil {
