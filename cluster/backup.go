@@ -13,6 +13,7 @@ import (
 	"lockd/cluster/group"
 	"lockd/cluster/peer"
 	"lockd/cluster/refound"
+	"lockd/cluster/snapshot"
 	"lockd/resp"
 )
 
@@ -159,7 +160,7 @@ func (w *chunkWriter) flush() error {
 
 // rest is as long as the work was, several times.
 func (w *chunkWriter) rest() error {
-	pause := time.NewTimer((snapshotPart - 1) * (w.clock.Monotonic() - w.since))
+	pause := time.NewTimer((snapshot.Part - 1) * (w.clock.Monotonic() - w.since))
 	defer pause.Stop()
 	select {
 	case <-pause.C:

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockd/cluster/clock"
+	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -122,49 +122,6 @@ func TestLogIsTrimmed(t *testing.T) {
 	}
 }
 
-// A snapshot is due after so many entries, bytes or so much work, and where the state is
-// large not before it is worth its cost.
-func TestSnapshotIsDue(t *testing.T) {
-	const ms, mib = int64(time.Millisecond), 1 << 20
-	for _, tt := range []struct {
-		name                 string
-		entries, bytes       uint64
-		work, cost           int64
-		last                 uint64 // bytes of the last one
-		exposed, asked, want bool
-	}{
-		{name: "nothing"},
-		{name: "entries", entries: 10, want: true},
-		{name: "too few entries", entries: 9},
-		{name: "entries without work, large state", entries: 1000, work: 49 * ms, cost: 100 * ms},
-		{name: "entries with work, large state", entries: 10, work: 50 * ms, cost: 100 * ms, want: true},
-		{name: "bytes", bytes: mib, want: true},
-		{name: "bytes, large state", bytes: 3 * mib, last: 4 * mib},
-		{name: "as many bytes as the state", bytes: 4 * mib, last: 4 * mib, cost: 1 << 40, want: true},
-		{name: "work", work: 2000 * ms, want: true},
-		{name: "work, large state", work: 3999 * ms, cost: 1000 * ms},
-		{name: "much work, large state", work: 4000 * ms, cost: 1000 * ms, want: true},
-		{name: "no spare", exposed: true, cost: 1 << 40, want: true},
-		{name: "asked for", asked: true, last: 1 << 40, cost: 1 << 40, want: true},
-	} {
-		s := newSnapshots(newCore(Config{SnapshotEntries: 10, SnapshotBytes: mib, Clock: clock.NewSystem()}), nil)
-		s.grownEntries.Store(tt.entries)
-		s.grownBytes.Store(tt.bytes)
-		s.grownWork.Store(tt.work)
-		s.cost.Store(tt.cost)
-		s.size.Store(tt.last)
-		if tt.exposed {
-			s.expose()
-		}
-		if tt.asked {
-			s.ask()
-		}
-		if got := s.wanted(); got != tt.want {
-			t.Errorf("%s: due %v", tt.name, got)
-		}
-	}
-}
-
 // largeMachine has an image of many pieces, each of which is work.
 type largeMachine struct{ Machine }
 
@@ -178,7 +135,7 @@ func (m largeMachine) Snapshot() func(io.Writer) error {
 	return func(w io.Writer) error {
 		for range largePieces {
 			time.Sleep(largeWork)
-			if _, err := w.Write(make([]byte, snapshotPiece)); err != nil {
+			if _, err := w.Write(make([]byte, snapshot.Piece)); err != nil {
 				return err
 			}
 		}
@@ -197,10 +154,10 @@ func TestSnapshotIsPaced(t *testing.T) {
 		const work = largePieces * largeWork
 		began := time.Now()
 		c.expect(n, "LOCKD SNAPSHOT", "+OK")
-		if took := time.Since(began); took < (snapshotPart-1)*work || took > (snapshotPart+1)*work {
+		if took := time.Since(began); took < (snapshot.Part-1)*work || took > (snapshot.Part+1)*work {
 			t.Errorf("a snapshot of %v of work took %v", work, took)
 		}
-		if cost := time.Duration(n.snapshots.cost.Load()); cost < work/2 || cost > 2*work {
+		if cost := time.Duration(n.snapshots.Cost.Load()); cost < work/2 || cost > 2*work {
 			t.Errorf("a snapshot of %v of work counts for %v", work, cost)
 		}
 		c.expect(n, "SET a 2", "+OK")
@@ -242,11 +199,11 @@ func TestSnapshotOutlivesItsClient(t *testing.T) {
 			})
 		}
 		clients.Wait()
-		if !n.snapshots.saving.Load() {
+		if !n.snapshots.Saving.Load() {
 			t.Error("the snapshot does not go on")
 		}
-		time.Sleep(snapshotPart * work)
-		if n.snapshots.saving.Load() || !n.snapshots.saveOK.Load() || n.raft.Stats()["last_snapshot_index"] == "0" {
+		time.Sleep(snapshot.Part * work)
+		if n.snapshots.Saving.Load() || !n.snapshots.SaveOK.Load() || n.raft.Stats()["last_snapshot_index"] == "0" {
 			t.Error("the snapshot has not come to its end")
 		}
 	})
@@ -305,7 +262,7 @@ func TestSnapshotIsTriedAgain(t *testing.T) {
 						c.expect(n, "SET a y", "+OK")
 					}
 				}
-				if took := time.Since(began); tries.Load() != failures+1 || took < failures*snapshotRetry || took > (failures+1)*snapshotRetry {
+				if took := time.Since(began); tries.Load() != failures+1 || took < failures*snapshot.RetryPause || took > (failures+1)*snapshot.RetryPause {
 					t.Errorf("it was taken after %d tries and %v", tries.Load(), took)
 				}
 			})
@@ -345,9 +302,9 @@ func TestInfoSinceSnapshot(t *testing.T) {
 		}
 		info("while one is taken and another asked for", 0, 0, 0)
 		c.expect(n, "SET a x", "+OK")
-		time.Sleep(snapshotRetry / 2)
+		time.Sleep(snapshot.RetryPause / 2)
 		info("after one that failed and another", 4, 4, 1000)
-		time.Sleep(2 * snapshotRetry)
+		time.Sleep(2 * snapshot.RetryPause)
 		info("after the one that was asked for", 0, 0, 0)
 	})
 }
@@ -399,11 +356,11 @@ func TestInstalledSnapshotHasSpare(t *testing.T) {
 		c.net.Heal()
 		for range 2 {
 			c.agree()
-			for tries := 0; away.snapshots.lacksSpare(); tries++ {
+			for tries := 0; away.snapshots.LacksSpare(); tries++ {
 				if tries == 10 {
 					t.Fatalf("snapshots: %q", snapshotsOf(away, func(id string) string { return dirs[id] }))
 				}
-				time.Sleep(snapshotRetry)
+				time.Sleep(snapshot.RetryPause)
 				c.expect(leader, "SET more v", "+OK")
 			}
 			c.kill(away.id)

@@ -44,7 +44,6 @@
 //	commands.go       what clients may send, and what must not be logged any more
 //	level.go          which level is in force, when it rises, and the formats of each
 //	replicate.go      AppendEntries is answered, and what is here already
-//	snapshot.go       images, and when they are taken
 //	members.go        what this node says of itself, whom it lets in, and whom it misses
 //	core.go           what all parts share
 //	config.go         what a node is given: Config, Disk, Publisher

@@ -15,6 +15,7 @@ import (
 	"lockd/cluster/membership"
 	"lockd/cluster/record"
 	"lockd/cluster/replica"
+	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
 	"lockd/internal/loglimit"
 	"lockd/resp"
@@ -32,7 +33,7 @@ type fsm struct {
 	attempts  *attempts
 	blocker   *blocker
 	announcer *followers.Announcer
-	snapshots *snapshots
+	snapshots *snapshot.Snapshots
 	ownLog    *ownLog
 
 	replayTo        uint64      // last entry in the log when the node started; 0: it has been applied
@@ -84,7 +85,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	if f.lead.Held() {
 		f.announcer.EntryApplied(l.Index, l.Term, served)
 	}
-	f.snapshots.grown(len(l.Data), work)
+	f.snapshots.Grown(len(l.Data), work)
 	return a
 }
 
@@ -171,8 +172,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.halted {
 		return nil, group.ErrHalted
 	}
-	f.snapshots.counted.Store(f.snapshots.takeGrown())
-	return pacedImage{f.state.Image(), f.snapshots}, nil
+	return f.snapshots.Begin(f.state.Image()), nil
 }
 
 // restore replaces the state by a snapshot. The fault points apply only to a snapshot of the
@@ -195,7 +195,7 @@ func (f *fsm) restore(r io.Reader) error {
 		return err
 	}
 	f.members.tellLevel()
-	f.snapshots.takeGrown()
+	f.snapshots.TakeGrown()
 	return fault.At(fault.Installed)
 }
 
@@ -217,7 +217,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.members.hints.Store(membership.Empty)
 		f.missed("this node was brought up to date by a snapshot")
 		f.blocker.reconcile()
-		f.snapshots.expose()
+		f.snapshots.Expose()
 	}
 	if err == nil {
 		f.state.Delivered.Store(f.state.Applied.Load())

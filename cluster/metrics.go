@@ -20,7 +20,7 @@ import (
 func (n *Node) Metrics() []resp.Metric {
 	figures, tick := n.state.Metrics()
 	for _, more := range [][]resp.Metric{
-		logMetrics(n), clockMetrics(n, tick), queueMetrics(n.reader, n.proposer), leadMetrics(n), memberMetrics(n), n.snapshots.metrics(),
+		logMetrics(n), clockMetrics(n, tick), queueMetrics(n.reader, n.proposer), leadMetrics(n), memberMetrics(n), n.snapshots.Metrics(),
 		n.disk.metrics(),
 	} {
 		figures = append(figures, more...)

@@ -21,6 +21,7 @@ import (
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
 	"lockd/cluster/replica"
+	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
 	"lockd/cluster/wake"
 	"lockd/resp"
@@ -55,7 +56,7 @@ type Node struct {
 	replicas    *followers.Conns
 	announcer   *followers.Announcer
 	ownLog      *ownLog
-	snapshots   *snapshots
+	snapshots   *snapshot.Snapshots
 	backups     *backups
 	elections   *elections
 	keeper      *keeper
@@ -152,7 +153,10 @@ func assemble(c *core, d data) *Node {
 	n.replicas = followers.NewConns(func(target raft.ServerAddress) (net.Conn, error) {
 		return n.peers.Streams().DialLog(target, followers.Timeout)
 	})
-	n.snapshots = newSnapshots(c, d.stores)
+	n.snapshots = snapshot.New(snapshot.Config{
+		Raft: c.raft, Stores: d.stores, Clock: c.clock, Log: c.log, Stop: c.stop,
+		EntriesMax: c.cfg.SnapshotEntries, BytesMax: c.cfg.SnapshotBytes,
+	})
 	n.ownLog = &ownLog{core: c, state: n.state, snapshots: n.snapshots, stores: d.stores, mark: d.mark}
 	n.announcer = followers.NewAnnouncer(c.raft, c.stop, n.proposer.busy, n.replicas)
 	n.trans = &transport{
@@ -210,7 +214,7 @@ func (n *Node) open() error {
 	n.stores.Attach(store.Hooks{
 		Leads:   func() bool { return n.raft.Started.Load() && n.raft.State() == raft.Leader },
 		Applied: n.state.Applied.Load,
-		Base:    n.snapshots.base,
+		Base:    n.snapshots.Base,
 		Stored:  n.stored,
 		Now:     n.clock.Monotonic,
 	})
@@ -319,13 +323,13 @@ func (n *Node) startRaft() (err error) {
 	if err := n.scanLog(); err != nil {
 		return err
 	}
-	n.snapshots.recordSize()
+	n.snapshots.RecordSize()
 	r, err := raft.NewRaft(conf, n.fsm, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans)
 	if err != nil {
 		return err
 	}
 	n.raft.Raft = r
-	n.snapshots.recordBase()
+	n.snapshots.RecordBase()
 	return nil
 }
 
@@ -379,8 +383,8 @@ func (n *Node) start() {
 	n.fsm.opened.Store(true)
 	n.raft.Started.Store(true)
 	close(n.ready)
-	if n.snapshots.lacksSpare() {
-		n.snapshots.expose()
+	if n.snapshots.LacksSpare() {
+		n.snapshots.Expose()
 	}
 	n.leaderWatch.start()
 	n.topology.Start()
@@ -395,7 +399,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.announcer.Run)
 	n.goroutines.Go(n.elections.run)
 	n.goroutines.Go(n.deaths.run)
-	n.goroutines.Go(n.snapshots.run)
+	n.goroutines.Go(n.snapshots.Run)
 	n.goroutines.Go(n.keeper.run)
 	n.goroutines.Go(n.leaderWatch.run)
 	if n.disk.look != nil && n.cfg.KeepRoom {

@@ -10,6 +10,7 @@ import (
 
 	"lockd/cluster/followers"
 	"lockd/cluster/replica"
+	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
 	"lockd/resp/fault"
 )
@@ -123,7 +124,7 @@ func (t *transport) answer(answers <-chan raft.RPCResponse) (raft.RPCResponse, b
 type ownLog struct {
 	*core
 	state     *replica.State
-	snapshots *snapshots
+	snapshots *snapshot.Snapshots
 	stores    *store.Stores
 	mark      *store.AppliedMark // nil in memory
 }
@@ -157,7 +158,7 @@ func (o *ownLog) skipApplied(req *raft.AppendEntriesRequest) *raft.AppendEntries
 // has is the index up to which this node has the committed entries on its disk. A snapshot may end
 // with an entry of Raft's own, which is never applied here; behind it the log has everything.
 func (o *ownLog) has() uint64 {
-	index, _ := o.snapshots.base()
+	index, _ := o.snapshots.Base()
 	return max(index, o.state.Applied.Load())
 }
 
@@ -168,7 +169,7 @@ func (o *ownLog) last() (term, index uint64) {
 	if o.stores.Log.GetLog(index, &l) == nil {
 		return l.Term, index
 	}
-	base, term := o.snapshots.base() // the log is empty behind it
+	base, term := o.snapshots.Base() // the log is empty behind it
 	return term, max(base, index)
 }
 

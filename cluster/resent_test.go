@@ -15,6 +15,7 @@ import (
 
 	"lockd/cluster/followers"
 	"lockd/cluster/membership"
+	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
 )
 
@@ -40,7 +41,7 @@ func startBehind(t *testing.T) (c *testCluster, lead, member *testNode) {
 	if now := c.leader(); now != lead {
 		t.Fatalf("%s leads and not %s", now.id, lead.id)
 	}
-	if member.snapshots.exposed.Load() == 0 {
+	if member.snapshots.Exposed.Load() == 0 {
 		t.Fatal("the member was not brought up by a snapshot")
 	}
 	return c, lead, member
@@ -104,7 +105,7 @@ func TestResentAfterSnapshot(t *testing.T) {
 		if err := lead.stores.Log.GetLog(meta.Index-5, &before); err != nil {
 			t.Fatal(err)
 		}
-		exposed, kept := member.snapshots.exposed.Load(), func() uint64 { i, _ := member.stores.Log.LastIndex(); return i }
+		exposed, kept := member.snapshots.Exposed.Load(), func() uint64 { i, _ := member.stores.Log.LastIndex(); return i }
 		for name, msg := range map[string]*raft.AppendEntriesRequest{
 			"from the snapshot on":   lead.message(t, at, last),
 			"from before it":         lead.message(t, before, last),
@@ -121,9 +122,9 @@ func TestResentAfterSnapshot(t *testing.T) {
 				t.Error("the snapshot is refused")
 			}
 		}
-		if member.snapshots.exposed.Load() != exposed || kept() != last || member.state.Applied.Load() != lead.state.Applied.Load() {
+		if member.snapshots.Exposed.Load() != exposed || kept() != last || member.state.Applied.Load() != lead.state.Applied.Load() {
 			t.Errorf("the member has applied %d, its log ends at %d of %d, and it installed %d snapshots",
-				member.state.Applied.Load(), kept(), last, member.snapshots.exposed.Load()-exposed)
+				member.state.Applied.Load(), kept(), last, member.snapshots.Exposed.Load()-exposed)
 		}
 		c.kill(lead.id) // whoever leads now, nothing is lost
 		c.expect(member, "GET lock", "$5 owner")
@@ -158,7 +159,7 @@ func TestRestoredSnapshot(t *testing.T) {
 		c.expect(n, "SET a 1", "+OK")
 		c.expect(n, "LOCKD SNAPSHOT", "+OK")
 		meta := newestSnapshot(t, n)
-		if index, term := n.snapshots.base(); index != meta.Index || term != meta.Term || index == 0 {
+		if index, term := n.snapshots.Base(); index != meta.Index || term != meta.Term || index == 0 {
 			t.Errorf("entry %d of term %d, want %d of %d", index, term, meta.Index, meta.Term)
 		}
 		sink, err := n.stores.Snaps.Create(1, meta.Index+100, meta.Term, raft.Configuration{}, 1, nil)
@@ -183,14 +184,14 @@ func TestRestartAfterSnapshot(t *testing.T) {
 		c.kill(member.id)
 		c.start(member.id)
 		time.Sleep(5 * time.Second)
-		exposed := member.snapshots.exposed.Load()
+		exposed := member.snapshots.Exposed.Load()
 		var resp raft.AppendEntriesResponse
 		msg := lead.message(t, raft.Log{Index: meta.Index, Term: meta.Term}, lead.raft.LastIndex())
 		if err := lead.trans.replicas.Call(raft.ServerAddress(member.addr), msg, &resp); err != nil || !resp.Success {
 			t.Errorf("%+v, %v", resp, err)
 		}
 		c.agree()
-		if member.snapshots.exposed.Load() != exposed {
+		if member.snapshots.Exposed.Load() != exposed {
 			t.Error("the member was brought up by a snapshot again")
 		}
 	})
@@ -282,8 +283,8 @@ func TestAnswerAfterInstallIsLost(t *testing.T) {
 		c.forget(lead)
 		c.net.Heal()
 		time.Sleep(5 * time.Second)
-		if c.agree(); member.snapshots.exposed.Load() != 1 {
-			t.Fatalf("the member installed %d snapshots", member.snapshots.exposed.Load())
+		if c.agree(); member.snapshots.Exposed.Load() != 1 {
+			t.Fatalf("the member installed %d snapshots", member.snapshots.Exposed.Load())
 		}
 		c.net.SetCut(true, []string{member.addr}, []string{lead.addr})
 		c.expect(lead, "SET lock me", "+OK")
@@ -291,8 +292,8 @@ func TestAnswerAfterInstallIsLost(t *testing.T) {
 		time.Sleep(followers.Timeout + 500*time.Millisecond)
 		c.net.Heal()
 		time.Sleep(2 * time.Second)
-		if has, err := member.stores.Log.LastIndex(); has < last || err != nil || member.snapshots.exposed.Load() != 1 {
-			t.Errorf("its log ends at %d of %d (%v), and it has installed %d snapshots", has, last, err, member.snapshots.exposed.Load())
+		if has, err := member.stores.Log.LastIndex(); has < last || err != nil || member.snapshots.Exposed.Load() != 1 {
+			t.Errorf("its log ends at %d of %d (%v), and it has installed %d snapshots", has, last, err, member.snapshots.Exposed.Load())
 		}
 		c.kill(lead.id)
 		c.expect(third, "GET lock", "$2 me")
@@ -328,8 +329,8 @@ func TestSaveTwice(t *testing.T) {
 		answer := make(chan string, 1)
 		go func() { answer <- lead.do("SET y 1") }()
 		c.loseAnswer(member, lead)
-		if got := <-answer; got != "+OK" || member.snapshots.exposed.Load() != 0 {
-			t.Errorf("answered %q, and the member installed %d snapshots", got, member.snapshots.exposed.Load())
+		if got := <-answer; got != "+OK" || member.snapshots.Exposed.Load() != 0 {
+			t.Errorf("answered %q, and the member installed %d snapshots", got, member.snapshots.Exposed.Load())
 		}
 		c.kill(lead.id)
 		c.kill(member.id)
@@ -406,12 +407,12 @@ func TestInstallPreemptsSnapshot(t *testing.T) {
 		go func() { own <- member.do("LOCKD SNAPSHOT") }()
 		time.Sleep(100 * time.Millisecond)
 		c.net.Heal()
-		if got := <-own; !strings.Contains(got, errPreempted.Error()) {
+		if got := <-own; !strings.Contains(got, snapshot.ErrPreempted.Error()) {
 			t.Errorf("its own snapshot was answered %q", got)
 		}
 		time.Sleep(5 * time.Second)
 		meta := newestSnapshot(t, lead)
-		if index, _ := member.snapshots.base(); index < meta.Index || member.snapshots.exposed.Load() == 0 {
+		if index, _ := member.snapshots.Base(); index < meta.Index || member.snapshots.Exposed.Load() == 0 {
 			t.Errorf("it goes by a snapshot up to %d, the leader's reaches to %d", index, meta.Index)
 		}
 	})
@@ -453,7 +454,7 @@ func (c *testCluster) installSlowly() (lead, member *testNode) {
 	c.forget(lead)
 	c.net.SetRate(128 << 10)
 	c.net.Heal()
-	for tries := 0; member.snapshots.installs.Load() == 0; tries++ {
+	for tries := 0; member.snapshots.Installs.Load() == 0; tries++ {
 		if tries == 1000 {
 			c.t.Fatal("no snapshot is installed")
 		}
@@ -525,11 +526,11 @@ func TestInstallBeginsOnHangingDisk(t *testing.T) {
 		for _, m := range c.others(lead) {
 			disks[m.id].begin.close()
 			defer disks[m.id].begin.open(nil)
-			m.snapshots.ask()
+			m.snapshots.Ask()
 		}
 		time.Sleep(stallMax + time.Second)
 		for _, m := range c.others(lead) {
-			if said := m.stopped(); said != "" || len(m.snapshots.busy) == 0 {
+			if said := m.stopped(); said != "" || len(m.snapshots.Busy) == 0 {
 				t.Errorf("over a snapshot of its own it said %q", said)
 			}
 		}
@@ -558,7 +559,7 @@ func TestInstallOnHangingDisk(t *testing.T) {
 		defer c.close()
 		lead, member := c.installSlowly()
 		time.Sleep(2 * time.Second)
-		if member.snapshots.installs.Load() == 0 || member.stopped() != "" {
+		if member.snapshots.Installs.Load() == 0 || member.stopped() != "" {
 			t.Fatalf("while the snapshot is under way it says %q", member.stopped())
 		}
 		disks[member.id].disk.close()

@@ -11,6 +11,7 @@ import (
 
 	"lockd/cluster/face"
 	"lockd/cluster/peer"
+	"lockd/cluster/snapshot"
 	"lockd/resp"
 )
 
@@ -93,12 +94,12 @@ func checkTimeout(s string) error {
 }
 
 func cmdLastSave(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	return resp.Int(n.snapshots.lastSave.Load())
+	return resp.Int(n.snapshots.LastSave.Load())
 }
 
 // cmdSave is SAVE and LOCKD SNAPSHOT.
 func cmdSave(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
-	if err := n.snapshots.save(ctx); err != nil {
+	if err := n.snapshots.Save(ctx); err != nil {
 		return resp.Errf("ERR no snapshot was taken: %s", peer.OneLine(err.Error(), 256))
 	}
 	return resp.OK()
@@ -108,7 +109,7 @@ func cmdBGSave(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	if len(args) > 2 || len(args) == 2 && !resp.Is(args[1], "SCHEDULE") {
 		return resp.Err(resp.ErrSyntax)
 	}
-	n.snapshots.ask()
+	n.snapshots.Ask()
 	return resp.Status("Background saving started")
 }
 
@@ -160,14 +161,14 @@ func sections(n *Node) []resp.Section {
 	)
 }
 
-func infoPersistence(s *snapshots) resp.Section {
+func infoPersistence(s *snapshot.Snapshots) resp.Section {
 	return face.Section("Persistence",
 		"loading", "0",
 		"async_loading", "0",
-		"rdb_changes_since_last_save", face.U64(s.grownEntries.Load()),
-		"rdb_bgsave_in_progress", face.Flag(s.saving.Load()),
-		"rdb_last_save_time", face.I64(s.lastSave.Load()),
-		"rdb_last_bgsave_status", face.OKOr(s.saveOK.Load()),
+		"rdb_changes_since_last_save", face.U64(s.GrownEntries.Load()),
+		"rdb_bgsave_in_progress", face.Flag(s.Saving.Load()),
+		"rdb_last_save_time", face.I64(s.LastSave.Load()),
+		"rdb_last_bgsave_status", face.OKOr(s.SaveOK.Load()),
 		"rdb_last_bgsave_time_sec", "-1",
 		"rdb_current_bgsave_time_sec", "-1",
 		"aof_enabled", "1",
@@ -177,7 +178,7 @@ func infoPersistence(s *snapshots) resp.Section {
 		"aof_current_rewrite_time_sec", "-1",
 		"aof_last_bgrewrite_status", "ok",
 		"aof_last_write_status", "ok",
-		"aof_current_size", face.U64(s.grownBytes.Load()),
+		"aof_current_size", face.U64(s.GrownBytes.Load()),
 	)
 }
 

@@ -15,6 +15,7 @@ import (
 	"lockd/cluster/followers"
 	"lockd/cluster/peer"
 	"lockd/cluster/replica"
+	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
 )
 
@@ -37,7 +38,7 @@ type transport struct {
 	acked     *followers.Acked
 	announcer *followers.Announcer
 	ownLog    *ownLog
-	snapshots *snapshots
+	snapshots *snapshot.Snapshots
 	replicas  *followers.Conns
 
 	requests  chan raft.RPC // of all connections
@@ -265,7 +266,7 @@ func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest)
 // this node's own ended later, it would take Raft back to where it began, and this node would vote
 // as if it had no more than that.
 func (t *transport) install(rpc raft.RPC) {
-	end, ok := t.snapshots.giveWay(t.closed)
+	end, ok := t.snapshots.GiveWay(t.closed)
 	if !ok {
 		return
 	}
@@ -278,7 +279,7 @@ func (t *transport) install(rpc raft.RPC) {
 		return
 	}
 	if t.raft.Started.Load() {
-		t.snapshots.recordBase()
+		t.snapshots.RecordBase()
 	}
 	rpc.Respond(a.Response, a.Error)
 }

@@ -1,16 +1,20 @@
-package cluster
+// Package snapshot decides when a node takes a snapshot of its state, writes snapshots at a pace that clients do not
+// notice, and trims the log behind them.
+package snapshot
 
 import (
 	"bufio"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/group"
 	"lockd/cluster/replica"
 	"lockd/cluster/store"
@@ -18,20 +22,27 @@ import (
 	"lockd/resp"
 )
 
-var errPreempted = errors.New("a snapshot of the leader takes its place")
+// ErrPreempted is the error of a snapshot that has given way to the leader's.
+var ErrPreempted = errors.New("a snapshot of the leader takes its place")
 
 // pacedImage writes an image for Raft, at the pace of this node's snapshots.
 type pacedImage struct {
 	*replica.Image
-	pace *snapshots
+	pace *Snapshots
+}
+
+// Begin returns an image for Raft. What has grown until now is in it.
+func (s *Snapshots) Begin(i *replica.Image) raft.FSMSnapshot {
+	s.counted.Store(s.TakeGrown())
+	return pacedImage{i, s}
 }
 
 // Persist implements raft.FSMSnapshot.
 func (i pacedImage) Persist(sink raft.SnapshotSink) error {
 	s := i.pace
-	paced := &pacedWriter{out: sink, s: s, since: s.clock.Monotonic()}
+	paced := &pacedWriter{out: sink, s: s, since: s.Clock.Monotonic()}
 	defer func() { s.rests.Store(int64(paced.rests)) }()
-	w := bufio.NewWriterSize(paced, snapshotPiece)
+	w := bufio.NewWriterSize(paced, Piece)
 	if err := i.Save(w); err != nil {
 		return err
 	}
@@ -42,15 +53,17 @@ func (i pacedImage) Persist(sink raft.SnapshotSink) error {
 // clients and the sync of their entries. Nothing waits for the snapshot, so its writer works only part
 // of the time.
 const (
-	snapshotPiece = 64 << 10 // bytes
-	snapshotPart  = 4        // the writer works for one of so many parts of the time
+	// Piece is the size of a write, in bytes, between two rests.
+	Piece = 64 << 10
+	// Part is the reciprocal of the writer's share of the time.
+	Part = 4
 )
 
 // pacedWriter rests after each piece. Its writes fail once the node stops, or a leader's snapshot
 // waits to be installed.
 type pacedWriter struct {
 	out   io.Writer
-	s     *snapshots
+	s     *Snapshots
 	since time.Duration // monotonic time at which the last rest ended
 	rests time.Duration // sum of all rests
 }
@@ -58,24 +71,24 @@ type pacedWriter struct {
 // Write implements io.Writer.
 func (p *pacedWriter) Write(b []byte) (int, error) {
 	preempt := p.s.preempt.Next()
-	if p.s.installs.Load() > 0 {
-		return 0, errPreempted
+	if p.s.Installs.Load() > 0 {
+		return 0, ErrPreempted
 	}
 	n, err := p.out.Write(b)
 	if err != nil {
 		return n, err
 	}
-	done := p.s.clock.Monotonic()
-	rest := time.NewTimer((snapshotPart - 1) * (done - p.since))
+	done := p.s.Clock.Monotonic()
+	rest := time.NewTimer((Part - 1) * (done - p.since))
 	defer rest.Stop()
 	select {
 	case <-rest.C:
 	case <-preempt:
-		return n, errPreempted
-	case <-p.s.stop:
+		return n, ErrPreempted
+	case <-p.s.Stop:
 		return n, group.ErrHalted
 	}
-	p.since = p.s.clock.Monotonic()
+	p.since = p.s.Clock.Monotonic()
 	p.rests += p.since - done
 	return n, nil
 }
@@ -83,45 +96,56 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 // Release implements raft.FSMSnapshot.
 func (pacedImage) Release() {}
 
-// snapshots takes this node's snapshots and trims its log behind them. It gives way to a leader's
+// Snapshots takes this node's snapshots and trims its log behind them. It gives way to a leader's
 // snapshot. All methods may be called concurrently.
-type snapshots struct {
-	*core
-	stores *store.Stores
+type Snapshots struct {
+	Config
 
 	due   chan struct{}     // capacity 1
 	saves chan chan<- error // who wants a snapshot now, and hears what became of it
 
-	grownEntries atomic.Uint64 // since the last snapshot
-	grownBytes   atomic.Uint64
+	GrownEntries atomic.Uint64 // since the last snapshot
+	GrownBytes   atomic.Uint64
 	grownWork    atomic.Int64           // ns spent on applying
 	asked        atomic.Bool            // for one, whether it is due or not
 	counted      atomic.Pointer[growth] // what the one being taken was begun for
 
-	cost     atomic.Int64  // ns of work that the last snapshot was
+	Cost     atomic.Int64  // ns of work that the last snapshot was
 	rests    atomic.Int64  // ns for which it rested
 	size     atomic.Uint64 // bytes of the newest snapshot
-	lastSave atomic.Int64  // seconds since 1970
-	saving   atomic.Bool
-	saveOK   atomic.Bool
+	LastSave atomic.Int64  // seconds since 1970
+	Saving   atomic.Bool
+	SaveOK   atomic.Bool
 	taken    atomic.Int64 // since the start
 	failed   atomic.Int64
 
-	busy     chan struct{}            // capacity 1: full while a snapshot is taken, or a leader's installed
-	installs atomic.Int64             // of a leader's snapshot that are under way or wait
+	Busy     chan struct{}            // capacity 1: full while a snapshot is taken, or a leader's installed
+	Installs atomic.Int64             // of a leader's snapshot that are under way or wait
 	preempt  wake.Broadcast           // another one waits
 	basedOn  atomic.Pointer[raft.Log] // the end of the snapshot that Raft goes by; only index and term
-	exposed  atomic.Uint64            // how often the newest snapshot was left without a spare (lacksSpare)
+	Exposed  atomic.Uint64            // how often the newest snapshot was left without a spare (lacksSpare)
 	spared   atomic.Uint64            // as exposed, when there was a spare again
 }
 
-func newSnapshots(c *core, stores *store.Stores) *snapshots {
-	s := &snapshots{
-		core: c, stores: stores,
-		due: make(chan struct{}, 1), saves: make(chan chan<- error), busy: make(chan struct{}, 1),
+// Config holds what Snapshots use of their node.
+type Config struct {
+	Raft       *group.Group
+	Stores     *store.Stores
+	Clock      clock.Clock
+	Log        *slog.Logger
+	Stop       <-chan struct{}
+	EntriesMax uint64 // entries between two snapshots, more where the state is large
+	BytesMax   uint64 // bytes of entries between two snapshots, more where those are larger
+}
+
+// New returns the snapshots of a node that has taken none.
+func New(c Config) *Snapshots {
+	s := &Snapshots{
+		Config: c,
+		due:    make(chan struct{}, 1), saves: make(chan chan<- error), Busy: make(chan struct{}, 1),
 	}
-	s.lastSave.Store(s.clock.Wall() / 1e6)
-	s.saveOK.Store(true)
+	s.LastSave.Store(s.Clock.Wall() / 1e6)
+	s.SaveOK.Store(true)
 	return s
 }
 
@@ -137,23 +161,23 @@ const (
 	snapshotLeast  = 2
 )
 
-// grown counts an applied entry, and asks for a snapshot if one is due.
-func (s *snapshots) grown(size int, work time.Duration) {
-	s.grownEntries.Add(1)
-	s.grownBytes.Add(uint64(size))
+// Grown counts an applied entry, and asks for a snapshot if one is due.
+func (s *Snapshots) Grown(size int, work time.Duration) {
+	s.GrownEntries.Add(1)
+	s.GrownBytes.Add(uint64(size))
 	s.grownWork.Add(int64(work))
 	if s.wanted() {
 		wake.Signal(s.due)
 	}
 }
 
-func (s *snapshots) wanted() bool {
-	work, cost := s.grownWork.Load(), s.cost.Load()
+func (s *Snapshots) wanted() bool {
+	work, cost := s.grownWork.Load(), s.Cost.Load()
 	switch {
 	case s.asked.Load():
-	case s.exposed.Load() != s.spared.Load():
-	case s.grownBytes.Load() >= max(s.cfg.SnapshotBytes, s.size.Load()):
-	case s.grownEntries.Load() >= s.cfg.SnapshotEntries && work >= cost/snapshotLeast:
+	case s.Exposed.Load() != s.spared.Load():
+	case s.GrownBytes.Load() >= max(s.BytesMax, s.size.Load()):
+	case s.GrownEntries.Load() >= s.EntriesMax && work >= cost/snapshotLeast:
 	case work >= max(int64(replayMax), snapshotShares*cost):
 	default:
 		return false
@@ -161,22 +185,22 @@ func (s *snapshots) wanted() bool {
 	return true
 }
 
-// growth is what has called for a snapshot, as counted when one was begun.
+// growth counts what has called for a snapshot, as of its beginning.
 type growth struct {
 	entries, bytes uint64
 	work           int64
 	asked          bool
 }
 
-// takeGrown resets the counts: the state is in a snapshot, or will be.
-func (s *snapshots) takeGrown() *growth {
-	return &growth{s.grownEntries.Swap(0), s.grownBytes.Swap(0), s.grownWork.Swap(0), s.asked.Swap(false)}
+// TakeGrown resets the counts: the state is in a snapshot, or will be.
+func (s *Snapshots) TakeGrown() *growth {
+	return &growth{s.GrownEntries.Swap(0), s.GrownBytes.Swap(0), s.grownWork.Swap(0), s.asked.Swap(false)}
 }
 
 // giveBack restores the counts for a snapshot that was begun and failed.
-func (s *snapshots) giveBack(g *growth) {
-	s.grownEntries.Add(g.entries)
-	s.grownBytes.Add(g.bytes)
+func (s *Snapshots) giveBack(g *growth) {
+	s.GrownEntries.Add(g.entries)
+	s.GrownBytes.Add(g.bytes)
 	s.grownWork.Add(g.work)
 	if g.asked {
 		s.asked.Store(true)
@@ -184,13 +208,13 @@ func (s *snapshots) giveBack(g *growth) {
 	wake.Signal(s.due) // a signal may have been used up by the failed one
 }
 
-// snapshotRetry is the pause after a failed snapshot.
-const snapshotRetry = time.Second
+// RetryPause is the pause after a failed snapshot.
+const RetryPause = time.Second
 
-// run takes a snapshot whenever one is due or asked for. Nothing else takes snapshots, so
+// Run takes a snapshot whenever one is due or asked for. Nothing else takes snapshots, so
 // there is one at a time. After a failure every entry makes it due again, but the pause comes
 // first.
-func (s *snapshots) run() {
+func (s *Snapshots) Run() {
 	var again <-chan time.Time
 	for {
 		due := s.due
@@ -203,21 +227,21 @@ func (s *snapshots) run() {
 			continue
 		case <-due:
 		case <-again:
-		case <-s.stop:
+		case <-s.Stop:
 			return
 		}
 		if again = nil; !s.wanted() {
 			continue // one was taken meanwhile
 		}
-		if err := s.take(); err != nil && !s.raft.Stopping() {
-			s.log.Warn("no snapshot was taken, and the log grows until one is: make room on the disk", "why", err)
-			again = time.After(snapshotRetry)
+		if err := s.take(); err != nil && !s.Raft.Stopping() {
+			s.Log.Warn("no snapshot was taken, and the log grows until one is: make room on the disk", "why", err)
+			again = time.After(RetryPause)
 		}
 	}
 }
 
-// metrics are the figures of this node's snapshots.
-func (s *snapshots) metrics() []resp.Metric {
+// Metrics returns the figures of this node's snapshots.
+func (s *Snapshots) Metrics() []resp.Metric {
 	taken := resp.Metric{
 		Name: "lockd_snapshots_total", Kind: resp.Counter, Labels: []string{"result"},
 		Help: "Snapshots that this node has taken, or failed to take.",
@@ -226,49 +250,49 @@ func (s *snapshots) metrics() []resp.Metric {
 	taken.Add(float64(s.failed.Load()), "failed")
 	return []resp.Metric{
 		taken,
-		resp.GaugeOf("lockd_snapshot_running", "1 while this node takes a snapshot.", resp.One(s.saving.Load())),
+		resp.GaugeOf("lockd_snapshot_running", "1 while this node takes a snapshot.", resp.One(s.Saving.Load())),
 		resp.GaugeOf("lockd_snapshot_last_timestamp_seconds", "When this node took its last snapshot, or was started.",
-			s.lastSave.Load()),
+			s.LastSave.Load()),
 		resp.GaugeOf("lockd_snapshot_bytes", "The size of the newest snapshot.", s.size.Load()),
 		resp.GaugeOf("lockd_snapshot_work_seconds", "How long the last snapshot was worked on, without its rests.",
-			time.Duration(s.cost.Load()).Seconds()),
+			time.Duration(s.Cost.Load()).Seconds()),
 		resp.GaugeOf("lockd_snapshot_behind_entries", "Entries that were applied since the last snapshot.",
-			s.grownEntries.Load()),
-		resp.GaugeOf("lockd_snapshot_behind_bytes", "Their bytes.", s.grownBytes.Load()),
+			s.GrownEntries.Load()),
+		resp.GaugeOf("lockd_snapshot_behind_bytes", "Their bytes.", s.GrownBytes.Load()),
 	}
 }
 
-// save takes a snapshot now and waits for it. When ctx ends it stops waiting, and the snapshot goes
+// Save takes a snapshot now and waits for it. When ctx ends it stops waiting, and the snapshot goes
 // on: it may take minutes, too long for a client that has hung up or a server that stops.
-func (s *snapshots) save(ctx context.Context) error {
+func (s *Snapshots) Save(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
 	case s.saves <- answer:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-s.stop:
+	case <-s.Stop:
 		return group.ErrHalted
 	}
-	return s.raft.Await(ctx, answer)
+	return s.Raft.Await(ctx, answer)
 }
 
 // take takes a snapshot now and trims the log behind the one before it.
-func (s *snapshots) take() error {
-	s.saving.Store(true)
-	defer s.saving.Store(false)
-	exposed := s.exposed.Load() // a snapshot installed from now on needs another one
-	began := s.clock.Monotonic()
+func (s *Snapshots) take() error {
+	s.Saving.Store(true)
+	defer s.Saving.Store(false)
+	exposed := s.Exposed.Load() // a snapshot installed from now on needs another one
+	began := s.Clock.Monotonic()
 	select {
-	case s.busy <- struct{}{}:
-	case <-s.stop:
+	case s.Busy <- struct{}{}:
+	case <-s.Stop:
 		return group.ErrHalted
 	}
-	err := s.raft.Snapshot().Error()
-	s.recordBase()
-	<-s.busy
-	cost := int64(s.clock.Monotonic()-began) - s.rests.Swap(0)
+	err := s.Raft.Snapshot().Error()
+	s.RecordBase()
+	<-s.Busy
+	cost := int64(s.Clock.Monotonic()-began) - s.rests.Swap(0)
 	counted := s.counted.Swap(nil)
-	s.saveOK.Store(err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot))
+	s.SaveOK.Store(err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot))
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
 	}
@@ -280,59 +304,59 @@ func (s *snapshots) take() error {
 		return err
 	}
 	s.taken.Add(1)
-	s.cost.Store(cost)
-	s.lastSave.Store(s.clock.Wall() / 1e6)
-	s.recordSize()
-	if !s.lacksSpare() {
+	s.Cost.Store(cost)
+	s.LastSave.Store(s.Clock.Wall() / 1e6)
+	s.RecordSize()
+	if !s.LacksSpare() {
 		s.spared.Store(exposed)
 	}
 	return s.trim()
 }
 
-// giveWay makes room for a leader's snapshot until end is called: none of this node's own is taken
+// GiveWay makes room for a leader's snapshot until end is called: none of this node's own is taken
 // meanwhile. It returns false if the node stops, or closed is, before.
-func (s *snapshots) giveWay(closed <-chan struct{}) (end func(), ok bool) {
-	s.installs.Add(1)
+func (s *Snapshots) GiveWay(closed <-chan struct{}) (end func(), ok bool) {
+	s.Installs.Add(1)
 	s.preempt.Notify()
 	select {
-	case s.busy <- struct{}{}:
-		return func() { <-s.busy; s.installs.Add(-1) }, true
+	case s.Busy <- struct{}{}:
+		return func() { <-s.Busy; s.Installs.Add(-1) }, true
 	case <-closed:
-	case <-s.stop:
+	case <-s.Stop:
 	}
-	s.installs.Add(-1)
+	s.Installs.Add(-1)
 	return nil, false
 }
 
-// recordSize records the size of the newest snapshot.
-func (s *snapshots) recordSize() {
-	if snaps, err := s.stores.Snaps.List(); err == nil && len(snaps) > 0 {
+// RecordSize records the size of the newest snapshot.
+func (s *Snapshots) RecordSize() {
+	if snaps, err := s.Stores.Snaps.List(); err == nil && len(snaps) > 0 {
 		s.size.Store(uint64(max(snaps[0].Size, 0)))
 	}
 }
 
-// ask asks for a snapshot soon, whether one is due or not.
-func (s *snapshots) ask() {
+// Ask asks for a snapshot soon, whether one is due or not.
+func (s *Snapshots) Ask() {
 	s.asked.Store(true)
 	wake.Signal(s.due)
 }
 
-// expose records that the newest snapshot has no spare, and asks for another.
-func (s *snapshots) expose() {
-	s.exposed.Add(1)
+// Expose records that the newest snapshot has no spare, and asks for another.
+func (s *Snapshots) Expose() {
+	s.Exposed.Add(1)
 	wake.Signal(s.due)
 }
 
-// lacksSpare reports whether the loss of one file would stop this node for good: the log does not
+// LacksSpare reports whether the loss of one file would stop this node for good: the log does not
 // reach back to a snapshot before the newest. That is so after a leader's snapshot was installed,
 // because Raft then removes the whole log. The node's own next snapshot is then taken at once, and
 // the installed one becomes its spare.
-func (s *snapshots) lacksSpare() bool {
-	snaps, err := s.stores.Snaps.List()
+func (s *Snapshots) LacksSpare() bool {
+	snaps, err := s.Stores.Snaps.List()
 	if err != nil || len(snaps) == 0 {
 		return false
 	}
-	first, err := s.stores.Log.FirstIndex()
+	first, err := s.Stores.Log.FirstIndex()
 	if err != nil || first == 1 {
 		return false // the log alone is enough
 	}
@@ -347,31 +371,31 @@ func (s *snapshots) lacksSpare() bool {
 // leader's next message may follow it, and the log is never empty. Raft's own trimming counts
 // entries back from the last one, so it cannot promise that the older snapshot still reaches the
 // log.
-func (s *snapshots) trim() error {
-	snaps, err := s.stores.Snaps.List()
+func (s *Snapshots) trim() error {
+	snaps, err := s.Stores.Snaps.List()
 	if err != nil || len(snaps) < store.SnapshotsKept {
 		return err
 	}
 	upTo := snaps[len(snaps)-1].Index
-	first, err := s.stores.Log.FirstIndex()
+	first, err := s.Stores.Log.FirstIndex()
 	if err != nil || first == 0 || first >= upTo {
 		return err
 	}
-	return s.stores.Log.DeleteRange(first, upTo-1)
+	return s.Stores.Log.DeleteRange(first, upTo-1)
 }
 
-// base is the last entry of the snapshot that Raft goes by.
-func (s *snapshots) base() (index, term uint64) {
+// Base returns the last entry of the snapshot that Raft goes by.
+func (s *Snapshots) Base() (index, term uint64) {
 	if at := s.basedOn.Load(); at != nil {
 		return at.Index, at.Term
 	}
 	return 0, 0
 }
 
-// recordBase records that Raft goes by another snapshot. A snapshot that only lies in the folder may
+// RecordBase records that Raft goes by another snapshot. A snapshot that only lies in the folder may
 // be damaged; Raft reports its own only in its figures.
-func (s *snapshots) recordBase() {
-	stats := s.raft.Stats()
+func (s *Snapshots) RecordBase() {
+	stats := s.Raft.Stats()
 	index, _ := strconv.ParseUint(stats["last_snapshot_index"], 10, 64)
 	term, _ := strconv.ParseUint(stats["last_snapshot_term"], 10, 64)
 	s.basedOn.Store(&raft.Log{Index: index, Term: term})
