@@ -1,5 +1,5 @@
-// Package check has the checks of the values that CONFIG SET is given. Each returns the value as it
-// is kept, or what is wrong with it, in Redis's words.
+// Package check checks the values given to CONFIG SET. Each check returns the value as it is stored, or an error in
+// Redis's words.
 package check
 
 import (
@@ -10,10 +10,10 @@ import (
 	"lockd/resp"
 )
 
-// Value is the check of one kind of values.
+// Value checks a value.
 type Value func(value string) (kept string, err error)
 
-// Text is a text of some bytes at most.
+// Text returns a check for texts of at most a number of bytes.
 func Text(bytesMax int) Value {
 	return func(value string) (string, error) {
 		if len(value) > bytesMax {
@@ -23,7 +23,7 @@ func Text(bytesMax int) Value {
 	}
 }
 
-// Number is a whole number.
+// Number returns a check for whole numbers within bounds.
 func Number(least, most int64) Value {
 	return func(value string) (string, error) {
 		n, ok := resp.ParseInt(value)
@@ -41,7 +41,7 @@ func within(n, least, most int64) (kept string, err error) {
 	return itoa(n), nil
 }
 
-// Memory is a number of bytes, also in units: 1k is 1000, 1kb is 1024, and so on.
+// Memory returns a check for numbers of bytes, also in units: 1k is 1000, 1kb is 1024, and so on.
 func Memory(least int64) Value {
 	return func(value string) (string, error) {
 		n, ok := parseMemory(value)
@@ -52,7 +52,7 @@ func Memory(least int64) Value {
 	}
 }
 
-// MemoryOrPercent is a number of bytes, or a share of all memory as "50%".
+// MemoryOrPercent checks a number of bytes, or a share of all memory as "50%".
 func MemoryOrPercent(value string) (kept string, err error) {
 	if digits, ok := strings.CutSuffix(value, "%"); ok {
 		n, ok := resp.ParseInt(digits)
@@ -90,7 +90,7 @@ var memoryUnits = map[string]int64{
 	"g": 1000 * 1000 * 1000, "gb": 1 << 30,
 }
 
-// YesNo is yes or no, in any case.
+// YesNo checks for yes or no, in any case.
 func YesNo(value string) (kept string, err error) {
 	switch {
 	case strings.EqualFold(value, "yes"):
@@ -101,7 +101,7 @@ func YesNo(value string) (kept string, err error) {
 	return "", resp.Error("argument must be 'yes' or 'no'")
 }
 
-// OneOf is one of some words, in any case; it is kept in theirs.
+// OneOf returns a check for one of some words in any case; the value is stored as the word is written there.
 func OneOf(words ...string) Value {
 	return func(value string) (string, error) {
 		for _, w := range words {
@@ -116,8 +116,7 @@ func OneOf(words ...string) Value {
 // bufferClasses are the classes of client-output-buffer-limit, in its order.
 var bufferClasses = []string{"normal", "slave", "pubsub"}
 
-// Buffers reads "class hard soft seconds ..." and leaves the classes that it
-// does not name as they are in has.
+// Buffers reads "class hard soft seconds ..."; classes that it does not name stay as they are in has.
 func Buffers(has, value string) (kept string, err error) {
 	words, limits := strings.Fields(value), strings.Fields(has)
 	if len(words) == 0 || len(words)%4 != 0 {

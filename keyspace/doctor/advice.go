@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Advice is about the locks of a template. Milliseconds are -1 where nothing is known of them.
+// Advice has the figures of the locks of a template. Milliseconds are -1 if they are not known.
 type Advice struct {
 	Template                     string
 	Acquisitions, Expired, InUse int
@@ -15,10 +15,10 @@ type Advice struct {
 	EnoughMs                     int64 // a lease that would have been enough for all of them
 }
 
-// Spread is how times are spread.
+// Spread has percentiles of times, in milliseconds.
 type Spread struct{ P50, P99, Max int64 }
 
-// Advice is for all templates, the most used first. Findings was called before.
+// Advice returns the advice for all templates, the most used first. Findings must be called before.
 func (c *Case) Advice() []Advice {
 	for h := range c.lateHolds() {
 		h.of.holds = append(h.of.holds, h.toMs-h.fromMs+h.lateMs)
@@ -35,7 +35,7 @@ func (c *Case) Advice() []Advice {
 	return list
 }
 
-// lateHolds are those that were needed for longer than their leases.
+// lateHolds returns the holds that were needed for longer than their leases.
 func (c *Case) lateHolds() map[*hold]bool {
 	late := map[*hold]bool{}
 	add := func(holds []*hold) {
@@ -65,7 +65,7 @@ func (w *class) advice() Advice {
 	return a
 }
 
-// enough is a lease for a lock that is needed so long: half as much again, in a round number.
+// enough returns a lease for a lock that is needed for ms: half as much again, as a round number.
 func enough(ms int64) int64 {
 	step := int64(100)
 	if ms >= 10_000 {

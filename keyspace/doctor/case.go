@@ -8,7 +8,7 @@ import (
 	"lockd/resp/sight"
 )
 
-// Kind says what an Event is.
+// Kind is the kind of an Event.
 type Kind uint8
 
 // The kinds of event.
@@ -22,7 +22,7 @@ const (
 	AllEnded // all locks of a database have
 )
 
-// Event is something that has happened to a lock. Its texts must not change any more.
+// Event is something that happened to a lock. Its texts must not change any more.
 type Event struct {
 	Kind       Kind
 	DB         int
@@ -46,7 +46,7 @@ const (
 	others       = "(others)"
 )
 
-// Case is what is known.
+// Case gathers events and sightings.
 type Case struct {
 	Report sight.Report
 	nowMs  int64
@@ -73,13 +73,13 @@ type hold struct {
 	script bool
 	fromMs int64
 	toMs   int64
-	lease  int64 // as it was begun the last time; 0: not known
+	lease  int64 // as last set; 0: not known
 	end    Kind  // 0: it lasts
 	lateMs int64
-	late   bool // its client worked on after its end
+	late   bool // its client went on after its end
 }
 
-// class is what is known of the locks of a template: a class of locks.
+// class gathers what is known of the locks of a template.
 type class struct {
 	template       string
 	grants         int
@@ -93,7 +93,7 @@ type class struct {
 	mistakes       map[Mistake]*Finding
 }
 
-// tokens are those by which commands, not scripts, took the locks of a class.
+// tokens has the tokens by which commands, not scripts, took the locks of a class.
 type tokens struct {
 	grants   int
 	first    string
@@ -103,7 +103,7 @@ type tokens struct {
 	last     *Event
 }
 
-// program is what the connections of one program have in common.
+// program identifies a program: its connections have one name and one host.
 type program struct{ name, host string }
 
 func programOf(c *resp.Client) program {
@@ -145,7 +145,7 @@ func (c *Case) class(key string) *class {
 	return w
 }
 
-// Add adds an event. They come in their order.
+// Add adds the next event.
 func (c *Case) Add(e *Event) {
 	switch e.Kind {
 	case Granted:
@@ -203,7 +203,7 @@ func (t *tokens) add(e *Event) {
 	t.last = new(*e)
 }
 
-// end ends a hold, whose beginning may be forgotten.
+// end ends a hold. Its beginning may be unknown.
 func (c *Case) end(e *Event) {
 	w := c.class(e.Key)
 	h := c.open[e.Fence]
@@ -234,7 +234,7 @@ func (c *Case) end(e *Event) {
 	}
 }
 
-// lapse keeps a hold that has ended with its lease: its client may not know.
+// lapse keeps a hold that ended with its lease: its client may not know that.
 func (c *Case) lapse(h *hold) {
 	list := c.lapsed[h.name]
 	if len(list) == lapsedMax {
@@ -243,8 +243,8 @@ func (c *Case) lapse(h *hold) {
 	c.lapsed[h.name] = append(list, h)
 }
 
-// deletedByAnother handles a DEL by a client that had the lock before, until its lease ended. One that never
-// had it may delete it on purpose.
+// deletedByAnother handles a DEL by a client whose lease of the lock ended before. A client that never had the lock may
+// delete it on purpose.
 func (c *Case) deletedByAnother(h *hold, e *Event) {
 	for _, was := range slices.Backward(c.lapsed[h.name]) {
 		by := programOf(e.Client)
@@ -270,7 +270,7 @@ func (c *Case) releasedByAnother(h *hold, e *Event) {
 	}
 }
 
-// outlived notes that a client worked on after its lease had ended.
+// outlived records that a client went on after its lease had ended.
 func (h *hold) outlived(atMs int64) {
 	late := max(1, atMs-h.toMs)
 	if !h.late {

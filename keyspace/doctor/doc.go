@@ -1,12 +1,10 @@
-// Package doctor says what is wrong with the locks of programs, and what leases they need, from what has
-// become of their locks (Event) and from what a node has seen its clients do (sight.Report). It knows no
-// machine and no command. Its law:
+// Package doctor finds mistakes in how programs use locks, and the leases that they need. It compares what happened to
+// the locks (Event) with what a node saw its clients do (sight.Report). It knows no machine and no command. Its law:
 //
-//   - It is silent about programs that are right: what it can not be certain of it does not say. A client is
-//     a connection; a program is all clients with one name at one address, as pools have many.
-//   - Locks are classed by templates, of which a bounded number has a name.
-//   - Of equal events and reports it says the same. It is used by one goroutine at a time.
+//   - It reports only what is certain, and nothing about correct programs. A client is a connection; a program is all
+//     clients with one name at one address, as pools have many.
+//   - Locks are grouped by templates, of which a bounded number has a name.
+//   - Equal events and reports have equal findings. One goroutine at a time uses it.
 //
-// case.go gathers, verdict.go compares what was seen with what has happened, says.go has the words, and
-// advice.go the figures.
+// case.go gathers, verdict.go compares, says.go has the words, advice.go the figures.
 package doctor

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Mistake is what may be wrong.
+// Mistake is a kind of mistake.
 type Mistake uint8
 
 // The mistakes.
@@ -26,8 +26,8 @@ const (
 	Redlock
 )
 
-// words are what is said of a mistake: what happens, what comes of it, and what cures it. A number of
-// milliseconds stands where $ does.
+// words describe a mistake: its name, what happens, the consequence and the cure. $ stands for a number of
+// milliseconds.
 type words struct{ name, what, why, cure string }
 
 var said = [...]words{
@@ -92,10 +92,10 @@ var said = [...]words{
 	},
 }
 
-// String is the name of a mistake.
+// String returns the name of a mistake.
 func (m Mistake) String() string { return said[m].name }
 
-// Who is the client of the example: its name, or its address; "" if it is not known.
+// Who returns the client of the example: its name, or its address, or "" if it is not known.
 func (f *Finding) Who() string {
 	if f.Client == nil {
 		return ""
@@ -103,7 +103,7 @@ func (f *Finding) Who() string {
 	return cmp.Or(f.Client.Name, f.Client.Addr)
 }
 
-// Says is the sentence.
+// Says returns the finding as a sentence.
 func (f *Finding) Says() string {
 	w := &said[f.Mistake]
 	what := strings.Replace(w.what, "$", strconv.FormatInt(f.Ms, 10), 1)

@@ -19,9 +19,9 @@ type Finding struct {
 	Ms       int64        // how late, at most; for how long
 }
 
-// When what happens is a mistake.
+// The bounds beyond which what happens is a mistake.
 const (
-	sameTimeMs     = 2000    // clocks of two nodes, and the way between them
+	sameTimeMs     = 2000    // between the clocks of two nodes, with the way between them
 	constantMin    = 3       // grants with one token
 	twoStepsMin    = 3       // times that a key was taken by GET and SET
 	redlockMin     = 3       // locks that one connection was refused after they were got by another node
@@ -32,8 +32,8 @@ const (
 	suspectsMax    = 16
 )
 
-// StillTaken are the sightings of keys that were asked for in vain, and had no lease then. Whoever knows
-// the keys says so with NoLease.
+// StillTaken returns the sightings of keys that were requested in vain and had no lease then. The caller, which knows
+// the keys, calls NoLease for those that still have none.
 func (c *Case) StillTaken() []*sight.Sighting {
 	var list []*sight.Sighting
 	for i := range c.Report.Sightings {
@@ -44,14 +44,14 @@ func (c *Case) StillTaken() []*sight.Sighting {
 	return list
 }
 
-// NoLease notes that such a key is still there, without a lease, and holds a token.
+// NoLease records that the key of such a sighting still exists, without a lease, and holds a token.
 func (c *Case) NoLease(s *sight.Sighting, token string) {
 	if sight.Hash(token) != s.Tokens[0] {
 		c.class(s.Key).found(SetNXNoLease, s.Key, &s.Client, 1, 0)
 	}
 }
 
-// Suspect is a lock that has been held for very long.
+// Suspect is a lock that has been held for a very long time.
 type Suspect struct {
 	DB    int
 	Key   string
@@ -59,8 +59,8 @@ type Suspect struct {
 	hold  *hold
 }
 
-// Suspects are the locks that only a watchdog may still hold: far longer than others of their template,
-// while nothing is known of other locks of their programs.
+// Suspects returns the locks that possibly only a watchdog still holds: they are held far longer than others of their
+// template, and their programs have neither got nor given up a lock since.
 func (c *Case) Suspects() []Suspect {
 	var list []Suspect
 	for _, h := range c.open {
@@ -75,15 +75,14 @@ func (c *Case) Suspects() []Suspect {
 	return list[:min(len(list), suspectsMax)]
 }
 
-// Renewed notes how often the lease of a suspect was begun anew.
+// Renewed records how often the lease of a suspect was renewed.
 func (s *Suspect) Renewed(c *Case, renewals uint64) {
 	if renewals >= zombieRenewals {
 		s.hold.of.found(Zombie, s.Key, s.hold.client, 1, c.nowMs-s.hold.fromMs)
 	}
 }
 
-// Findings compares what was seen with what has happened. All events are there by then, and it is called
-// once, also before Advice.
+// Findings compares the sightings with the events. It is called once, after all events were added, and before Advice.
 func (c *Case) Findings() []Finding {
 	refused := map[uint64][]*hold{} // by client: what it had got by another node
 	for i := range c.Report.Sightings {
@@ -126,11 +125,11 @@ func (c *Case) Findings() []Finding {
 	return c.certain()
 }
 
-// certain lists the mistakes that are certain once all events are there.
+// certain lists the mistakes that all events together prove.
 func (c *Case) certain() []Finding {
 	var list []Finding
 	for _, w := range c.classes {
-		// Where most end with their leases, to do so is what they are for: a pause, a limit, a cache.
+		// If most end with their leases, their keys are meant to expire: a pause, a limit, a cache.
 		if isLock := w.freed > 0 && w.freed >= w.expired; !isLock {
 			delete(w.mistakes, DelOfAnothers)
 			delete(w.mistakes, SharedToken)
@@ -140,7 +139,7 @@ func (c *Case) certain() []Finding {
 		}
 		if two, f := w.mistakes[GetThenDel], w.mistakes[DelOfAnothers]; two != nil && f != nil &&
 			programOf(two.Client) == programOf(f.Client) {
-			delete(w.mistakes, DelOfAnothers) // it comes of it
+			delete(w.mistakes, DelOfAnothers) // a consequence of that
 		}
 		for _, f := range w.mistakes {
 			list = append(list, *f)
@@ -153,13 +152,13 @@ func (c *Case) certain() []Finding {
 	return list
 }
 
-// meansNothing reports whether a token is a mere flag: no name of anybody.
+// meansNothing reports whether a token is a mere flag, and names nobody.
 func meansNothing(token string) bool {
 	return len(token) <= 1 || slices.ContainsFunc([]string{"true", "yes", "ok", "lock", "locked", "on", "value"},
 		func(word string) bool { return resp.Is(token, word) })
 }
 
-// holdOf is the newest hold that a sighting may be about.
+// holdOf returns the newest hold that a sighting may be about.
 func (c *Case) holdOf(s *sight.Sighting, fits func(h *hold) bool) *hold {
 	for _, h := range slices.Backward(c.sighted[s.Hash]) {
 		if h.db == s.DB && fits(h) {
@@ -169,17 +168,17 @@ func (c *Case) holdOf(s *sight.Sighting, fits func(h *hold) bool) *hold {
 	return nil
 }
 
-// has reports whether a hold is by one of the tokens of a sighting.
+// has reports whether the token of a hold is among those of a sighting.
 func (h *hold) has(s *sight.Sighting) bool { return slices.Contains(s.Tokens, h.token) }
 
-// elsewhere reports whether a program that was refused had just got the lock, by another node.
+// elsewhere reports whether the program that was refused had just got the lock, through another node.
 func (h *hold) elsewhere(s *sight.Sighting) bool {
 	return h.has(s) && h.client != nil && h.client.Node != s.Client.Node &&
 		programOf(h.client) == programOf(&s.Client) && max(h.fromMs-s.AtMs, s.AtMs-h.fromMs) <= sameTimeMs
 }
 
-// extended looks for the hold whose lease a client has lengthened after its own was over: that of another program. The
-// connections of one program may renew for each other.
+// extended looks for the hold of another program whose lease a client extended after its own had ended. The connections
+// of one program may renew for each other.
 func (c *Case) extended(s *sight.Sighting) {
 	own := c.holdOf(s, func(h *hold) bool { return h.has(s) && h.end == Expired && h.toMs < s.AtMs })
 	if own == nil {
@@ -196,9 +195,9 @@ func (c *Case) extended(s *sight.Sighting) {
 	}
 }
 
-// late looks for the hold that a client thought to have when it found the lock gone: the last one of its
-// token, or of its connection, before. What was missed just before a grant was a try to get it, and what
-// a script said before the end of the lease may have been its way to say that it began it anew.
+// late looks for the hold that a client believed to have when it found the lock gone: the last hold before of its
+// token, or of its connection. A miss just before a grant was an attempt to get the lock, and a script that found
+// nothing before the end of the lease may have reported a renewal that way.
 func (c *Case) late(s *sight.Sighting) {
 	mine := func(h *hold) bool {
 		if s.Kind == sight.MissedDel {

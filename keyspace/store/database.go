@@ -7,7 +7,7 @@ import (
 	"lockd/resp"
 )
 
-// Databases is how many databases there are, as in Redis by default.
+// Databases is the number of databases, which is the default of Redis.
 const Databases = 16
 
 // Database is one numbered database.
@@ -17,7 +17,7 @@ type Database struct {
 	Bytes   int64       // of all entries; derived from keys
 	Locks   int         // keys that are locks; derived from keys
 	Swapped uint64      // sequence of the last SWAPDB: it touches every key
-	Floor   uint64      // what that SWAPDB has made the least fence of its keys
+	Floor   uint64      // the least fence of its keys after that SWAPDB
 }
 
 // NewDatabase returns an empty database.
@@ -25,7 +25,7 @@ func NewDatabase() *Database {
 	return &Database{Leases: newLeaseOrder()}
 }
 
-// Replace exchanges entries of one key and keeps what is derived from them.
+// Replace replaces an entry of a key, and updates what is derived from the entries.
 func (d *Database) Replace(was, next *Entry) {
 	if was != nil {
 		d.Bytes -= was.Size()
@@ -53,7 +53,7 @@ func (d *Database) FindWork(key string) int64 {
 	return value.TreeWork(d.Keys.Len()) + value.HashWork*int64(len(key))
 }
 
-// EditWork returns the work of storing or deleting keys: of names, every step-th is one.
+// EditWork returns the work of storing or deleting keys, which are every step-th of names.
 func (d *Database) EditWork(names []string, step int) (work int64) {
 	each := value.TreeWork(d.Keys.Len() + len(names)/step)
 	for i := 0; i < len(names); i += step {
@@ -62,22 +62,21 @@ func (d *Database) EditWork(names []string, step int) (work int64) {
 	return work
 }
 
-// Load adds an entry, at its position, that comes after all that are there: replace for an image. What
-// is derived from the leases waits for LoadLeases.
+// Load adds an entry of an image, at its position, which comes after all others. LoadLeases then adds the leases.
 func (d *Database) Load(pos uint64, e *Entry) {
 	d.Bytes += e.Size()
 	d.Locks += resp.One(e.IsLocked())
 	d.Keys.load(pos, e)
 }
 
-// LoadLeases adds the leases of all entries of an image, in their own order: each in
-// the order of the keys would be at a random place of a large tree.
+// LoadLeases adds the leases of all entries of an image, in the order of their ends: in the order of the keys each
+// would have a random place in a large tree.
 func (d *Database) LoadLeases(leases []Lease) {
 	slices.SortFunc(leases, compareLeases)
 	d.Leases.load(leases)
 }
 
-// AverageTTL returns the mean time that the leases have left, in milliseconds; 0: there are none.
+// AverageTTL returns the mean time that the leases have left, in milliseconds; 0 if there are none.
 func (d *Database) AverageTTL(now int64) int64 {
 	if d.Leases.Len() == 0 {
 		return 0

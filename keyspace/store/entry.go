@@ -9,22 +9,20 @@ import (
 	"lockd/keyspace/value"
 )
 
-// Entry is a key with all that belongs to it. It is immutable once it is stored
-// (only the inside of an aggregate changes, see editAs): that is why a reader, a
-// snapshot and the journal of a script can hold on to one. store replaces it.
+// Entry is a key with its value, its lease, its fence and its version. It is immutable once it is stored, except the
+// inside of an aggregate, so a reader, a snapshot and the journal of a script can hold on to it. Put replaces it.
 //
-// Locks are many and small, and every object is one that the garbage collection must
-// find, in memory that is seldom in a cache. So the bytes of a short key and a short
-// string follow their entry, in the same object, in which is no pointer, and what is known
-// of a lock is written short before them. Every other entry is the head of an
-// outsideEntry. The methods below hide which it is.
+// Locks are many and small, and the garbage collector visits each object, in memory that is seldom in a cache. So the
+// bytes of a short key and a short string follow their entry in the same object, which has no pointer (inlineEntry);
+// the facts of a lock stand in a short form before them. Every other entry is the head of an outsideEntry. The methods
+// of Entry hide the difference.
 type Entry struct {
 	Tick    int64  // of its deadline
 	Fence   uint64 // where the key last came into being (law 11)
 	Version uint64 // of the last modification, for WATCH
 
 	// Unless this is an outsideEntry, the wall time of its deadline is in 46 bits: these, above those of wallLow.
-	wallHigh int16  // two more, the lowest, are the lockMark
+	wallHigh int16  // its two lowest bits are the Mark
 	keyBytes uint8  // of the key that follows
 	strBytes uint8  // of the string behind it; isOutside: this is an outsideEntry
 	wallLow  uint32 // of an outsideEntry: the lower bits of its key's position
@@ -71,38 +69,38 @@ func (e *inlineEntry) facts() *shortFacts {
 	return (*shortFacts)(unsafe.Add(unsafe.Pointer(e), entryBytes))
 }
 
-// Mark tells whether a key is a lock. The callers decide by which rules it becomes one.
+// Mark tells whether a key is a lock. The callers decide when it becomes one.
 type Mark uint8
 
 // The marks of a key.
 const (
 	NoLock    Mark = 0 // it is no lock
 	MayBeLock Mark = 1 // it came into being under a condition, and becomes a lock by its first lease
-	IsLock    Mark = 2 // there are facts of it
+	IsLock    Mark = 2 // it has facts
 
 	lockMarks = MayBeLock | IsLock
 )
 
 const (
 	entryBytes = int(unsafe.Sizeof(Entry{}))
-	// InlineMax bounds the bytes of key and string that follow an entry: they are copied
-	// with each change of the key, that of its deadline as well.
+	// InlineMax bounds the bytes of key and string that follow an entry: each change of the key, also of its deadline,
+	// copies them.
 	InlineMax = 256 - entryBytes
 
 	shortFactsBytes = int(unsafe.Sizeof(shortFacts{}))
 )
 
-// shortFacts are the facts of a lock whose bytes follow its entry, before the key: when it
-// was granted is told by the time that went until the end of its lease.
+// shortFacts are the facts of a lock, between its entry and the key that follows. They hold the time of the grant as
+// the time from it until the end of the lease.
 type shortFacts struct {
 	heldMs   uint32 // from the grant until the lease was begun, the last time
 	leaseMs  uint32
-	slewMs   int32 // by which the wall clock went slower meanwhile than the log clock
+	slewMs   int32 // by which the wall clock was slower meanwhile than the log clock
 	renewals uint32
 	client   uint32
 }
 
-// shortFactsOf are the facts of a lock with a deadline. They do not fit if there is no lease, or it lasts, or was
+// shortFactsOf returns the facts of a lock with a deadline. They do not fit if there is no lease, or it lasts, or was
 // renewed, for more than 49 days, or the wall clock was set by half as much.
 func shortFactsOf(f *lock.Facts, d Deadline) (s shortFacts, ok bool) {
 	s = shortFacts{leaseMs: uint32(f.LeaseMs), renewals: f.Renewals, client: f.Client}
@@ -119,8 +117,8 @@ func (s *shortFacts) facts(d Deadline) lock.Facts {
 	}
 }
 
-// outsideEntry is an entry whose key or value is long, or whose value is an aggregate, or that has a
-// tag, or times that do not fit.
+// outsideEntry is an entry whose key or value is long, whose value is an aggregate, or that has a tag, or times that do
+// not fit an inlineEntry.
 type outsideEntry struct {
 	Entry
 	wallMs int64 // of its deadline
@@ -129,11 +127,11 @@ type outsideEntry struct {
 	tag    *Tag
 }
 
-// Tag is what LOCK says about the token that a string is. It does not change, and goes with
+// Tag has the OWNER and NOTE that LOCK gives for the token that a string is. It does not change, and is deleted with
 // the string.
 type Tag struct{ Owner, Note string }
 
-// tagOverheadBytes is what a tag counts for beside its bytes.
+// tagOverheadBytes is the memory that a tag counts for besides its bytes.
 const tagOverheadBytes = 96
 
 // outsideLock is an outsideEntry that is a lock.
@@ -142,13 +140,13 @@ type outsideLock struct {
 	Facts lock.Facts
 }
 
-// NewEntry makes the entry of a key that is about to be stored in the place of was; nil: there is none. Its fence and
-// its version come when it is stored. It copies key, and a string that is short.
+// NewEntry makes the entry of a key that is about to replace was, which may be nil. Put gives it a fence and a version.
+// It copies key, and a short string.
 func NewEntry(key string, was *Entry, v value.Value, d Deadline) *Entry {
 	return NewTagged(key, was, v, d, nil)
 }
 
-// NewTagged is NewEntry with a tag, or nil. Who keeps the token keeps the lock.
+// NewTagged is NewEntry with a tag, which may be nil. A key that keeps its token keeps its Mark.
 func NewTagged(key string, was *Entry, v value.Value, d Deadline, tag *Tag) *Entry {
 	mark := NoLock
 	if was != nil && was.Mark() != NoLock && was.Holds(v) {
@@ -162,7 +160,7 @@ func (e *Entry) Holds(v value.Value) bool {
 	return e.Aggregate() == v.Aggregate() && (v.Aggregate() != nil || e.Str() == v.Str())
 }
 
-// NewMarked is NewTagged with a mark. The facts of a lock that is a string are to come (WithFacts).
+// NewMarked is NewTagged with a mark. The caller adds the facts of a lock that is a string (WithFacts).
 func NewMarked(key string, was *Entry, v value.Value, d Deadline, tag *Tag, mark Mark) *Entry {
 	if mark == MayBeLock && d.IsSet() {
 		mark = IsLock
@@ -188,7 +186,7 @@ func NewMarked(key string, was *Entry, v value.Value, d Deadline, tag *Tag, mark
 	return e
 }
 
-// newInline makes an entry whose bytes follow it; nil if they are too many, or the deadline does not fit.
+// newInline makes an entry whose bytes follow it. It returns nil if they are too many, or the deadline does not fit.
 func newInline(key, s string, d Deadline, mark Mark) *Entry {
 	n := len(key) + len(s)
 	if n > InlineMax {
@@ -208,7 +206,7 @@ func newInline(key, s string, d Deadline, mark Mark) *Entry {
 	return e
 }
 
-// newOutside makes every other entry, of a key, whose positionLow is low, and a value that it may keep.
+// newOutside makes an outsideEntry of a key, whose positionLow is low, and a value that it may keep.
 func newOutside(key string, low uint32, v value.Value, d Deadline, tag *Tag, mark Mark) *Entry {
 	o := &outsideEntry{}
 	switch {
@@ -223,7 +221,7 @@ func newOutside(key string, low uint32, v value.Value, d Deadline, tag *Tag, mar
 	return &o.Entry
 }
 
-// WithFacts completes a lock that is not stored yet. It may be another entry then.
+// WithFacts returns a lock that is not stored yet with its facts: the same entry, or another.
 func (e *Entry) WithFacts(f lock.Facts) *Entry {
 	if e.outside() == nil {
 		short, ok := shortFactsOf(&f, e.Deadline())
@@ -254,7 +252,7 @@ func (e *Entry) inline() *inlineEntry { return (*inlineEntry)(e) }
 // asHashLock returns the lock that is a hash whose head is e.
 func asHashLock(e *Entry) *HashLock { return (*HashLock)(unsafe.Pointer(e)) }
 
-// Deadline returns the end of its lease, or Never.
+// Deadline returns the end of the lease, or Never.
 func (e *Entry) Deadline() Deadline {
 	if o := e.outside(); o != nil {
 		return Deadline{e.Tick, o.wallMs}
@@ -284,7 +282,7 @@ func (e *Entry) Key() string {
 	return e.inline().following(0, int(e.keyBytes))
 }
 
-// positionLow is the lower bits of its key's position: of a long key without reading all of it.
+// positionLow returns the lower bits of the key's position. It does not read all of a long key.
 func (e *Entry) positionLow() uint32 {
 	if e.outside() != nil {
 		return e.wallLow
@@ -311,7 +309,7 @@ func (e *Entry) Aggregate() value.Aggregate {
 	return nil
 }
 
-// Lock returns the lock that the key holds, if several may hold it; nil of anything else, and of no entry.
+// Lock returns the lock that the key holds if several may hold it, or nil; the entry may be nil.
 func (e *Entry) Lock() *lock.Many {
 	if e == nil {
 		return nil
@@ -320,7 +318,7 @@ func (e *Entry) Lock() *lock.Many {
 	return l.Holders()
 }
 
-// Tag returns what LOCK said about the token that the key holds, or nil.
+// Tag returns the tag of the token that the key holds, or nil.
 func (e *Entry) Tag() *Tag {
 	if o := e.outside(); o != nil {
 		return o.tag
@@ -328,7 +326,7 @@ func (e *Entry) Tag() *Tag {
 	return nil
 }
 
-// Ends returns the tick after which the next lease of the entry ends: each holder of a lock has one.
+// Ends returns the tick after which the next lease of the entry ends. Each holder of a lock of many has a lease.
 func (e *Entry) Ends() int64 {
 	if l := e.Lock(); l != nil {
 		return l.First().Tick
@@ -342,8 +340,7 @@ func (e *Entry) Leased() bool { return e.Ends() != Never.Tick }
 // Type returns the word that TYPE answers.
 func (e *Entry) Type() string { return e.Value().Type() }
 
-// What an entry costs beside its bytes: the estimate behind used_memory. Nodes
-// must agree on it, so it cannot be measured.
+// The memory that an entry counts for besides its bytes, in used_memory. Nodes must agree on it, so it is an estimate.
 const (
 	entryOverheadBytes = 144
 	LeaseOverheadBytes = 48
@@ -368,8 +365,7 @@ func (e *Entry) Size() int64 {
 	return n
 }
 
-// Deadline is the end of a lease. The tick decides; the wall time is kept to be
-// reported (EXPIRETIME), exactly as it was asked for.
+// Deadline is the end of a lease. The tick decides; the wall time is reported (EXPIRETIME) exactly as it was given.
 type Deadline struct {
 	Tick   int64 // the key is gone once the log clock is past it
 	WallMs int64 // since 1970
@@ -381,8 +377,8 @@ var Never = Deadline{Tick: math.MaxInt64, WallMs: -1}
 // IsSet reports whether there is a lease.
 func (d Deadline) IsSet() bool { return d.Tick != math.MaxInt64 }
 
-// StringValue returns the value of a string taken from a command's arguments. They alias a whole entry of
-// the log, so a long one is cloned; a short one is copied when it is stored.
+// StringValue returns the value of an argument of a command. Arguments alias a whole entry of the log, so it clones a
+// long one; a short one is copied when it is stored.
 func StringValue(s string) value.Value {
 	if len(s) > InlineMax {
 		s = strings.Clone(s)
@@ -390,13 +386,13 @@ func StringValue(s string) value.Value {
 	return value.OfString(s)
 }
 
-// ChangesToken reports whether a key is a string with another value than before: another token holds the lock that it
-// may be. What is noted of locks, and what lock-pattern says, has no part in it.
+// ChangesToken reports whether a key becomes a string with another value, so that another token holds the lock that it
+// may be. It looks at neither marks nor lock-pattern.
 func ChangesToken(was, next *Entry) bool {
 	return next.Aggregate() == nil && (was.Aggregate() != nil || was.Str() != next.Str())
 }
 
-// Due reports whether a lease of e is over at a tick: of a lock, that of a holder.
+// Due reports whether a lease of the entry, or of one of its holders, is over at a tick.
 func (e *Entry) Due(tick int64) bool { return tick > e.Ends() }
 
 // IsLockedString reports whether a key is a lock that is a string.

@@ -8,21 +8,20 @@ import (
 )
 
 const (
-	// HashHoldersMax bounds the holders that are noted. Those of a lock that has them are looked at with
-	// each of its changes.
+	// HashHoldersMax bounds the holders that are recorded: each change of such a lock looks at all of them.
 	HashHoldersMax = 64
-	// HashHolderBytes is what one counts for: its token is the hash's own.
+	// HashHolderBytes is the memory that a recorded holder counts for; its token is the hash's own.
 	HashHolderBytes = 48
 )
 
-// HashLock is an outsideEntry that is a lock of Redisson's kind: its hash has a field for each holder, and
-// changes in place. What is known of the holders stands beside it.
+// HashLock is an outsideEntry that is a lock as Redisson keeps it: a hash with a field for each holder, which changes
+// in place. The facts of the holders stand beside it.
 type HashLock struct {
 	outsideLock
 	Holders []HashHolder // is not changed
 }
 
-// HashHolder is one who holds it. The lease is that of the key.
+// HashHolder is a holder of a HashLock. Its lease is the lease of the key.
 type HashHolder struct {
 	Token              string // its field
 	SinceTick, SinceMs int64
@@ -44,7 +43,7 @@ func (l *HashLock) Hash() *value.Hash {
 	return h
 }
 
-// Shared reports whether others may hold the lock beside those who do.
+// Shared reports whether more may hold the lock.
 func (l *HashLock) Shared() bool { return len(l.Holders) > 0 && l.Holders[0].Shared }
 
 // Holder returns one of the holders, in the form of package lock. The fence of the key is that of the newest, and of

@@ -2,15 +2,15 @@ package store
 
 import "slices"
 
-// journal keeps the entries that a running attempt has replaced, so that all of it can be taken back: a script that
-// meets a limit must not leave half of its writes.
+// journal keeps the entries that a running attempt has replaced, so that the attempt can be undone: a script that meets
+// a limit must not leave half of its writes.
 type journal struct {
 	undo                []undo
 	sequence, lastFence uint64
-	places              *[Databases]place // before the first change of databases; nil: there was none yet
+	places              *[Databases]place // before the first change of databases; nil if there was none yet
 }
 
-// place is the database of a number, and what Swap changes of it.
+// place is the database that has a number, and the fields of it that Swap changes.
 type place struct {
 	*Database
 	swapped, floor uint64
@@ -18,15 +18,15 @@ type place struct {
 
 // undo is one change to undo.
 type undo struct {
-	in        *Database // nil: made by the attempt, which need not be restored
+	in        *Database // nil: made by the attempt, and not restored
 	key       string
 	was       *Entry // nil: the key was absent
 	bucket    int
 	createdAt uint64
 }
 
-// Begin starts an attempt. Its new generation makes aggregates copy themselves before
-// a change, so that the entries in the journal stay as they were.
+// Begin starts an attempt. Its new generation makes aggregates copy themselves before a change, so that the entries in
+// the journal stay as they were.
 func (s *Store) Begin() {
 	s.Generation++
 	s.attempt = journal{undo: s.attempt.undo, sequence: s.Sequence, lastFence: s.LastFence}
@@ -46,9 +46,8 @@ func (s *Store) end() {
 	s.journal = nil
 }
 
-// keep records the entry that a key had. It skips values that the attempt itself has stored, because
-// undo has what they replaced. Otherwise a string that grows in a loop would be kept in each of its
-// lengths, gigabytes of it.
+// keep records the entry that a key had. It skips entries that the attempt itself has stored, because the journal has
+// what they replaced: otherwise a string that grows in a loop would be kept in each of its lengths, in gigabytes.
 func (s *Store) keep(db int, key string, was *Entry) {
 	j := s.journal
 	if j == nil || was != nil && !s.Keeps(was) {
@@ -62,13 +61,13 @@ func (s *Store) keep(db int, key string, was *Entry) {
 	j.undo = append(j.undo, u)
 }
 
-// Keeps reports whether an attempt runs, and has found this entry, and not stored it itself: the journal keeps it as it
-// is, so a change begins with a copy. A snapshot asks for copies too, but each node takes it when it likes: its copies
-// cost nothing that is counted, or a request would meet its limit at another command on each node.
+// Keeps reports whether an attempt runs that has not stored this entry itself: the journal keeps the entry as it is, so
+// a change begins with a copy, which is counted. Copies for a snapshot are not counted: each node takes snapshots at
+// times of its own, and a request would meet its limit at another command on each node.
 func (s *Store) Keeps(was *Entry) bool { return s.journal != nil && was.Version <= s.journal.sequence }
 
-// Kept returns what the journal keeps: the entries that were replaced, nil for each key that was absent, and the
-// databases that the attempt has found, once it has changed one.
+// Kept returns what the journal keeps: the entries that were replaced, nil for each key that was absent, and, once the
+// attempt has changed databases, the databases of before.
 func (s *Store) Kept() (replaced []*Entry, found []*Database) {
 	for i := range s.journal.undo {
 		replaced = append(replaced, s.journal.undo[i].was)
@@ -81,12 +80,12 @@ func (s *Store) Kept() (replaced []*Entry, found []*Database) {
 	return replaced, found
 }
 
-// found reports whether the attempt has found a database here, and not made it.
+// found reports whether a database existed before the attempt.
 func (j *journal) found(d *Database) bool {
 	return j.places == nil || slices.ContainsFunc(j.places[:], func(p place) bool { return p.Database == d })
 }
 
-// KeepDatabases must come before Clear and Swap.
+// KeepDatabases records the databases; it must be called before Clear and Swap.
 func (s *Store) KeepDatabases() {
 	if s.journal == nil || s.journal.places != nil {
 		return
@@ -97,7 +96,7 @@ func (s *Store) KeepDatabases() {
 	}
 }
 
-// Clear replaces a database by an empty one. First the old one is left as the running attempt has found it.
+// Clear replaces a database by an empty one, after undoing the changes of the running attempt in it.
 func (s *Store) Clear(db int) {
 	if s.journal != nil {
 		s.journal.release(s.DBs[db])
@@ -105,7 +104,7 @@ func (s *Store) Clear(db int) {
 	s.DBs[db] = NewDatabase()
 }
 
-// release takes back what the attempt has done to a database that it is about to replace.
+// release undoes the changes of the attempt in a database that it is about to replace.
 func (j *journal) release(d *Database) {
 	if !j.found(d) {
 		return

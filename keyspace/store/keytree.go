@@ -8,22 +8,21 @@ import (
 	"lockd/keyspace/value"
 )
 
-// KeyTree has the entries of a database in the order of (position, key): a B-tree of its own, because to find a
-// key is most of what a short command costs. Positions are those of a hash, so they lie evenly, and where one of
-// them must be is computed: a search reads two or three lines of memory of a node, where halving reads six. What
-// is compared is in the node. Only the key that is found is read in its entry, which whoever searches wants anyway.
+// KeyTree has the entries of a database in the order of (position, key). It is a B-tree of its own, because finding a
+// key is most of the cost of a short command. Positions come from a hash, so they are spread evenly, and a search
+// computes where a position should be: it reads two or three cache lines of a node, where halving reads six. A node has
+// what is compared; a search reads only the entry that it finds.
 //
-// A keyTree is for one goroutine at a time. Its shape depends on history, so nothing that is state, or a reply, may
-// follow from it.
+// One goroutine at a time uses a KeyTree. Its shape depends on history, so no state and no reply may follow from it.
 type KeyTree struct {
 	KeyView
 	generation uint64 // of the nodes that no view has
 }
 
-// KeyView is a keyTree as it was at a moment. It does not change, so any goroutine may read it.
+// KeyView is a KeyTree as it was at a moment. It does not change, so any goroutine may read it.
 type KeyView struct {
-	root   keyNode // nil: there are no keys
-	height int     // how many inner nodes are above each leaf
+	root   keyNode // nil if there are no keys
+	height int     // number of inner nodes above each leaf
 	count  int
 }
 
@@ -36,7 +35,7 @@ const (
 	innerMax = 127
 )
 
-// keyLeaf has entries in their order.
+// keyLeaf has entries in order.
 type keyLeaf struct {
 	generation uint64
 	n          int32
@@ -48,17 +47,17 @@ type keyLeaf struct {
 type keyInner struct {
 	generation uint64
 	n          int
-	from       [innerMax]uint64 // no position in a node is less, none in the one before is greater; the first means nothing
+	from       [innerMax]uint64 // not above any position in a node, nor below one in the node before; the first is unused
 	nodes      [innerMax]keyNode
 	counts     [innerMax]int // of the entries in each
 }
 
-// tagShift is how many bits of a position are not in its tag.
+// tagShift is the number of bits of a position that are not in its tag.
 const tagShift = value.PositionBits - 32
 
 func tagOf(pos uint64) uint32 { return uint32(pos >> tagShift) }
 
-// Len returns how many keys there are.
+// Len returns the number of keys.
 func (v KeyView) Len() int { return v.count }
 
 // Copy returns the tree as it is now, in O(1): later changes copy the nodes that they change.
@@ -105,16 +104,16 @@ func (v KeyView) Each(visit func(e *Entry) bool) {
 	v.ascend(0, "", func(l *keyLeaf, at int) bool { return visit(l.entries[at]) })
 }
 
-// From visits the entries from one on.
+// From visits the entries from first on, until visit returns false.
 func (v KeyView) From(first *Entry, visit func(e *Entry) bool) {
 	key := first.Key()
 	v.ascend(value.Position(key), key, func(l *keyLeaf, at int) bool { return visit(l.entries[at]) })
 }
 
-// Scan does a step of SCAN: it visits about count entries, from a cursor on, which is a position, and returns the cursor to
-// go on with, 0 at the end. It stops only between positions, so that a cursor never divides keys that share one.
+// Scan does a step of SCAN: it visits about count entries from a cursor on, which is a position, and returns the next
+// cursor, 0 at the end. It stops only between positions, so a cursor never divides keys that share one.
 func (v KeyView) Scan(cursor uint64, count int, visit func(e *Entry)) (next uint64) {
-	if cursor>>value.PositionBits != 0 { // no position is as great
+	if cursor>>value.PositionBits != 0 { // greater than every position
 		return 0
 	}
 	seen, last := 0, uint64(0)
@@ -160,13 +159,13 @@ func ascend(node keyNode, height int, pos uint64, key string, visit func(l *keyL
 	return true
 }
 
-// set puts e in the place of the entry of its key, if there is one.
+// set adds e, or replaces the entry of its key.
 func (t *KeyTree) set(e *Entry) { t.put(value.Position(e.Key()), e, leafMax/2, innerMax/2) }
 
-// load is set for an entry that comes after all others: it leaves full nodes behind.
+// load is set for an entry that comes after all others. It leaves full nodes behind.
 func (t *KeyTree) load(pos uint64, e *Entry) { t.put(pos, e, leafMax, innerMax) }
 
-// put is set for an entry at a position. Where a full node is divided, so many entries or nodes stay in it.
+// put is set for an entry at a position. leafKeeps and innerKeeps are what a full node keeps when it is divided.
 func (t *KeyTree) put(pos uint64, e *Entry, leafKeeps, innerKeeps int) {
 	if t.root == nil {
 		t.root = keyNode(&keyLeaf{generation: t.generation})
@@ -199,8 +198,8 @@ type keyBranch struct {
 	count int
 }
 
-// into puts the entry below a node, and returns what is to be in the node's place, what is to come behind it, if its
-// node is not nil, and how many entries came to both.
+// into puts the entry below a node. It returns the node that replaces it, a new node behind that one, or none, and the
+// number of entries that were added.
 func (p *keyPut) into(node keyNode, height int) (changed keyNode, right keyBranch, added int) {
 	if height == 0 {
 		l := p.t.ownLeaf(node)
@@ -256,8 +255,8 @@ func (p *keyPut) insertBranch(n *keyInner, at int, b keyBranch) (right keyBranch
 	return keyBranch{r.from[0], keyNode(r), r.total()}
 }
 
-// makeRoom divides the entries of a full leaf and of a neighbour that has room evenly: or leaves whose keys come in no
-// order would be two thirds full. It may be for nothing, as nobody has looked yet whether the key is new.
+// makeRoom divides the entries of a full leaf and of a neighbour that has room evenly. Otherwise leaves whose keys come
+// in random order would be two thirds full. It may be in vain, as the key may turn out not to be new.
 func (t *KeyTree) makeRoom(n *keyInner, at int) (done bool) {
 	room := func(i int) int {
 		if i < 0 || i >= n.n {
@@ -279,7 +278,7 @@ func (t *KeyTree) makeRoom(n *keyInner, at int) (done bool) {
 	return true
 }
 
-// leafRoom is how much room a leaf must have to take entries from a neighbour: fewer places would soon be taken again.
+// leafRoom is the room that a leaf must have to take entries from a neighbour: less would soon be taken again.
 const leafRoom = leafMax / 6
 
 // del removes the entry of e's key.
@@ -300,7 +299,7 @@ func (t *KeyTree) cut(pos uint64, key string) {
 	}
 }
 
-// remove removes a key below a node, and returns what is to be in the node's place.
+// remove removes a key below a node, and returns the node that replaces it.
 func (t *KeyTree) remove(node keyNode, height int, pos uint64, key string) (changed keyNode) {
 	if height == 0 {
 		l := t.ownLeaf(node)
@@ -322,8 +321,8 @@ func (t *KeyTree) remove(node keyNode, height int, pos uint64, key string) (chan
 	return keyNode(n)
 }
 
-// A node with a third of what it may have is joined with a neighbour if both then are three quarters of one: what
-// is joined is not divided again soon.
+// A node that is a third full is joined with a neighbour if both together are three quarters full, so that they are not
+// divided again soon.
 const (
 	leafSmall, leafJoined   = leafMax / 3, leafMax * 3 / 4
 	innerSmall, innerJoined = innerMax / 3, innerMax * 3 / 4
@@ -369,7 +368,7 @@ func (t *KeyTree) joinInners(n *keyInner, at int) {
 	n.joined(at, keyNode(l))
 }
 
-// ownLeaf is a leaf, or a copy of it where a view has it.
+// ownLeaf returns a leaf, or a copy of it if a view has it.
 func (t *KeyTree) ownLeaf(node keyNode) *keyLeaf {
 	l := (*keyLeaf)(node)
 	if l.generation == t.generation {
@@ -391,7 +390,7 @@ func (t *KeyTree) ownInner(node keyNode) *keyInner {
 	return &own
 }
 
-// find is the place of a key, or the one that it would have.
+// find returns the place that a key has, or would have.
 func (l *keyLeaf) find(pos uint64, key string) (at int, found bool) {
 	tag := tagOf(pos)
 	at = l.seek(tag)
@@ -425,7 +424,7 @@ func (l *keyLeaf) compare(at int, pos uint64, key string) int {
 	return strings.Compare(stored, key)
 }
 
-// seek is the first place whose tag is not less than one. It is looked for around where it is, if positions lie evenly.
+// seek returns the first place whose tag is not less than tag. It begins where that is if positions are spread evenly.
 func (l *keyLeaf) seek(tag uint32) (at int) {
 	n := int(l.n)
 	if n == 0 || tag <= l.tags[0] {
@@ -445,7 +444,7 @@ func (l *keyLeaf) seek(tag uint32) (at int) {
 	return at
 }
 
-// position is that of the entry at a place.
+// position returns the position of the entry at a place.
 func (l *keyLeaf) position(at int) uint64 {
 	return uint64(l.tags[at])<<tagShift | uint64(l.entries[at].positionLow())&(1<<tagShift-1)
 }
@@ -493,14 +492,14 @@ func (l *keyLeaf) level(r *keyLeaf) {
 	l.n, r.n = keep, r.n-more
 }
 
-// find is the place of the node in which a key is, or would be put; n is at a height.
+// find returns the place of the node in which a key is, or would be put; n is at a height.
 func (n *keyInner) find(pos uint64, key string, height int) (at int) {
 	at = n.seek(pos)
 	if at == 0 || n.from[at] < pos {
 		return at
 	}
-	// Keys of this very position may be in several nodes, and in the one before them: it is the last that does not
-	// begin with a greater key.
+	// Several nodes, and the node before them, may have keys of this very position: the key belongs into the last of
+	// them that does not begin with a greater key.
 	first := at
 	for first > 0 && n.from[first] == pos {
 		first--
@@ -524,7 +523,7 @@ func firstLeaf(node keyNode, height int) *keyLeaf {
 	return (*keyLeaf)(node)
 }
 
-// seek is the last place that is from a position, or one before it, on; it is looked for as in a leaf.
+// seek returns the last place whose from is not greater than pos; it searches as in a leaf.
 func (n *keyInner) seek(pos uint64) (at int) {
 	if n.n == 1 || pos < n.from[1] {
 		return 0
@@ -559,7 +558,7 @@ func (n *keyInner) remove(at int) {
 	n.nodes[n.n] = nil
 }
 
-// joined puts a node, which has the entries of two, in their place.
+// joined replaces two nodes by one that has the entries of both.
 func (n *keyInner) joined(at int, node keyNode) {
 	n.nodes[at] = node
 	n.counts[at] += n.counts[at+1]
@@ -575,7 +574,7 @@ func (n *keyInner) move(from int, to *keyInner) {
 	n.n = from
 }
 
-// total is how many entries are below a node.
+// total returns the number of entries below a node.
 func (n *keyInner) total() (count int) {
 	for _, c := range n.counts[:n.n] {
 		count += c

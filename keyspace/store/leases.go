@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Lease is when the next lease of a key ends, in the order in which leases do.
+// Lease is the end of the next lease of a key.
 type Lease struct {
 	Tick int64
 	Of   *Entry
@@ -27,34 +27,32 @@ func compareLeases(a, b Lease) int {
 	return strings.Compare(a.Of.Key(), b.Of.Key())
 }
 
-// LeaseOrder holds leases in their order. Most come after all that are there: locks are
-// taken, and renewed, for about the same time. A B-tree that is filled at its end has
-// leaves that are half empty for ever, so this is one of runs: sorted slices, full where
-// they were filled at the end. Its shape depends on history, so nothing that is state,
-// or a reply, may follow from it.
+// LeaseOrder holds leases in the order of their ends. Most new leases come last, because locks are taken and renewed
+// for about the same time. A B-tree that is filled at its end has leaves that stay half empty, so LeaseOrder is a tree
+// of runs: sorted slices, which are full if they were filled at the end. Its shape depends on history, so no state and
+// no reply may follow from it.
 type LeaseOrder struct {
 	runs  *btree.BTreeG[leaseRun]
 	count int
 	ticks tickSum // of all leases
 }
 
-// leaseRun has the leases from one on, up to the next run.
+// leaseRun has consecutive leases, up to the next run.
 type leaseRun struct {
-	tick   int64 // of from, and stays when that has gone: the leases' times are written from it on
+	tick   int64 // of from, and stays when that lease is removed: the ends of the leases count from it
 	from   string
 	leases *runLeases // never empty
 }
 
-// runLeases are the leases of a run. Each takes 12 bytes: its time is written as what goes from the run's tick on until
-// then. One that is later than can be written so is in another run.
+// runLeases are the leases of a run. Each takes 12 bytes: its end is the time after the run's tick. A lease whose end
+// is too late for that is in another run.
 type runLeases struct {
-	after []uint32 // ms from the tick of the run on
+	after []uint32 // ms after the tick of the run
 	of    []*Entry
 }
 
-// runMax is how many leases a run has at most: an insertion moves half of them. So many,
-// and half of so many less one, and so on, fill what Go allocates for their entries (2 KB, less a
-// word).
+// runMax bounds the leases of a run: an insertion moves half of them. This number, half of it less one, and so on, fill
+// what Go allocates for their entries (2 KB, less a word).
 const runMax = 255
 
 func runLess(a, b leaseRun) bool {
@@ -68,7 +66,7 @@ func newLeaseOrder() *LeaseOrder {
 	return &LeaseOrder{runs: btree.NewBTreeGOptions(runLess, btree.Options{NoLocks: true})}
 }
 
-// Len returns how many leases there are.
+// Len returns the number of leases.
 func (o *LeaseOrder) Len() int { return o.count }
 
 // First returns the lease that ends first.
@@ -92,10 +90,10 @@ func (o *LeaseOrder) Each(visit func(l Lease) bool) {
 	})
 }
 
-// averageTick is the mean deadline, rounded down; there must be a lease.
+// averageTick returns the mean deadline, rounded down; there must be a lease.
 func (o *LeaseOrder) averageTick() int64 { return o.ticks.mean(o.count) }
 
-// add puts a lease in its place; no other one of its tick and key is there.
+// add adds a lease; none of its tick and key exists.
 func (o *LeaseOrder) add(l Lease) {
 	o.count++
 	o.ticks.add(l.Tick)
@@ -121,8 +119,8 @@ func (o *LeaseOrder) add(l Lease) {
 	r.insert(at, l)
 }
 
-// beginFrom has the run behind a lease begin with it, though the lease is not in it yet; false: there is none, or it is
-// full, or its last lease is too late to be written from there on.
+// beginFrom makes the run behind a lease begin with that lease, which is not in it yet. ok is false if there is no such
+// run, or it is full, or its last lease is too late for the new tick.
 func (o *LeaseOrder) beginFrom(l Lease) (r leaseRun, ok bool) {
 	from := leaseRun{tick: l.Tick, from: l.Of.Key()}
 	o.runs.Ascend(from, func(next leaseRun) bool {
@@ -141,7 +139,7 @@ func (o *LeaseOrder) beginFrom(l Lease) (r leaseRun, ok bool) {
 	return r, true
 }
 
-// load fills an empty order with leases that are in order: full runs, as add leaves them where it fills at the end.
+// load fills an empty order with sorted leases, in full runs, as add leaves them when it fills at the end.
 func (o *LeaseOrder) load(leases []Lease) {
 	for i := 0; i < len(leases); {
 		r, end := leaseRun{tick: leases[i].Tick}, i+1
@@ -157,7 +155,7 @@ func (o *LeaseOrder) load(leases []Lease) {
 	o.count = len(leases)
 }
 
-// remove takes a lease away, if it is there.
+// remove removes a lease, if it exists.
 func (o *LeaseOrder) remove(l Lease) {
 	r, ok := o.runOf(l)
 	if !ok {
@@ -179,7 +177,7 @@ func (o *LeaseOrder) remove(l Lease) {
 	}
 }
 
-// runOf is the run in which a lease is, or would be put; false if it comes before all.
+// runOf returns the run to which a lease belongs; false if the lease comes before all runs.
 func (o *LeaseOrder) runOf(l Lease) (found leaseRun, ok bool) {
 	o.runs.Descend(leaseRun{tick: l.Tick, from: l.Of.Key()}, func(r leaseRun) bool {
 		found, ok = r, true
@@ -188,7 +186,7 @@ func (o *LeaseOrder) runOf(l Lease) (found leaseRun, ok bool) {
 	return found, ok
 }
 
-// split leaves a run its first half, and returns a new one with the other.
+// split leaves a run its first half, and returns a new run with the second.
 func (o *LeaseOrder) split(r leaseRun) (right leaseRun) {
 	half, n := r.len()/2, r.len()
 	first := r.at(half)
@@ -198,8 +196,8 @@ func (o *LeaseOrder) split(r leaseRun) (right leaseRun) {
 	return right
 }
 
-// shrink gives back the memory of a run that has lost most of its leases, and joins it
-// with the one before if that is small, too: or else few leases could hold many runs.
+// shrink frees memory of a run that has lost most of its leases, and joins it with the run before if that is small,
+// too: otherwise few leases could occupy many runs.
 func (o *LeaseOrder) shrink(r leaseRun) {
 	n := r.len()
 	if before, ok := o.before(r); ok && before.len()+n <= runMax/2 && before.reaches(r.last().Tick) {
@@ -220,7 +218,7 @@ func (o *LeaseOrder) before(r leaseRun) (found leaseRun, ok bool) {
 	return found, ok
 }
 
-// newLeaseRun makes a run of leases that the first one reaches.
+// newLeaseRun makes a run of leases, all of which the first one reaches.
 func newLeaseRun(leases []Lease) leaseRun {
 	r := leaseRun{leases[0].Tick, leases[0].Of.Key(), newRunLeases(len(leases))}
 	for _, l := range leases {
@@ -234,7 +232,7 @@ func newRunLeases(places int) *runLeases {
 	return &runLeases{make([]uint32, 0, places), make([]*Entry, 0, places)}
 }
 
-// part is a piece of a run, as that of one from a tick on, with so many places.
+// part returns a copy of a part of a run, with ends that count from a tick, and room for a number of places.
 func (r leaseRun) part(from, until int, tick int64, places int) *runLeases {
 	p := newRunLeases(places)
 	for _, after := range r.leases.after[from:until] {
@@ -250,14 +248,14 @@ func (r leaseRun) at(i int) Lease { return Lease{r.tick + int64(r.leases.after[i
 
 func (r leaseRun) last() Lease { return r.at(r.len() - 1) }
 
-// reaches reports whether a lease that comes after the first one of a run can be in it.
+// reaches reports whether a run can have a lease of a tick, which is not before its first.
 func (r leaseRun) reaches(tick int64) bool { return uint64(tick-r.tick) <= math.MaxUint32 }
 
 func (r leaseRun) find(l Lease) (at int, found bool) {
 	return sort.Find(r.len(), func(i int) int { return compareLeases(l, r.at(i)) })
 }
 
-// insert has the places of a run double, because append would take more for it.
+// insert inserts a lease. It doubles the room of a full run, because append would take more.
 func (r leaseRun) insert(at int, l Lease) {
 	if n := r.len(); n == cap(r.leases.of) {
 		*r.leases = *r.part(0, n, r.tick, min(2*n+1, runMax))
@@ -266,7 +264,7 @@ func (r leaseRun) insert(at int, l Lease) {
 	r.leases.of = slices.Insert(r.leases.of, at, l.Of)
 }
 
-// tickSum is a sum of ticks, each moved up by 1<<63: it has no sign, and cannot overflow.
+// tickSum is a sum of ticks, each raised by 1<<63, so that it has no sign. It cannot overflow.
 type tickSum struct{ high, low uint64 }
 
 func (s *tickSum) add(tick int64) {
@@ -281,7 +279,7 @@ func (s *tickSum) sub(tick int64) {
 	s.high -= borrow
 }
 
-// mean is that of n ticks, n > 0.
+// mean returns the mean of n ticks, n > 0.
 func (s *tickSum) mean(n int) int64 {
 	q, _ := bits.Div64(s.high, s.low, uint64(n))
 	return int64(q ^ 1<<63)

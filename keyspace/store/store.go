@@ -2,16 +2,14 @@ package store
 
 import "lockd/keyspace/value"
 
-// WatchBuckets is the size of the table that remembers, for keys that are absent,
-// when one like them was last created. Two keys in one bucket cost a transaction
-// that would not have had to be repeated, nothing worse.
+// WatchBuckets is the size of the table that remembers, for absent keys, when a key of their bucket was last created.
+// Two keys in one bucket can make a transaction repeat without need, nothing worse.
 const WatchBuckets = 1024
 
 // Store has the keys of all databases, and gives versions and fences.
 //
 // Put is the one way to change a key. It completes the new entry (its fence, its version), keeps the old one for a
-// running attempt (Begin), and returns the Change for those who must learn of it. Clear and Swap replace whole
-// databases.
+// running attempt (Begin), and returns the Change for the observers. Clear and Swap replace whole databases.
 //
 // The zero Store has no databases; see New.
 type Store struct {
@@ -41,8 +39,8 @@ type Change struct {
 	Work      int64  // of the change itself
 }
 
-// Put makes next the entry of a key, or the key absent where next is nil; was is the entry that is stored there now.
-// No new fence is below least. raises asks for a new fence though key and token stay.
+// Put stores next as the entry of a key, or deletes the key if next is nil; was is the entry that is stored now. No new
+// fence is below least. raises asks for a new fence although key and token stay.
 func (s *Store) Put(least uint64, db int, key string, was, next *Entry, raises bool) Change {
 	d := s.DBs[db]
 	s.keep(db, key, was)
@@ -103,7 +101,7 @@ func (s *Store) NextLease() (db int, first Lease, ok bool) {
 	return db, first, ok
 }
 
-// Bytes returns how many bytes all keys count for.
+// Bytes returns the bytes that all keys count for.
 func (s *Store) Bytes() (n int64) {
 	for _, d := range s.DBs {
 		n += d.Bytes
@@ -111,7 +109,7 @@ func (s *Store) Bytes() (n int64) {
 	return n
 }
 
-// Len returns how many keys there are in all databases.
+// Len returns the number of keys in all databases.
 func (s *Store) Len() (n int) {
 	for _, d := range s.DBs {
 		n += d.Keys.Len()
@@ -119,17 +117,15 @@ func (s *Store) Len() (n int) {
 	return n
 }
 
-// bucket is the place of a key in CreatedAt.
+// bucket returns the place of a key in CreatedAt.
 func bucket(db int, key string) int {
 	return int((value.Position(key) ^ uint64(db)*0x9e3779b97f4a7c15) % WatchBuckets)
 }
 
-// Version returns the number of a key that WATCH remembers, and that is compared at EXEC. It
-// differs whenever the key was modified in between. An absent key has the
-// sequence at which a key of its bucket was last created: to create and delete
-// it is seen, and what ends by itself or is flushed needs no care at all. So has one
-// whose database was exchanged since then, but with a mark: a key that is there may
-// have the same sequence. A key whose lease is over at a tick is absent.
+// Version returns the number of a key that WATCH remembers and EXEC compares. It differs if the key was modified in
+// between. An absent key has the sequence at which a key of its bucket was last created, so creating and deleting it in
+// between is seen. If its database was exchanged since then, it has the sequence of that with a mark (AbsentSwapped),
+// because an existing key may have the same sequence. A key whose lease is over at the tick is absent.
 func (s *Store) Version(tick int64, db int, key string) uint64 {
 	d := s.DBs[db]
 	e, ok := d.Keys.Get(key)

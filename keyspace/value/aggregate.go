@@ -1,30 +1,25 @@
 package value
 
-// Aggregate is a value of many elements: everything that is not a string. It is all
-// that images, entries and most of keyspace know of one. A new type is a file with the
-// type, and a row in Kinds; its commands are a file of keyspace.
+// Aggregate is a value of many elements: everything except strings. Images, entries and most of keyspace use aggregates
+// through this interface. A new type is a file with the type, and a row in Kinds; its commands are a file of keyspace.
 //
-// What is stored is immutable for whoever holds it; to change one is to own it first. The
-// order in which an aggregate visits its elements is a function of what it
-// holds and how it came to, never of a Go map or a pointer, and an image keeps it.
+// A stored aggregate is immutable; a change owns it first (Own). The order of its elements follows from the calls that
+// made it, never from a Go map or a pointer, and an image keeps it.
 type Aggregate interface {
-	// Kind is its row.
+	// Kind returns the row of its type.
 	Kind() *Kind
-	// Form says which of the row's encodings it has now.
+	// Form returns the index of its encoding among those of its Kind.
 	Form() int
-	// Len is the number of its elements. One without any is never stored, unless its
-	// row says so.
+	// Len returns the number of elements. An empty aggregate is not stored, unless its Kind says KeepsEmpty.
 	Len() int
-	// Size estimates the memory it takes, in bytes: the same on every node, so it cannot
-	// be measured. It does not look at the elements.
+	// Size estimates its memory in bytes, equally on every node. It does not look at the elements.
 	Size() int64
-	// Own is the aggregate itself if generation made it, and otherwise a copy that
-	// generation may change: somebody else (a snapshot, a script's journal) still
-	// reads this one, perhaps on another goroutine.
+	// Own returns the aggregate itself if generation made it, and otherwise a copy that generation may change, because
+	// a snapshot or a script's journal still reads this one, perhaps on another goroutine.
 	Own(generation uint64) Aggregate
-	// Clone is an independent copy that the same generation owns: COPY.
+	// Clone returns an independent copy that the same generation owns: COPY.
 	Clone() Aggregate
-	// Write writes the elements, in their order, for the kind's read.
+	// Write writes the elements, in their order, as the read function of its Kind reads them.
 	Write(w *Writer)
 }
 
@@ -36,20 +31,19 @@ type Kind struct {
 
 	KeepsEmpty bool // one without elements is stored: XDEL leaves the ids of a stream
 
-	// read makes an aggregate of n elements, n > 0 unless it KeepsEmpty, of what Write has written. Its
-	// elements are only as good as the reader's Err says.
+	// read reads an aggregate of n elements that Write has written; n > 0 unless it KeepsEmpty. The elements are void
+	// if the reader has an error.
 	read func(r *Reader, n uint64, form int, generation uint64) Aggregate
 }
 
-// SmallMax (elements) and SmallValueMax (bytes) bound the small forms, whatever the settings say: whoever
-// looks for an element in one looks at all, and no setting may make that the work of
-// millions, or of megabytes each.
+// SmallMax (elements) and SmallValueMax (bytes) bound the small forms, whatever the settings say: a search looks at all
+// elements, and no setting may make that the work of millions, or of megabytes each.
 const (
 	SmallMax      = 4096
 	SmallValueMax = 4096
 )
 
-// CloneWork is the work of a copy: that of a small form whole, or of some nodes of a tree.
+// CloneWork returns the work of a copy, of all of a small form or of some nodes of a tree.
 func CloneWork(v Aggregate) int64 {
 	if v.Len() > SmallMax {
 		return CompareWork * SmallMax

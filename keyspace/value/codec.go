@@ -14,11 +14,11 @@ import (
 	"lockd/resp"
 )
 
-// ErrDamaged is wrapped by every error that what is read causes itself.
+// ErrDamaged is wrapped by each error that the bytes of an image cause.
 var ErrDamaged = errors.New("keyspace: damaged image")
 
-// Writer writes the parts of an image: numbers of 8 bytes, little-endian, and texts behind their
-// length. After the first error it writes nothing more, and Finish returns that error.
+// Writer writes the parts of an image: numbers of 8 bytes, little-endian, and texts behind their lengths. After an
+// error it writes nothing more, and Finish returns the error.
 type Writer struct {
 	dst io.Writer
 	out *bufio.Writer // to dst and crc
@@ -33,7 +33,7 @@ func NewWriter(dst io.Writer) *Writer {
 	return &Writer{dst: dst, out: bufio.NewWriterSize(io.MultiWriter(dst, crc), 64<<10), crc: crc}
 }
 
-// OK reports whether there was no error yet: whoever writes much may end early.
+// OK reports whether there was no error yet, so that long loops can end early.
 func (w *Writer) OK() bool { return w.err == nil }
 
 // Finish writes the checksum of all that was written.
@@ -45,7 +45,7 @@ func (w *Writer) Finish() error {
 	return err
 }
 
-// Raw writes the bytes of s alone.
+// Raw writes the bytes of s without a length.
 func (w *Writer) Raw(s string) {
 	if w.err == nil {
 		_, w.err = w.out.WriteString(s)
@@ -90,8 +90,8 @@ func (w *Writer) Text(s string) {
 	w.Raw(s)
 }
 
-// Reader reads the parts of an image. After the first error it reads nothing
-// more and every value is zero, so its callers check for an error once.
+// Reader reads the parts of an image. After an error it reads nothing more and returns zero values, so callers check
+// for an error once.
 type Reader struct {
 	Version uint64 // of the image, as who reads its head has found it
 
@@ -104,7 +104,7 @@ type Reader struct {
 	err    error
 }
 
-// readerBytes is how much comes from the source at once.
+// readerBytes is the number of bytes read from the source at once.
 const readerBytes = 64 << 10
 
 // NewReader begins to read.
@@ -112,16 +112,16 @@ func NewReader(src io.Reader) *Reader {
 	return &Reader{src: src, buf: make([]byte, readerBytes)}
 }
 
-// Err is the first error, or nil.
+// Err returns the first error, or nil.
 func (r *Reader) Err() error { return r.err }
 
 // OK reports whether there was no error yet.
 func (r *Reader) OK() bool { return r.err == nil }
 
-// Fail says what is wrong with what was read.
+// Fail records that the image is damaged, and why.
 func (r *Reader) Fail(why string) { r.Stop(fmt.Errorf("%w: %s", ErrDamaged, why)) }
 
-// Stop makes err the error, if it is the first.
+// Stop records an error, if it is the first.
 func (r *Reader) Stop(err error) {
 	if r.err == nil {
 		r.err = err
@@ -137,7 +137,7 @@ func (r *Reader) Raw(b []byte) {
 	}
 }
 
-// next reads n bytes, at most readerBytes. They stay until the next call.
+// next reads n bytes, at most readerBytes. They are valid until the next call.
 func (r *Reader) next(n int) []byte {
 	if r.err != nil || r.end-r.at < n && !r.fill(n) {
 		return nothing[:n]
@@ -147,10 +147,10 @@ func (r *Reader) next(n int) []byte {
 	return b
 }
 
-// nothing is what is read after an error.
+// nothing has the zeros that are read after an error.
 var nothing [readerBytes]byte
 
-// fill has n bytes at least in the buffer. The checksum is taken here, of much at once.
+// fill reads until the buffer has n bytes. It adds them to the checksum, many at once.
 func (r *Reader) fill(n int) bool {
 	r.checksum()
 	r.end = copy(r.buf, r.buf[r.at:r.end])
@@ -162,7 +162,7 @@ func (r *Reader) fill(n int) bool {
 	return err == nil
 }
 
-// checksum is that of all that was read.
+// checksum returns the checksum of all bytes that were read.
 func (r *Reader) checksum() uint32 {
 	r.sum = crc32.Update(r.sum, resp.CRC32C, r.buf[r.summed:r.at])
 	r.summed = r.at
@@ -213,14 +213,14 @@ func (r *Reader) Newer(record string) {
 	r.Stop(errors.New("keyspace: " + resp.NewerPart(record) + ", or it is damaged"))
 }
 
-// textStep is how much of a string is read at once: a damaged length may not make
-// the reader allocate more than about what there is to read.
+// textStep is the number of bytes of a string that are read at once, so that a damaged length does not make the reader
+// allocate much more than there is to read.
 const textStep = 1 << 20
 
-// Text reads a string, into memory of its own.
+// Text reads a string into new memory.
 func (r *Reader) Text() string { return r.textOf(r.U64()) }
 
-// textOf is a text of n bytes.
+// textOf reads a text of n bytes.
 func (r *Reader) textOf(n uint64) string {
 	if n <= textStep {
 		b := make([]byte, n)
@@ -237,7 +237,7 @@ func (r *Reader) textOf(n uint64) string {
 	return string(b)
 }
 
-// TextIn is text, but the string lies in buf if it fits there: until buf is used again.
+// TextIn is Text, but the string lies in buf if it fits: it is valid until buf is used again.
 func (r *Reader) TextIn(buf []byte) string {
 	n := r.U64()
 	if n > uint64(len(buf)) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// HashKind is the row of hashes.
+// HashKind is the Kind of hashes.
 var HashKind = &Kind{Name: "hash", Encodings: []string{"listpack", "hashtable"}, Image: 1, read: readHash}
 
 // The forms of a hash.
@@ -14,14 +14,14 @@ const (
 	hashLarge
 )
 
-// What a hash costs beside its names and values: see Aggregate.Size.
+// What a hash counts for besides its names and values; see Aggregate.Size.
 const (
 	hashOverheadBytes  = 96
 	fieldOverheadBytes = 48
 )
 
-// Hash is a hash value. A small one keeps its fields in the order of insertion,
-// as Redis's listpack does; a larger one becomes a tree and stays one.
+// Hash is a hash value. A small hash keeps its fields in the order of insertion, as Redis's listpack does; a larger
+// hash becomes a tree and stays one.
 type Hash struct {
 	owner  uint64 // the generation that may change it in place
 	limits HashLimits
@@ -32,17 +32,16 @@ type Hash struct {
 
 type field struct{ name, val string }
 
-// HashLimits say up to where a hash stays small: the settings
-// hash-max-listpack-entries and hash-max-listpack-value.
+// HashLimits bound the small form of a hash: the settings hash-max-listpack-entries and hash-max-listpack-value.
 type HashLimits struct{ Entries, ValueBytes int64 }
 
 // NewHash makes an empty hash that the generation owner may change.
 func NewHash(owner uint64) *Hash { return &Hash{owner: owner} }
 
-// Kind is HashKind.
+// Kind returns HashKind.
 func (h *Hash) Kind() *Kind { return HashKind }
 
-// Form is hashSmall or hashLarge.
+// Form returns hashSmall or hashLarge.
 func (h *Hash) Form() int {
 	if h.large != nil {
 		return hashLarge
@@ -53,11 +52,10 @@ func (h *Hash) Form() int {
 // IsTree reports whether it has outgrown the small form: Scan then goes in steps.
 func (h *Hash) IsTree() bool { return h.large != nil }
 
-// Limit says how large the small form may become from now on. Whoever changes an aggregate sets it
-// first.
+// Limit sets up to where it keeps a small form. The caller sets it before each change.
 func (h *Hash) Limit(limits HashLimits) { h.limits = limits }
 
-// Own is Aggregate.Own. A copy of a small form costs its elements, of any other nothing.
+// Own implements Aggregate.Own. A copy of a small form costs its elements, of any other nothing.
 func (h *Hash) Own(generation uint64) Aggregate {
 	if h.owner == generation {
 		return h
@@ -65,7 +63,7 @@ func (h *Hash) Own(generation uint64) Aggregate {
 	return h.copyFor(generation)
 }
 
-// Clone is Aggregate.Clone.
+// Clone implements Aggregate.Clone.
 func (h *Hash) Clone() Aggregate { return h.copyFor(h.owner) }
 
 func (h *Hash) copyFor(owner uint64) *Hash {
@@ -79,10 +77,10 @@ func (h *Hash) copyFor(owner uint64) *Hash {
 	return c
 }
 
-// Size is Aggregate.Size, in bytes.
+// Size implements Aggregate.Size, in bytes.
 func (h *Hash) Size() int64 { return hashOverheadBytes + h.bytes }
 
-// Len is the number of fields.
+// Len returns the number of fields.
 func (h *Hash) Len() int {
 	if h.large != nil {
 		return h.large.len()
@@ -111,7 +109,7 @@ func (h *Hash) index(name string) int {
 }
 
 // Set gives a field a value; both are cloned. It reports whether the field is new.
-// Only where the caller owns it.
+// The caller must own it.
 func (h *Hash) Set(name, val string) (created bool) {
 	val = strings.Clone(val)
 	if int64(len(name)) > h.limits.ValueBytes || int64(len(val)) > h.limits.ValueBytes {
@@ -148,7 +146,7 @@ func (h *Hash) place(name, val string, had bool) {
 	}
 }
 
-// Delete removes a field and reports whether it was there. Only where the caller owns it.
+// Delete removes a field and reports whether it was there. The caller must own it.
 func (h *Hash) Delete(name string) bool {
 	old, had := h.Get(name)
 	if !had {
@@ -196,7 +194,7 @@ func (h *Hash) At(i int) (name, val string) {
 	return h.small[i].name, h.small[i].val
 }
 
-// Scan is HSCAN's step: see tree.scan. A small hash is visited whole.
+// Scan does a step of HSCAN; see tree.scan. It visits all of a small hash.
 func (h *Hash) Scan(cursor uint64, count int, visit func(name, val string)) (next uint64) {
 	if h.large != nil {
 		return h.large.scan(cursor, count, visit)
@@ -207,7 +205,7 @@ func (h *Hash) Scan(cursor uint64, count int, visit func(name, val string)) (nex
 	return 0
 }
 
-// FindWork is the work of looking for a field.
+// FindWork returns the work of looking for a field.
 func (h *Hash) FindWork(name string) int64 {
 	if h.large != nil {
 		return TreeWork(h.large.len()) + HashWork*int64(len(name))
@@ -215,7 +213,7 @@ func (h *Hash) FindWork(name string) int64 {
 	return smallWork(len(h.small), h.bytes, name)
 }
 
-// SetWork is the work of giving fields values, name after value. A nil hash is empty.
+// SetWork returns the work of setting fields, given as names and values in turn. A nil hash is empty.
 func (h *Hash) SetWork(pairs []string) (work int64) {
 	n := len(pairs) / 2
 	for i := 0; i+1 < len(pairs); i += 2 {

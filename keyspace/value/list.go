@@ -4,17 +4,16 @@ import (
 	"strings"
 )
 
-// ListKind is the row of lists.
+// ListKind is the Kind of lists.
 var ListKind = &Kind{Name: "list", Encodings: []string{"listpack", "quicklist"}, Image: 3, read: readList}
 
-// The forms of a list. They are only what Redis would call it: it is a sequence in
-// both.
+// The forms of a list. They are only names for OBJECT ENCODING: a list is a sequence in both.
 const (
 	listSmall = iota
 	listLarge
 )
 
-// listOverheadBytes is what a list costs beside its elements: see Aggregate.Size.
+// listOverheadBytes is the memory that a list counts for besides its elements; see Aggregate.Size.
 const listOverheadBytes = 96
 
 // List is a list value.
@@ -27,11 +26,10 @@ type List struct {
 // ListLimits say up to where a list is a listpack.
 type ListLimits struct{ Elements, Bytes int64 }
 
-// ListPackBytesMax is the limit in bytes where the setting is one in elements.
+// ListPackBytesMax is the limit in bytes if the setting limits elements.
 const ListPackBytesMax = 8 << 10
 
-// What a listpack takes beside the bytes of its elements. It is nearly so: where an
-// element is a number Redis packs it tighter.
+// The bytes of a listpack besides those of its elements, approximately: Redis packs numbers tighter.
 const (
 	listPackHeaderBytes  = 7
 	listPackElementBytes = 2
@@ -57,10 +55,10 @@ func (l *List) fits(limits ListLimits) bool {
 	return n <= limits.Elements && packed <= limits.Bytes
 }
 
-// Kind is ListKind.
+// Kind returns ListKind.
 func (l *List) Kind() *Kind { return ListKind }
 
-// Form is listSmall or listLarge.
+// Form returns listSmall or listLarge.
 func (l *List) Form() int {
 	if l.large {
 		return listLarge
@@ -68,13 +66,13 @@ func (l *List) Form() int {
 	return listSmall
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (l *List) Len() int { return l.items.len() }
 
-// Size is Aggregate.Size, in bytes.
+// Size implements Aggregate.Size, in bytes.
 func (l *List) Size() int64 { return listOverheadBytes + l.items.bytes() }
 
-// Own is Aggregate.Own. A copy costs nothing.
+// Own implements Aggregate.Own. A copy costs nothing.
 func (l *List) Own(generation uint64) Aggregate {
 	if l.owner == generation {
 		return l
@@ -82,7 +80,7 @@ func (l *List) Own(generation uint64) Aggregate {
 	return l.copyFor(generation)
 }
 
-// Clone is Aggregate.Clone.
+// Clone implements Aggregate.Clone.
 func (l *List) Clone() Aggregate { return l.copyFor(l.owner) }
 
 func (l *List) copyFor(owner uint64) *List {
@@ -98,7 +96,7 @@ const (
 	RightEnd
 )
 
-// Push adds an element at an end. Only where the caller owns it.
+// Push adds an element at an end. The caller must own it.
 func (l *List) Push(end ListEnd, s string) {
 	at := 0
 	if end == RightEnd {
@@ -107,8 +105,8 @@ func (l *List) Push(end ListEnd, s string) {
 	l.items.insert(at, strings.Clone(s))
 }
 
-// Remove takes out the elements at positions, which are given from the last to the
-// first. Neighbours go together. Only where the caller owns it.
+// Remove removes the elements at positions, which are sorted from the last to the first. It cuts neighbours together.
+// The caller must own it.
 func (l *List) Remove(positions []int) {
 	for len(positions) > 0 {
 		n := 1
@@ -120,7 +118,7 @@ func (l *List) Remove(positions []int) {
 	}
 }
 
-// End is the range of the n elements at an end, of all where there are fewer.
+// End returns the range of the n elements at an end, or of all if there are fewer.
 func (l *List) End(end ListEnd, n int64) (from, to int) {
 	to = int(min(n, int64(l.Len())))
 	if end == RightEnd {
@@ -129,8 +127,8 @@ func (l *List) End(end ListEnd, n int64) (from, to int) {
 	return 0, to
 }
 
-// Span is the range of positions that two indexes of a command mean, the last one
-// included; a negative one counts from the end. An empty one begins where it ends.
+// Span returns the range of positions from one index of a command to another, which is included. A negative index
+// counts from the end. An empty range begins where it ends.
 func (l *List) Span(first, last int64) (from, to int) {
 	n := int64(l.Len())
 	if first < 0 {
@@ -146,7 +144,7 @@ func (l *List) Span(first, last int64) (from, to int) {
 	return int(first), int(last) + 1
 }
 
-// Index is the position that an index of a command means, or false.
+// Index returns the position of an index of a command; ok is false if there is none.
 func (l *List) Index(i int64) (at int, ok bool) {
 	n := int64(l.Len())
 	if i < 0 {
@@ -172,14 +170,14 @@ func readList(r *Reader, n uint64, form int, generation uint64) Aggregate {
 	return l
 }
 
-// Get is the element at a position, 0 <= i < len.
+// Get returns the element at a position, 0 <= i < len.
 func (l *List) Get(i int) string { return l.items.get(i) }
 
-// Set replaces the element at i, 0 <= i < len, by s, which it keeps: the caller has cloned it. Only
+// Set replaces the element at i, 0 <= i < len, by s. It keeps s, so the caller clones it. Only
 // where the caller owns it, as Insert and Cut.
 func (l *List) Set(i int, s string) { l.items.set(i, s) }
 
-// Insert puts s, which the caller has cloned, before the element at i, or at the end where i is len.
+// Insert inserts s, which the caller has cloned, before the element at i, or at the end if i is len.
 func (l *List) Insert(i int, s string) { l.items.insert(i, s) }
 
 // Cut removes the elements from i up to j, without the one at j.

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// LongDouble is a number of INCRBYFLOAT and HINCRBYFLOAT. Redis counts in C's
-// long double, on the common processor a float of 64 bits of mantissa: 0.1 + 0.2
-// is 0.3 there. big.Float of that precision rounds in the same way, and on every
-// processor alike.
+// LongDouble is a number of INCRBYFLOAT and HINCRBYFLOAT. Redis computes with C's long double, on amd64 a float with a
+// mantissa of 64 bits, in which 0.1 + 0.2 is 0.3. A big.Float of that precision rounds in the same way on every
+// processor.
 type LongDouble struct{ f *big.Float }
 
-// The bounds of the 80-bit long double, and of the text Redis reads one from.
+// The bounds of the 80-bit long double, and of the text from which Redis reads one.
 const (
 	longDoubleBits    = 64
 	longDoubleExpMax  = 16384
@@ -21,8 +20,8 @@ const (
 	longDoubleDigits  = 17 // after the point
 )
 
-// ParseLongDouble reads what C's strtold takes: decimal, hexadecimal or infinite,
-// no space before or after; no NaN, nothing out of range.
+// ParseLongDouble reads a number as C's strtold does: decimal, hexadecimal or infinite; no spaces, no NaN, nothing out
+// of range.
 func ParseLongDouble(s string) (LongDouble, bool) {
 	if s == "" || len(s) >= longDoubleTextMax {
 		return LongDouble{}, false
@@ -50,8 +49,8 @@ func ParseLongDouble(s string) (LongDouble, bool) {
 	return LongDouble{f}, !lost && !outside
 }
 
-// LongDoubleWork is the work of reading or writing a number of this text: that of its
-// digits, and of an exponent, which takes as long as thousands of them.
+// LongDoubleWork returns the work of reading or writing a number of this text: of its digits, and of an exponent, which
+// takes as long as thousands of digits.
 func LongDoubleWork(s string) int64 {
 	s = s[:min(len(s), longDoubleTextMax)]
 	work := 4 * NumeralWork * int64(len(s))
@@ -61,7 +60,7 @@ func LongDoubleWork(s string) int64 {
 	return work
 }
 
-// Plus adds; false where the sum is no finite number.
+// Plus returns the sum; false if it is not finite.
 func (a LongDouble) Plus(b LongDouble) (LongDouble, bool) {
 	if a.f.IsInf() || b.f.IsInf() {
 		return LongDouble{}, false
@@ -70,8 +69,7 @@ func (a LongDouble) Plus(b LongDouble) (LongDouble, bool) {
 	return LongDouble{sum}, sum.Sign() == 0 || sum.MantExp(nil) <= longDoubleExpMax
 }
 
-// String writes the number as Redis does for people: 17 digits after the point,
-// the zeros at the end left out, never an exponent.
+// String writes the number as Redis does: 17 digits after the point without zeros at the end, never an exponent.
 func (a LongDouble) String() string {
 	s := a.f.Text('f', longDoubleDigits)
 	s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
@@ -84,8 +82,8 @@ func (a LongDouble) String() string {
 // IsInf reports whether the number is infinite.
 func (a LongDouble) IsInf() bool { return a.f.IsInf() }
 
-// CeilThousand is a thousand times the number, rounded up to a whole one: the milliseconds of so many
-// seconds. It is false where that is more than 64 bits hold.
+// CeilThousand returns a thousand times the number, rounded up: the milliseconds of a number of seconds. It returns
+// false if 64 bits do not hold them.
 func (a LongDouble) CeilThousand() (int64, bool) {
 	exact := new(big.Float).SetPrec(longDoubleBits).Mul(a.f, big.NewFloat(1000))
 	n, accuracy := exact.Int64() // towards zero

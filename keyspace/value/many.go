@@ -2,7 +2,7 @@ package value
 
 import "lockd/keyspace/lock"
 
-// LockKind is the row of locks that several may hold at once. A lock that one holds alone is a string.
+// LockKind is the Kind of locks that several may hold at once. An exclusive lock is a string.
 var LockKind = &Kind{Name: "lock", Encodings: []string{"shared", "limit"}, Image: 11, read: readLock}
 
 // The forms of a lock.
@@ -11,7 +11,7 @@ const (
 	lockLimit
 )
 
-// What a lock costs beside the bytes of its texts: see Aggregate.Size.
+// What a lock counts for besides the bytes of its texts; see Aggregate.Size.
 const (
 	lockOverheadBytes   = 112
 	holderOverheadBytes = 128
@@ -25,7 +25,7 @@ func WriteFacts(w *Writer, f lock.Facts) {
 	}
 }
 
-// ReadFacts reads what WriteFacts has written.
+// ReadFacts reads the facts that WriteFacts has written.
 func ReadFacts(r *Reader) lock.Facts {
 	f := lock.Facts{SinceTick: r.I64(), SinceMs: r.I64(), LeaseMs: r.I64()}
 	counted := r.U64()
@@ -33,16 +33,16 @@ func ReadFacts(r *Reader) lock.Facts {
 	return f
 }
 
-// Lock is a lock with all that hold it, as the value of a key.
+// Lock is a lock of many as the value of a key.
 type Lock lock.Many
 
-// Holders are those who hold the lock.
+// Holders returns the lock with its holders.
 func (l *Lock) Holders() *lock.Many { return (*lock.Many)(l) }
 
-// Kind is LockKind.
+// Kind returns LockKind.
 func (l *Lock) Kind() *Kind { return LockKind }
 
-// Form tells a shared one from one with permits.
+// Form tells a shared lock from one with permits.
 func (l *Lock) Form() int {
 	if l.Holders().Mode() == lock.Shared {
 		return lockShared
@@ -50,21 +50,21 @@ func (l *Lock) Form() int {
 	return lockLimit
 }
 
-// Own is Aggregate.Own: nobody changes it.
+// Own implements Aggregate.Own. A Lock does not change.
 func (l *Lock) Own(uint64) Aggregate { return l }
 
-// Clone is Aggregate.Clone.
+// Clone implements Aggregate.Clone.
 func (l *Lock) Clone() Aggregate { return l }
 
-// Size is Aggregate.Size, in bytes.
+// Size implements Aggregate.Size, in bytes.
 func (l *Lock) Size() int64 {
 	return lockOverheadBytes + holderOverheadBytes*int64(l.Len()) + l.Holders().TextBytes()
 }
 
-// Len is the number of holders.
+// Len returns the number of holders.
 func (l *Lock) Len() int { return l.Holders().Len() }
 
-// LockWork is the work of looking for a holder of a lock, or of changing one.
+// LockWork returns the work of looking for a holder of a lock, or of changing one.
 func LockWork(l *lock.Many) int64 { return FarWork * int64(1+l.Len()) }
 
 // Write writes the permits and the holders, in their order.

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Scores are C's double. Sums and products of them are rounded one by one: Go may
-// otherwise join a product and a sum on some processors, and replicas would differ.
-// So a product is always converted, float64(a * b), before anything is added to it.
+// Scores are C's double. Each sum and product is rounded by itself: Go may fuse a product and a sum on some processors,
+// and replicas would differ. So a product is always converted, float64(a * b), before anything is added to it.
 
 // Scored is a member with its score, which is never NaN.
 type Scored struct {
@@ -17,7 +16,7 @@ type Scored struct {
 	Member string
 }
 
-// scoredLess is the order of a sorted set.
+// scoredLess reports whether a comes before b in a sorted set.
 func scoredLess(a, b Scored) bool {
 	if a.Score != b.Score {
 		return a.Score < b.Score
@@ -25,7 +24,7 @@ func scoredLess(a, b Scored) bool {
 	return a.Member < b.Member
 }
 
-// CompareScored compares in the order of a sorted set, as slices.SortFunc needs it.
+// CompareScored compares in the order of a sorted set, for slices.SortFunc.
 func CompareScored(a, b Scored) int {
 	if order := cmp.Compare(a.Score, b.Score); order != 0 {
 		return order
@@ -33,16 +32,14 @@ func CompareScored(a, b Scored) int {
 	return strings.Compare(a.Member, b.Member)
 }
 
-// ParseScore reads a score or a weight as Redis's string2d does: no space, never NaN,
-// nothing that a double cannot hold.
+// ParseScore reads a score or a weight as Redis's string2d does: no spaces, no NaN, nothing that a double cannot hold.
 func ParseScore(s string) (float64, bool) {
 	f, outside, ok := parseDouble(s)
 	return f, ok && !outside
 }
 
-// parseDouble reads what C's strtod takes when it takes all of s, but for spaces
-// before the number, and for NaN. A number too large or too small for a double is
-// outside; f is then infinite, or 0.
+// parseDouble reads a number as C's strtod does if that reads all of s, without spaces before the number, and without
+// NaN. outside reports that the number is too large or too small for a double; f is then infinite, or 0.
 func parseDouble(s string) (f float64, outside, ok bool) {
 	digits := strings.ToLower(s)
 	if s != "" && (s[0] == '+' || s[0] == '-') {
@@ -67,14 +64,14 @@ func parseDouble(s string) (f float64, outside, ok bool) {
 	return f, err != nil || f == 0 && strings.ContainsAny(mantissa, nonzero), true
 }
 
-// ScoreBound is an end of a range of scores; an open one leaves out its own score.
+// ScoreBound is an end of a range of scores. An open end excludes its own score.
 type ScoreBound struct {
 	score float64
 	open  bool
 }
 
-// ParseScoreBound reads an end of a range as zslParseRange does, with all that C's
-// strtod lets pass: spaces before the number, nothing after "(", or nothing at all.
+// ParseScoreBound reads an end of a range as zslParseRange does, which accepts what C's strtod does: spaces before the
+// number, nothing after "(", or nothing at all.
 func ParseScoreBound(s string) (b ScoreBound, ok bool) {
 	s, _, _ = strings.Cut(s, "\x00")
 	s, b.open = strings.CutPrefix(s, "(")

@@ -2,19 +2,18 @@ package value
 
 import "slices"
 
-// sequence is a row of strings by position: a B-tree that counts. To read, change,
-// insert or remove at any position costs the logarithm of its length, so does to cut
-// out a range, and a copy costs nothing. The bytes it takes are counted as it goes.
+// sequence is a list of strings by position: a B-tree that counts. Reading, changing, inserting and removing at any
+// position takes the logarithm of its length, as does cutting out a range; a copy is O(1). It keeps the sum of its
+// bytes.
 type sequence struct {
 	root *seqNode
 	edit *seqEdit // what it may change in place has the same one
 }
 
-// seqEdit is an identity: the nodes that one sequence alone can reach.
+// seqEdit identifies the nodes that only one sequence can reach.
 type seqEdit struct{ _ byte }
 
-// seqNode is a leaf, with vals, or has kids. Its shape depends on its history, so
-// nothing that is state or reply may.
+// seqNode is a leaf with vals, or has kids. Its shape depends on history, so no state and no reply may follow from it.
 type seqNode struct {
 	edit  *seqEdit
 	count int   // of the strings in it
@@ -28,7 +27,7 @@ const (
 	seqKidsMax = 32
 )
 
-// elementOverheadBytes is what a string costs beside its bytes: see Aggregate.Size.
+// elementOverheadBytes is the memory that a string counts for besides its bytes; see Aggregate.Size.
 const elementOverheadBytes = 24
 
 func elementBytes(s string) int64 { return elementOverheadBytes + int64(len(s)) }
@@ -38,8 +37,8 @@ func newSequence() sequence {
 	return sequence{&seqNode{edit: edit}, edit}
 }
 
-// copy is O(1). Both sequences may then change, each its own nodes; one of them may
-// be read on another goroutine meanwhile.
+// copy returns a copy in O(1). Both sequences may then change, as each changes only its own nodes, and another
+// goroutine may read one of them meanwhile.
 func (q *sequence) copy() sequence {
 	q.edit = new(seqEdit) // what they share belongs to neither
 	return sequence{q.root, new(seqEdit)}
@@ -58,8 +57,7 @@ func (q *sequence) get(i int) string {
 	return n.vals[i]
 }
 
-// set replaces the string at i, 0 <= i < len. It keeps s as it is, as insert does:
-// the caller has cloned it.
+// set replaces the string at i, 0 <= i < len. As insert, it keeps s, so the caller clones it.
 func (q *sequence) set(i int, s string) {
 	grow := int64(len(s) - len(q.get(i)))
 	q.root = q.root.own(q.edit)
@@ -73,7 +71,7 @@ func (q *sequence) set(i int, s string) {
 	n.vals[i] = s
 }
 
-// insert puts s before the string at i, or at the end where i is len.
+// insert inserts s before the string at i, or at the end if i is len.
 func (q *sequence) insert(i int, s string) {
 	q.root = q.root.own(q.edit)
 	if right := q.root.insert(i, s); right != nil {
@@ -112,8 +110,8 @@ func (q *sequence) descend(i int, visit func(s string) bool) {
 	}
 }
 
-// find is the kid that holds position i, and i's position in it. The position after
-// the last is in the last kid.
+// find returns the kid that has position i, and the position within it. The position after the last belongs to the last
+// kid.
 func (n *seqNode) find(i int) (k, at int) {
 	last := len(n.kids) - 1
 	if from := n.count - n.kids[last].count; i >= from {
@@ -126,7 +124,7 @@ func (n *seqNode) find(i int) (k, at int) {
 	return k, i
 }
 
-// own is n, or a copy of it that the sequence of edit may change.
+// own returns n, or a copy of it that the sequence of edit may change.
 func (n *seqNode) own(edit *seqEdit) *seqNode {
 	if n.edit == edit {
 		return n
@@ -142,7 +140,7 @@ func (n *seqNode) ownKid(k int) *seqNode {
 	return n.kids[k]
 }
 
-// insert returns the node that had to be parted from n, at its right, or nil.
+// insert returns the node that it had to split from n, at its right, or nil.
 func (n *seqNode) insert(i int, s string) (right *seqNode) {
 	if n.kids == nil {
 		return n.insertVal(i, s)
@@ -159,8 +157,8 @@ func (n *seqNode) insert(i int, s string) (right *seqNode) {
 	return n.split(len(n.kids) / 2)
 }
 
-// insertVal is insert for a leaf. A full one that grows at an end stays full, and a
-// new one takes what comes: a list that is only pushed to has full leaves.
+// insertVal is insert for a leaf. A full leaf that grows at an end stays full, and a new leaf takes the string, so a
+// list that is only pushed to has full leaves.
 func (n *seqNode) insertVal(i int, s string) (right *seqNode) {
 	into := n
 	if len(n.vals) == seqValsMax {
@@ -179,7 +177,7 @@ func (n *seqNode) insertVal(i int, s string) (right *seqNode) {
 	return right
 }
 
-// split parts from n all that it holds from the i-th kid or string on.
+// split splits off all that n has from the i-th kid or string on.
 func (n *seqNode) split(i int) (right *seqNode) {
 	right = &seqNode{edit: n.edit}
 	switch {
@@ -222,7 +220,7 @@ func (n *seqNode) cut(i, j int) (bytes int64) {
 	return bytes
 }
 
-// cutKids drops the kids that lie in the range whole, and cuts those at its ends.
+// cutKids drops the kids that lie in the range, and cuts those at its ends.
 func (n *seqNode) cutKids(i, j int) (bytes int64) {
 	k, at := n.find(i)
 	left := j - i
@@ -246,8 +244,8 @@ func (n *seqNode) cutKids(i, j int) (bytes int64) {
 	return bytes
 }
 
-// join makes one node of the kid at k and a neighbour, if it holds little and both
-// fit: otherwise a list from which much was removed would be all nodes.
+// join joins the kid at k with a neighbour, if it has little and both fit into one node. Otherwise a list from which
+// much was removed would consist of nodes.
 func (n *seqNode) join(k int) {
 	if k < 0 || k >= len(n.kids) || !n.kids[k].small() {
 		return

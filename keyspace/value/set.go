@@ -7,7 +7,7 @@ import (
 	"lockd/resp"
 )
 
-// SetKind is the row of sets.
+// SetKind is the Kind of sets.
 var SetKind = &Kind{Name: "set", Encodings: []string{"intset", "listpack", "hashtable"}, Image: 5, read: readSet}
 
 // The forms of a set.
@@ -17,7 +17,7 @@ const (
 	setLarge
 )
 
-// What a set costs beside the bytes of its members: see Aggregate.Size. A number takes
+// What a set counts for besides the bytes of its members; see Aggregate.Size. A number takes
 // intBytes whole.
 const (
 	setOverheadBytes    = 96
@@ -25,9 +25,8 @@ const (
 	intBytes            = 8
 )
 
-// Set is a set value. One of whole numbers keeps them in their order, as Redis's
-// intset does; a small one of anything keeps its members in the order in which they
-// came; a larger one becomes a tree and stays one. A nil set can be read: it is empty.
+// Set is a set value. A set of whole numbers keeps them sorted, as Redis's intset does; another small set keeps its
+// members in the order of insertion; a larger set becomes a tree and stays one. A nil set can be read, and is empty.
 type Set struct {
 	owner  uint64 // the generation that may change it in place
 	limits SetLimits
@@ -38,8 +37,8 @@ type Set struct {
 	bytes  int64 // of the members of small or large
 }
 
-// SetLimits say up to where a set keeps its form: the settings
-// set-max-intset-entries, set-max-listpack-entries and set-max-listpack-value.
+// SetLimits bound the forms of a set except the tree: the settings set-max-intset-entries, set-max-listpack-entries and
+// set-max-listpack-value.
 type SetLimits struct{ Ints, Entries, ValueBytes int64 }
 
 // fit reports whether a small set of n members may take one more.
@@ -56,7 +55,7 @@ func (s intset) has(member string) bool {
 	return isInt && found
 }
 
-// add puts a number in, and reports whether it is new.
+// add adds a number, and reports whether it is new.
 func (s *intset) add(n int64) bool {
 	i, found := slices.BinarySearch(*s, n)
 	if !found {
@@ -65,7 +64,7 @@ func (s *intset) add(n int64) bool {
 	return !found
 }
 
-// remove takes a member out, and reports whether it was there.
+// remove removes a member, and reports whether it was there.
 func (s *intset) remove(member string) bool {
 	n, isInt := resp.ParseInt(member)
 	i, found := slices.BinarySearch(*s, n)
@@ -76,7 +75,7 @@ func (s *intset) remove(member string) bool {
 	return true
 }
 
-// read adds a member that comes after all that are there.
+// read adds a member of an image, which must come after all others.
 func (s *intset) read(r *Reader, member string) {
 	n, isInt := resp.ParseInt(member)
 	if len(*s) > 0 && n <= (*s)[len(*s)-1] || !isInt {
@@ -88,23 +87,22 @@ func (s *intset) read(r *Reader, member string) {
 // NewSet makes an empty set that the generation owner may change.
 func NewSet(owner uint64) *Set { return &Set{owner: owner} }
 
-// Kind is SetKind.
+// Kind returns SetKind.
 func (s *Set) Kind() *Kind { return SetKind }
 
-// Form is SetInts, setSmall or setLarge.
+// Form returns SetInts, setSmall or setLarge.
 func (s *Set) Form() int { return s.shape }
 
 // IsTree reports whether it has outgrown the other forms: Scan then goes in steps.
 func (s *Set) IsTree() bool { return s.shape == setLarge }
 
-// Limit says how large the forms but the tree may become from now on. Whoever changes a set sets it
-// first.
+// Limit sets up to where it keeps a small form. The caller sets it before each change.
 func (s *Set) Limit(limits SetLimits) { s.limits = limits }
 
 // BeginSmall makes an empty set a listpack, whatever its first member is.
 func (s *Set) BeginSmall() { s.shape = setSmall }
 
-// Own is Aggregate.Own. A copy of a small form costs its elements, of any other nothing.
+// Own implements Aggregate.Own. A copy of a small form costs its elements, of any other nothing.
 func (s *Set) Own(generation uint64) Aggregate {
 	if s.owner == generation {
 		return s
@@ -112,7 +110,7 @@ func (s *Set) Own(generation uint64) Aggregate {
 	return s.copyFor(generation)
 }
 
-// Clone is Aggregate.Clone.
+// Clone implements Aggregate.Clone.
 func (s *Set) Clone() Aggregate { return s.copyFor(s.owner) }
 
 func (s *Set) copyFor(owner uint64) *Set {
@@ -129,7 +127,7 @@ func (s *Set) copyFor(owner uint64) *Set {
 	return c
 }
 
-// Size is Aggregate.Size, in bytes.
+// Size implements Aggregate.Size, in bytes.
 func (s *Set) Size() int64 {
 	if s.shape == SetInts {
 		return setOverheadBytes + intBytes*int64(len(s.ints))
@@ -137,7 +135,7 @@ func (s *Set) Size() int64 {
 	return setOverheadBytes + memberOverheadBytes*int64(s.Len()) + s.bytes
 }
 
-// Len is the number of members; 0 of nil.
+// Len returns the number of members; nil has none.
 func (s *Set) Len() int {
 	switch {
 	case s == nil:
@@ -150,7 +148,7 @@ func (s *Set) Len() int {
 	return s.large.len()
 }
 
-// Has reports whether a member is there; none is in nil.
+// Has reports whether a member is there; nil has none.
 func (s *Set) Has(member string) bool {
 	switch {
 	case s == nil:
@@ -164,8 +162,7 @@ func (s *Set) Has(member string) bool {
 	return found
 }
 
-// Expect chooses the form before n members are added, first before the others: they
-// need not all be new, but Redis chooses as if they were.
+// Expect chooses the form before n members are added, beginning with first. As in Redis it counts all of them as new.
 func (s *Set) Expect(first string, n int64) {
 	_, isInt := resp.ParseInt(first)
 	fitsInts, fitsSmall := n <= s.limits.Ints, n <= s.limits.Entries
@@ -179,8 +176,8 @@ func (s *Set) Expect(first string, n int64) {
 	}
 }
 
-// Add puts a member in, which it keeps as it is: the caller has cloned it. It
-// reports whether the member is new. Only where the caller owns it.
+// Add adds a member, and reports whether it is new. It keeps the member, so the caller clones it. The caller must own
+// it.
 func (s *Set) Add(member string) bool {
 	if s.shape == SetInts {
 		if n, isInt := resp.ParseInt(member); isInt {
@@ -210,8 +207,7 @@ func (s *Set) Add(member string) bool {
 	return true
 }
 
-// leaveInts gives a set of numbers the form in which it can take a member that is
-// none.
+// leaveInts gives a set of numbers a form that can have a member that is not a number.
 func (s *Set) leaveInts(member string) {
 	longest := len(member)
 	if n := len(s.ints); n > 0 {
@@ -241,7 +237,7 @@ func (s *Set) enlarge() {
 	*s = Set{owner: s.owner, limits: s.limits, shape: setLarge, large: &t, bytes: bytes}
 }
 
-// Compact makes a set of nothing but numbers an intset, if they are not too many.
+// Compact makes a set that has only numbers an intset, if they are not too many.
 func (s *Set) Compact() {
 	if s.shape == SetInts || int64(s.Len()) > s.limits.Ints {
 		return
@@ -258,7 +254,7 @@ func (s *Set) Compact() {
 	*s = Set{owner: s.owner, limits: s.limits, shape: SetInts, ints: ints}
 }
 
-// Delete removes a member and reports whether it was there. Only where the caller owns it.
+// Delete removes a member and reports whether it was there. The caller must own it.
 func (s *Set) Delete(member string) bool {
 	switch s.shape {
 	case SetInts:
@@ -299,7 +295,7 @@ func (s *Set) Each(visit func(member string) bool) {
 	}
 }
 
-// ReplyBytes is about what the members take in a reply.
+// ReplyBytes returns about the bytes of the members in a reply.
 func (s *Set) ReplyBytes() int64 {
 	if s == nil {
 		return 0
@@ -328,7 +324,7 @@ func (s *Set) Members() []string {
 	return all
 }
 
-// Scan is SSCAN's step: see tree.scan. All but a large set is visited whole.
+// Scan does a step of SSCAN; see tree.scan. It visits all of a set that is not a tree.
 func (s *Set) Scan(cursor uint64, count int, visit func(member string)) (next uint64) {
 	if s.shape == setLarge {
 		return s.large.scan(cursor, count, func(member string, _ struct{}) { visit(member) })
@@ -339,7 +335,7 @@ func (s *Set) Scan(cursor uint64, count int, visit func(member string)) (next ui
 	return 0
 }
 
-// FindWork is the work of looking for a member, or of adding or removing one.
+// FindWork returns the work of looking for a member, or of adding or removing one.
 func (s *Set) FindWork(member string) int64 {
 	switch {
 	case s == nil:
@@ -383,5 +379,5 @@ func readSet(r *Reader, n uint64, form int, generation uint64) Aggregate {
 	return s
 }
 
-// decimal is a member that is a number.
+// decimal returns a number as a member.
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -10,18 +10,18 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// StreamKind is the row of streams.
+// StreamKind is the Kind of streams.
 var StreamKind = &Kind{Name: "stream", Encodings: []string{"stream"}, Image: 10, KeepsEmpty: true, read: readStream}
 
-// What a stream costs beside the bytes of its fields: see Aggregate.Size.
+// What a stream counts for besides the bytes of its fields; see Aggregate.Size.
 const (
 	streamOverheadBytes = 160
 	itemOverheadBytes   = 64
 	fieldHeaderBytes    = 16
 )
 
-// StreamID names an entry of a stream: milliseconds since 1970, as a rule, and a number in them. Ids
-// only rise.
+// StreamID identifies an entry of a stream: usually the milliseconds since 1970, and a number within them. Ids of a
+// stream only rise.
 type StreamID struct{ Ms, Seq uint64 }
 
 // The ends of all ids. No entry has the first.
@@ -30,12 +30,12 @@ var (
 	MaxStreamID = StreamID{math.MaxUint64, math.MaxUint64}
 )
 
-// Compare is -1, 0 or 1, as cmp.Compare.
+// Compare returns -1, 0 or 1, as cmp.Compare does.
 func (id StreamID) Compare(other StreamID) int {
 	return cmp.Or(cmp.Compare(id.Ms, other.Ms), cmp.Compare(id.Seq, other.Seq))
 }
 
-// Next is the id that follows; false where there is none.
+// Next returns the id after this one; false if there is none.
 func (id StreamID) Next() (StreamID, bool) {
 	if id.Seq++; id.Seq == 0 {
 		id.Ms++
@@ -43,7 +43,7 @@ func (id StreamID) Next() (StreamID, bool) {
 	return id, id != MinStreamID
 }
 
-// Previous is the id before; false where there is none.
+// Previous returns the id before this one; false if there is none.
 func (id StreamID) Previous() (StreamID, bool) {
 	if id.Seq--; id.Seq == math.MaxUint64 {
 		id.Ms--
@@ -51,7 +51,7 @@ func (id StreamID) Previous() (StreamID, bool) {
 	return id, id != MaxStreamID
 }
 
-// String is the id as Redis writes it: 1-2.
+// String returns the id as Redis writes it: 1-2.
 func (id StreamID) String() string {
 	return strconv.FormatUint(id.Ms, 10) + "-" + strconv.FormatUint(id.Seq, 10)
 }
@@ -64,10 +64,10 @@ type Item struct {
 
 func itemLess(a, b Item) bool { return a.ID.Compare(b.ID) < 0 }
 
-// NewItem takes a copy of the fields, which are two at least.
+// NewItem returns an entry with a copy of the fields, at least two.
 func NewItem(id StreamID, fields []string) Item { return Item{id, CloneTexts(fields)} }
 
-// CloneTexts copies texts that are kept together: all of them lie in one string.
+// CloneTexts copies texts into one string, as they are kept together.
 func CloneTexts(texts []string) []string {
 	all, own := strings.Join(texts, ""), make([]string, len(texts))
 	for i, s := range texts {
@@ -76,7 +76,7 @@ func CloneTexts(texts []string) []string {
 	return own
 }
 
-// Bytes is what the entry counts for.
+// Bytes returns the memory that the entry counts for.
 func (it Item) Bytes() int64 {
 	n := int64(itemOverheadBytes + fieldHeaderBytes*len(it.Fields))
 	for _, f := range it.Fields {
@@ -85,8 +85,7 @@ func (it Item) Bytes() int64 {
 	return n
 }
 
-// Stream is a stream value. It may be empty: what it knows of the ids it has had
-// outlives its entries.
+// Stream is a stream value. It may be empty: it remembers ids of entries that were removed.
 type Stream struct {
 	owner     uint64 // the generation that may change it in place
 	items     *btree.BTreeG[Item]
@@ -105,13 +104,13 @@ func newItemOrder() *btree.BTreeG[Item] {
 	return btree.NewBTreeGOptions(itemLess, btree.Options{NoLocks: true})
 }
 
-// Kind is StreamKind.
+// Kind returns StreamKind.
 func (s *Stream) Kind() *Kind { return StreamKind }
 
-// Form is 0: there is one.
+// Form returns 0: there is one.
 func (s *Stream) Form() int { return 0 }
 
-// Own is Aggregate.Own. A copy costs nothing.
+// Own implements Aggregate.Own. A copy costs nothing.
 func (s *Stream) Own(generation uint64) Aggregate {
 	if s.owner == generation {
 		return s
@@ -119,7 +118,7 @@ func (s *Stream) Own(generation uint64) Aggregate {
 	return s.copyFor(generation)
 }
 
-// Clone is Aggregate.Clone.
+// Clone implements Aggregate.Clone.
 func (s *Stream) Clone() Aggregate { return s.copyFor(s.owner) }
 
 func (s *Stream) copyFor(owner uint64) *Stream {
@@ -128,19 +127,19 @@ func (s *Stream) copyFor(owner uint64) *Stream {
 	return &c
 }
 
-// Size is Aggregate.Size, in bytes.
+// Size implements Aggregate.Size, in bytes.
 func (s *Stream) Size() int64 { return streamOverheadBytes + s.bytes }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (s *Stream) Len() int { return s.items.Len() }
 
-// FirstItem is the first entry; one with the id 0-0 and without fields where there is none.
+// FirstItem returns the first entry, or one with the id 0-0 and without fields if there is none.
 func (s *Stream) FirstItem() Item {
 	it, _ := s.items.Min()
 	return it
 }
 
-// LastItem is FirstItem for the last one.
+// LastItem returns the last entry, as FirstItem does the first.
 func (s *Stream) LastItem() Item {
 	it, _ := s.items.Max()
 	return it
@@ -157,7 +156,7 @@ func (s *Stream) HasAfter(after StreamID) bool {
 	return s.LastItem().ID.Compare(after) > 0 // no id is less than 0-0
 }
 
-// Add adds an entry, whose id is greater than the last. Only where the caller owns it.
+// Add adds an entry, whose id is greater than the last. The caller must own it.
 func (s *Stream) Add(it Item) {
 	s.items.Set(it)
 	s.LastID = it.ID
@@ -165,7 +164,7 @@ func (s *Stream) Add(it Item) {
 	s.bytes += it.Bytes()
 }
 
-// Delete removes an entry and reports whether it was there. Only where the caller owns it.
+// Delete removes an entry and reports whether it was there. The caller must own it.
 func (s *Stream) Delete(id StreamID) bool {
 	it, had := s.items.Delete(Item{ID: id})
 	if !had {
@@ -178,7 +177,7 @@ func (s *Stream) Delete(id StreamID) bool {
 	return true
 }
 
-// Trim removes the first n entries. Only where the caller owns it.
+// Trim removes the first n entries. The caller must own it.
 func (s *Stream) Trim(n int) {
 	if n == s.Len() {
 		s.items, s.bytes = newItemOrder(), 0
@@ -211,7 +210,7 @@ func (s *Stream) Visit(from, to StreamID, reverse bool, visit func(it Item) bool
 	s.items.Ascend(Item{ID: from}, inside)
 }
 
-// Write writes what the stream knows of its ids, then the entries.
+// Write writes the ids that the stream remembers, then the entries.
 func (s *Stream) Write(w *Writer) {
 	for _, n := range []uint64{s.LastID.Ms, s.LastID.Seq, s.DeletedID.Ms, s.DeletedID.Seq, s.Added} {
 		w.U64(n)

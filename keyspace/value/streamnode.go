@@ -4,8 +4,8 @@ import (
 	"lockd/resp"
 )
 
-// Redis keeps the entries of a stream in nodes, each a listpack, and trims with ~ by whole nodes. Here they are in a tree;
-// for ~ they are cut into the nodes in which Redis 7.0 has them if none was removed but by ~.
+// Redis keeps the entries of a stream in nodes, each a listpack, and trims with ~ by whole nodes. Here they are in a
+// tree; for ~ they are cut into the nodes in which Redis 7.0 has them if none was removed but by ~.
 
 // NodeLimits bound a node of a stream.
 type NodeLimits struct {
@@ -16,8 +16,8 @@ type NodeLimits struct {
 // NodeBytesMax bounds a listpack of Redis, in bytes.
 const NodeBytesMax = 1 << 30
 
-// WholeNodes is how many of the first n entries are in nodes that have no entry behind them. next is an entry that will be
-// added, or nil. It asks afford before each entry for the work that it costs, and returns false if that refuses.
+// WholeNodes returns how many of the first n entries are in nodes that have no entry behind them. next is an entry that
+// will be added, or nil. Before each entry it asks afford for the work, and returns false if that refuses.
 func (s *Stream) WholeNodes(n int, lim NodeLimits, next *Item, afford func(work int64) bool) (whole int, ok bool) {
 	var node streamNode
 	i, ok := 0, true
@@ -50,7 +50,7 @@ type streamNode struct {
 	bytes  int64
 }
 
-// listpackBytes are those of an empty listpack.
+// listpackBytes is the size of an empty listpack.
 const listpackBytes = 7
 
 func newStreamNode(it Item) streamNode {
@@ -108,7 +108,7 @@ func (n *streamNode) sameFields(it Item) bool {
 	return true
 }
 
-// packedText is what a text takes in a listpack, in bytes.
+// packedText returns the bytes of a text in a listpack.
 func packedText(text string) int64 {
 	if n, ok := resp.ParseInt(text); ok {
 		return packedInt(n)
@@ -123,7 +123,7 @@ func packedText(text string) int64 {
 	return withLength(5 + size)
 }
 
-// packedInt is what a number takes in a listpack, in bytes.
+// packedInt returns the bytes of a number in a listpack.
 func packedInt(n int64) int64 {
 	switch {
 	case n >= 0 && n < 1<<7:

@@ -2,10 +2,9 @@ package value
 
 import "github.com/tidwall/btree"
 
-// tree is an ordered map from strings to V with an O(1) copy. Its order is that
-// of (position, key), where a key's position is its hash: so a scan needs no
-// memory on the server. A cursor is a position; every key has the same position
-// on every node, before and after a restart, whatever is written meanwhile.
+// tree is an ordered map from strings to V with an O(1) copy. Its order is (position, key), where the position of a key
+// is its hash, so a scan needs no memory on the server: a cursor is a position, and a key has the same position on
+// every node, before and after a restart, whatever is written meanwhile.
 type tree[V any] struct {
 	b *btree.BTreeG[leaf[V]]
 }
@@ -16,13 +15,11 @@ type leaf[V any] struct {
 	val V
 }
 
-// PositionBits is the width of a position, and of a cursor: clients that read
-// cursors into a double (JavaScript, Lua) lose nothing.
+// PositionBits is the width of a position, and of a cursor: a double (JavaScript, Lua) holds it exactly.
 const PositionBits = 52
 
-// Position places a key in its tree: FNV-1a, mixed so that its upper bits are
-// good, too. It is part of the image's order and of every cursor a client may
-// hold: it can never change.
+// Position returns the position of a key in a tree: FNV-1a, mixed so that its upper bits are good, too. The order of
+// images and the cursors of clients depend on it, so it never changes.
 func Position(key string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := 0; i < len(key); i++ {
@@ -47,8 +44,8 @@ func leafLess[V any](a, b leaf[V]) bool {
 
 func (t tree[V]) len() int { return t.b.Len() }
 
-// copy is O(1). Both trees may then change, each its own nodes; one of them may
-// be read on another goroutine meanwhile.
+// copy returns a copy in O(1). Both trees may then change, as each changes only its own nodes, and another goroutine
+// may read one of them meanwhile.
 func (t tree[V]) copy() tree[V] { return tree[V]{t.b.Copy()} }
 
 func (t tree[V]) get(key string) (V, bool) {
@@ -56,7 +53,7 @@ func (t tree[V]) get(key string) (V, bool) {
 	return l.val, ok
 }
 
-// set keeps key as it is: the caller has cloned it.
+// set sets the value of a key. It keeps key, so the caller clones it.
 func (t tree[V]) set(key string, val V) (replaced bool) {
 	_, replaced = t.b.Set(leaf[V]{Position(key), key, val})
 	return replaced
@@ -77,10 +74,9 @@ func (t tree[V]) each(visit func(key string, val V) bool) {
 	t.b.Scan(func(l leaf[V]) bool { return visit(l.key, l.val) })
 }
 
-// scan visits about count items, from a cursor on, which is a position, and
-// returns the cursor to go on with, 0 at the end. It stops only between positions, so
-// that a cursor never divides keys that share one: an item that is there during the
-// whole scan is visited, exactly once.
+// scan visits about count items from a cursor on, which is a position, and returns the next cursor, 0 at the end. It
+// stops only between positions, so a cursor never divides keys that share one: an item that is there during the whole
+// scan is visited exactly once.
 func (t tree[V]) scan(cursor uint64, count int, visit func(key string, val V)) (next uint64) {
 	seen, last := 0, uint64(0)
 	t.b.Ascend(leaf[V]{pos: cursor}, func(l leaf[V]) bool {

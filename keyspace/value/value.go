@@ -6,8 +6,8 @@ import (
 	"lockd/resp"
 )
 
-// Value is what a key holds: a string or an aggregate. The methods below are the only
-// ones that look at the fields. The zero value is an empty string.
+// Value is the value of a key: a string or an aggregate. Only its methods look at the fields. The zero Value is an
+// empty string.
 type Value struct {
 	data unsafe.Pointer // of the bytes of a string, or to a held
 	len  int            // of a string, or isAggregate
@@ -16,25 +16,24 @@ type Value struct {
 // isAggregate is the length that no string has.
 const isAggregate = -1
 
-// held is an aggregate as it was stored. Its inside may be changed in place before the
-// next entry replaces it (see Aggregate.Own), so what it counted for is kept beside it.
+// held is an aggregate as it was stored. Its inside may be changed in place before the next entry replaces it (see
+// Aggregate.Own), so its size when it was stored is kept beside it.
 type held struct {
 	agg   Aggregate
 	bytes int64 // its size when it was stored
 }
 
-// OfString is the value of a string, which it keeps: it must alias nothing that is large or changes.
+// OfString returns the value of a string. It keeps the string, which must not alias anything large or changing.
 func OfString(s string) Value {
 	return Value{unsafe.Pointer(unsafe.StringData(s)), len(s)}
 }
 
-// OfAggregate is an aggregate that is complete: whoever changes it makes a new value
-// of it.
+// OfAggregate returns the value of an aggregate. A changed aggregate needs a new value.
 func OfAggregate(agg Aggregate) Value {
 	return Value{unsafe.Pointer(&held{agg, agg.Size()}), isAggregate}
 }
 
-// Str is the string; "" of an aggregate.
+// Str returns the string; "" of an aggregate.
 func (v Value) Str() string {
 	if v.len == isAggregate {
 		return ""
@@ -42,7 +41,7 @@ func (v Value) Str() string {
 	return unsafe.String((*byte)(v.data), v.len)
 }
 
-// Aggregate is the aggregate; nil of a string.
+// Aggregate returns the aggregate; nil of a string.
 func (v Value) Aggregate() Aggregate {
 	if v.len != isAggregate {
 		return nil
@@ -50,7 +49,7 @@ func (v Value) Aggregate() Aggregate {
 	return (*held)(v.data).agg
 }
 
-// Size estimates the memory the value takes in bytes, as it was stored.
+// Size estimates the memory of the value in bytes, as it was stored.
 func (v Value) Size() int64 {
 	if v.len != isAggregate {
 		return int64(v.len)
@@ -58,7 +57,7 @@ func (v Value) Size() int64 {
 	return (*held)(v.data).bytes
 }
 
-// Type is the value's type in the words of TYPE.
+// Type returns the value's type in the words of TYPE.
 func (v Value) Type() string {
 	if agg := v.Aggregate(); agg != nil {
 		return agg.Kind().Name
@@ -66,7 +65,7 @@ func (v Value) Type() string {
 	return "string"
 }
 
-// Clone is a value that shares nothing that may change.
+// Clone returns a copy that shares nothing that may change.
 func (v Value) Clone() Value {
 	if agg := v.Aggregate(); agg != nil {
 		return OfAggregate(agg.Clone())
@@ -77,7 +76,7 @@ func (v Value) Clone() Value {
 // embstrBytesMax is the longest string that Redis stores beside its header.
 const embstrBytesMax = 44
 
-// Encoding tells what Redis would make of the value; strings have none here.
+// Encoding returns the name that OBJECT ENCODING has for the value.
 func (v Value) Encoding() string {
 	if v.Aggregate() != nil {
 		return v.Aggregate().Kind().Encodings[v.Aggregate().Form()]
@@ -104,8 +103,8 @@ func (v Value) Write(w *Writer) {
 	agg.Write(w)
 }
 
-// ReadValue reads what Write has written behind the kind. A string lies in buf if it fits there, and
-// must be copied before buf is used again. An aggregate is owned by generation.
+// ReadValue reads what Write has written behind the kind. A string lies in buf if it fits, and must be copied before
+// buf is used again. generation owns an aggregate.
 func ReadValue(r *Reader, kind byte, buf []byte, generation uint64) Value {
 	if kind == KindString {
 		return OfString(r.TextIn(buf))
@@ -116,12 +115,11 @@ func ReadValue(r *Reader, kind byte, buf []byte, generation uint64) Value {
 	return Value{}
 }
 
-// Kinds has a row for each type of aggregate. A row's places in the image are its
-// own for ever: a new one takes those after the last.
+// Kinds has a row for each type of aggregate. The kind bytes of a row in images never change; a new row takes those
+// after the last.
 var Kinds = []*Kind{HashKind, ListKind, SetKind, ZsetKind, StreamKind, LockKind}
 
-// KindOf finds the row and the form of a kind byte of an image; nil where it is
-// no aggregate's.
+// KindOf returns the row and the form of a kind byte of an image; nil if it is not that of an aggregate.
 func KindOf(b byte) (k *Kind, form int) {
 	for _, k := range Kinds {
 		if b >= k.Image && int(b-k.Image) < len(k.Encodings) {
@@ -131,7 +129,7 @@ func KindOf(b byte) (k *Kind, form int) {
 	return nil, 0
 }
 
-// readAggregate reads an aggregate of a kind byte; nil only where it fails.
+// readAggregate reads an aggregate of a kind byte; nil only if that fails.
 func readAggregate(r *Reader, b byte, generation uint64) Aggregate {
 	k, form := KindOf(b)
 	if k == nil {
@@ -145,10 +143,11 @@ func readAggregate(r *Reader, b byte, generation uint64) Aggregate {
 	return k.read(r, n, form, generation)
 }
 
-// Kinds in an image, beside those of aggregates, which are in Kinds. A new mark of a key takes the place below the last.
+// Kinds in an image, beside those of aggregates, which are in Kinds. A new mark of a key takes the place below the
+// last.
 const (
 	KindString = 0
 	KindTagged = 255 // none of a value: a tag, and the kind, follow
-	KindLock   = 254 // likewise: what is known of a lock follows, and a tag or the kind
-	KindMaybe  = 253 // likewise: a tag or the kind follows, of what becomes a lock by its first lease
+	KindLock   = 254 // the facts of a lock follow, then a tag or the kind
+	KindMaybe  = 253 // the key becomes a lock by its first lease; a tag or the kind follows
 )

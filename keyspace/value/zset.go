@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// ZsetKind is the row of sorted sets.
+// ZsetKind is the Kind of sorted sets.
 var ZsetKind = &Kind{Name: "zset", Encodings: []string{"listpack", "skiplist"}, Image: 8, read: readZset}
 
 // The forms of a sorted set.
@@ -18,14 +18,14 @@ const (
 	zsetLarge
 )
 
-// What a sorted set costs beside its members: see Aggregate.Size.
+// What a sorted set counts for besides its members; see Aggregate.Size.
 const (
 	zsetOverheadBytes   = 96
 	ScoredOverheadBytes = 96
 )
 
-// Zset is a sorted set. A small one is a list in order, as Redis's listpack is; a
-// larger one becomes two trees and stays so. A rank is a place in the order, from 0.
+// Zset is a sorted set. A small sorted set is a sorted list, as in Redis's listpack; a larger one becomes two trees and
+// stays so. A rank is a place in the order, from 0.
 type Zset struct {
 	owner  uint64 // the generation that may change it in place
 	limits ZsetLimits
@@ -34,7 +34,7 @@ type Zset struct {
 	bytes  int64 // of members and their overhead
 }
 
-// zsetTrees hold the same members twice: in order, and by name.
+// zsetTrees has the same members twice: in order, and by name.
 type zsetTrees struct {
 	order  *btree.BTreeG[Scored]
 	scores tree[float64]
@@ -66,8 +66,7 @@ func (l scoredList) trees() *zsetTrees {
 	return t
 }
 
-// ZsetLimits say up to where a sorted set stays small: the settings
-// zset-max-listpack-entries and zset-max-listpack-value.
+// ZsetLimits bound the small form of a sorted set: the settings zset-max-listpack-entries and zset-max-listpack-value.
 type ZsetLimits struct{ Entries, ValueBytes int64 }
 
 // NewZset makes an empty sorted set that the generation owner may change.
@@ -82,10 +81,10 @@ func NewZsetOf(owner uint64, limits ZsetLimits, members []Scored) *Zset {
 	return z
 }
 
-// Kind is ZsetKind.
+// Kind returns ZsetKind.
 func (z *Zset) Kind() *Kind { return ZsetKind }
 
-// Form is zsetSmall or zsetLarge.
+// Form returns zsetSmall or zsetLarge.
 func (z *Zset) Form() int {
 	if z.large != nil {
 		return zsetLarge
@@ -96,11 +95,10 @@ func (z *Zset) Form() int {
 // IsTree reports whether it has outgrown the small form: Scan then goes in steps.
 func (z *Zset) IsTree() bool { return z.large != nil }
 
-// Limit says how large the small form may become from now on. Whoever changes an aggregate sets it
-// first.
+// Limit sets up to where it keeps a small form. The caller sets it before each change.
 func (z *Zset) Limit(limits ZsetLimits) { z.limits = limits }
 
-// Own is Aggregate.Own. A copy of a small form costs its elements, of any other nothing.
+// Own implements Aggregate.Own. A copy of a small form costs its elements, of any other nothing.
 func (z *Zset) Own(generation uint64) Aggregate {
 	if z.owner == generation {
 		return z
@@ -108,7 +106,7 @@ func (z *Zset) Own(generation uint64) Aggregate {
 	return z.copyFor(generation)
 }
 
-// Clone is Aggregate.Clone.
+// Clone implements Aggregate.Clone.
 func (z *Zset) Clone() Aggregate { return z.copyFor(z.owner) }
 
 func (z *Zset) copyFor(owner uint64) *Zset {
@@ -121,10 +119,10 @@ func (z *Zset) copyFor(owner uint64) *Zset {
 	return c
 }
 
-// Size is Aggregate.Size, in bytes.
+// Size implements Aggregate.Size, in bytes.
 func (z *Zset) Size() int64 { return zsetOverheadBytes + z.bytes }
 
-// Len is the number of members.
+// Len returns the number of members.
 func (z *Zset) Len() int {
 	if z.large != nil {
 		return z.large.order.Len()
@@ -152,8 +150,8 @@ func (z *Zset) At(rank int) Scored {
 	return z.small[rank]
 }
 
-// Search finds the first rank whose member fits, len where none does. Those that do
-// not fit come before all that do.
+// Search returns the first rank whose member fits, or len if none does. The members that do not fit must come before
+// those that do.
 func (z *Zset) Search(fits func(m Scored) bool) int {
 	n := z.Len()
 	switch { // most ranges begin or end with the set itself
@@ -198,7 +196,7 @@ func (z *Zset) visit(from, to int, visit func(m Scored) bool) {
 // Each visits all members in their order until visit returns false.
 func (z *Zset) Each(visit func(m Scored) bool) { z.visit(0, z.Len(), visit) }
 
-// Members lists those of the ranks from <= rank < to in their order.
+// Members lists the members of the ranks from <= rank < to in their order.
 func (z *Zset) Members(from, to int) []Scored {
 	list := make([]Scored, 0, max(0, to-from))
 	z.visit(from, to, func(m Scored) bool {
@@ -208,7 +206,7 @@ func (z *Zset) Members(from, to int) []Scored {
 	return list
 }
 
-// Set gives a member a score; it is cloned. Only where the caller owns it.
+// Set gives a member a score; it is cloned. The caller must own it.
 func (z *Zset) Set(member string, score float64) {
 	if m, had := z.take(member); had {
 		m.Score = score
@@ -229,7 +227,7 @@ func (z *Zset) Add(m Scored) {
 
 func memberBytes(member string) int64 { return ScoredOverheadBytes + int64(len(member)) }
 
-// BytesOf counts members with what each takes beside its own bytes.
+// BytesOf returns the bytes of members, with an overhead for each.
 func BytesOf(members []Scored, overheadBytes int64) int64 {
 	n := overheadBytes * int64(len(members))
 	for _, m := range members {
@@ -238,8 +236,7 @@ func BytesOf(members []Scored, overheadBytes int64) int64 {
 	return n
 }
 
-// put gives a member its place in the order. -0 becomes 0, as in Redis's listpack, so
-// that a score does not tell the form.
+// put puts a member in its place. -0 becomes 0, as in Redis's listpack, so that a score does not show the form.
 func (z *Zset) put(m Scored) {
 	if m.Score == 0 {
 		m.Score = 0
@@ -253,7 +250,7 @@ func (z *Zset) put(m Scored) {
 	z.small = slices.Insert(z.small, at, m)
 }
 
-// take takes a member out of the order, for put or del.
+// take removes a member from the order, before put or del.
 func (z *Zset) take(member string) (m Scored, had bool) {
 	if z.large != nil {
 		score, had := z.large.scores.get(member)
@@ -271,7 +268,7 @@ func (z *Zset) take(member string) (m Scored, had bool) {
 	return m, true
 }
 
-// Delete removes a member and reports whether it was there. Only where the caller owns it.
+// Delete removes a member and reports whether it was there. The caller must own it.
 func (z *Zset) Delete(member string) bool {
 	m, had := z.take(member)
 	if !had {
@@ -284,7 +281,7 @@ func (z *Zset) Delete(member string) bool {
 	return true
 }
 
-// Scan is ZSCAN's step: see tree.scan. A small sorted set is visited whole.
+// Scan does a step of ZSCAN; see tree.scan. It visits all of a small sorted set.
 func (z *Zset) Scan(cursor uint64, count int, visit func(member string, score float64)) (next uint64) {
 	if z.large != nil {
 		return z.large.scores.scan(cursor, count, visit)
@@ -295,7 +292,7 @@ func (z *Zset) Scan(cursor uint64, count int, visit func(member string, score fl
 	return 0
 }
 
-// FindWork is the work of looking for a member by its name.
+// FindWork returns the work of looking for a member by its name.
 func (z *Zset) FindWork(member string) int64 {
 	if z.large != nil {
 		return TreeWork(z.Len()) + HashWork*int64(len(member))
