@@ -17,12 +17,12 @@ type observer func(m *Machine, why *cause, c store.Change)
 // what has become of a lock is told before the event "new" of its key.
 func observers() [6]observer {
 	return [...]observer{
-		(*Machine).noteLock,     // what becomes of a lock
-		(*Machine).foldChange,   // the digest
-		(*Machine).trackChange,  // clients that track the key
-		(*Machine).notifyNew,    // the event "new"
-		(*Machine).markWaiters,  // those who wait for the key, or in its line
-		(*Machine).queueWakeups, // those who wait by a library
+		(*Machine).noteLock,    // what becomes of a lock
+		(*Machine).foldChange,  // the digest
+		(*Machine).trackChange, // clients that track the key
+		(*Machine).notifyNew,   // the event "new"
+		markWaiters,            // those who wait for the key, or in its line
+		queueWakeups,           // those who wait by a library
 	}
 }
 
@@ -84,25 +84,6 @@ func (m *Machine) notifyNew(_ *cause, c store.Change) {
 	}
 }
 
-// markWaiters marks what a change may give to those who wait.
-func (m *Machine) markWaiters(_ *cause, c store.Change) {
-	name := lock.Name{Space: c.DB, Key: c.Key}
-	if c.Next != nil {
-		m.markArrived(c.DB, c.Next)
-		m.markTaken(name)
-	}
-	if c.Next == nil || m.expired(c.Next) || givesWay(c.Was, c.Next) {
-		m.markFreed(name)
-	}
-}
-
-// queueWakeups notes that a key has gone for which programs may wait.
-func (m *Machine) queueWakeups(_ *cause, c store.Change) {
-	if c.Next == nil && c.Was != nil {
-		m.queueWakeup(c.DB, c.Was)
-	}
-}
-
 // expired reports whether the lease of e has ended by the machine's clock. The
 // machine's, never the reader's: see law 4 of DESIGN.md.
 func (m *Machine) expired(e *store.Entry) bool {
@@ -161,7 +142,7 @@ func (m *Machine) replaceDatabases() {
 
 // commit ends the attempt and keeps what it did.
 func (m *Machine) commit() {
-	m.forgetAnnounced(m.journal)
+	forgetAnnounced(m, m.journal)
 	m.journal = nil
 	m.keys.Commit()
 }

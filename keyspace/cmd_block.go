@@ -1,12 +1,9 @@
 package keyspace
 
 import (
-	"math"
-	"strings"
+	"slices"
 
 	"lockd/keyspace/arg"
-	"lockd/keyspace/meter"
-	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/keyspace/wait"
 	"lockd/resp"
@@ -211,191 +208,45 @@ func parseBZMPop(args resp.Args) (call, error) {
 	})
 }
 
-// blockStep executes a node's step about blocking commands, which is a request of its own.
-func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
-	if !m.applying {
-		return resp.Err(errNotLogged)
-	}
-	step := req.Block
-	var reply resp.Reply
-	switch step.Kind {
-	case resp.BlockOpen:
-		reply = resp.Int(int64(m.waits.Sessions.Open(step.Node, step.Process, m.tick)))
-	case resp.BlockAsk:
-		if !wait.IsID(step.ID) || len(req.Cmds) != 1 {
-			return resp.Err(errStep)
-		}
-		c := ctx{m: m, at: at, db: req.Cmds[0].DB, why: cause{client: req.Sender}}
-		reply = resp.Int(c.askOnce(step, req.Cmds[0]))
-	case resp.BlockTend:
-		return m.tend(at, step)
-	case resp.BlockSuspend:
-		for _, id := range step.Sessions {
-			m.suspend(id)
-		}
-		m.giveBackAll(at, step.Undelivered)
-		reply = resp.OK()
-	case resp.BlockClose:
-		m.giveBackAll(at, step.Undelivered)
-		for _, id := range step.Sessions {
-			m.closeSession(id)
-			m.meter.Spend(m.waits.Gifts.Settle(id, math.MaxUint64)) // whatever else was given is delivered
-		}
-		reply = resp.OK()
-	default:
-		return resp.Err(errStep)
-	}
-	m.digest.reply(reply)
-	return reply
+// The reversals of these commands.
+
+// undoPop returns the undo of a command that pops from an end of a list. It is called before that command runs, and
+// completed with what that has popped.
+func (c *ctx) undoPop(key string, end value.ListEnd) *wait.Reversal {
+	return &wait.Reversal{Key: key, Until: c.lookup(key).Deadline(), Cmds: []resp.Args{{pushEvents[end], key}}}
 }
 
-const errStep = "ERR a step of blocking commands that can not be"
-
-// giveBackAll takes back what was given under some names.
-func (m *Machine) giveBackAll(at resp.Stamp, ids []resp.BlockID) {
-	for _, id := range ids {
-		m.meter.Spend(meter.CommandWork)
-		m.giveBack(at, id)
-		m.digest.reply(resp.OK())
+// popped completes an undo with the elements that were popped, in their order: the first goes back last.
+func popped(u *wait.Reversal, elems []resp.Reply) *wait.Reversal {
+	for _, e := range slices.Backward(elems) {
+		u.Cmds[0] = append(u.Cmds[0], e.Str)
 	}
+	return u
 }
 
-// askOnce executes a blocking command, or lets it wait, unless it was asked for or cancelled
-// before: a step may arrive again, or late. It returns how long the command may still wait.
-func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
-	m, id := c.m, step.ID
-	switch w := m.waits.Waiter(id); {
-	case !m.waits.Sessions.Has(id.Session):
-		m.emitEnd(id, resp.BlockLapsed)
-		return 0
-	case w != nil:
-		m.waits.Sessions.Keep(id.Session, m.tick)
-		return w.LeftMs(m.tick)
-	case m.waits.Sessions.Used(id):
-		m.emitEnd(id, resp.BlockDropped) // a node that knows its end ignores this
-		return 0
+// undoMove returns the undo of a command that moves an element from an end of a list to an end of another: unless
+// somebody has taken it from there, it goes back.
+func (c *ctx) undoMove(source, target string, from, to value.ListEnd) *wait.Reversal {
+	l, _ := c.lookupList(source)
+	at, _ := l.End(from, 1)
+	elem, nearest := l.Get(at), "1"
+	if to == value.RightEnd {
+		nearest = "-1"
 	}
-	m.waits.Sessions.Use(id, m.tick)
-	return c.ask(step, cmd)
+	u := c.undoPop(source, from)
+	u.Cmds = []resp.Args{{"lrem", target, nearest, elem}, {pushEvents[from], source, elem}}
+	return u
 }
 
-// ask executes a blocking command, or lets it wait.
-func (c *ctx) ask(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
-	call, began, args, reply := &blockCall{}, c.m.out.Mark(), cmd.Args, resp.Reply{}
-	id, lastFence := step.ID, c.m.keys.LastFence
-	if cmd.Spec == nil {
-		cmd.Spec, reply = c.m.Find(args)
-	}
-	switch {
-	case cmd.Spec == nil:
-	case !cmd.Spec.Blocks(args):
-		reply = resp.Err("ERR this is no blocking command")
-	default:
-		inner := ctx{m: c.m, at: c.at, db: c.db, why: c.why, block: call}
-		reply = inner.execute(cmd)
-	}
-	w := &wait.Waiter{ID: id, DB: c.db, End: store.Never.Tick, Client: resp.Sender(strings.Clone(string(c.why.client)))}
-	if call.args != nil {
-		args = call.args
-	}
-	if call.waits {
-		reply = c.m.admit(w, args)
-	}
-	if call.waits && call.timeoutMs > 0 {
-		w.End = c.m.tick + call.timeoutMs - step.SpentMs
-	}
-	switch {
-	case !call.waits || reply.IsErr():
-		c.m.meter.AddReply(reply.Size())
-		if call.lock != nil {
-			lastFence = c.m.replaceGift(step, call, lastFence)
-			call.undo = c.m.undoLock(c.db, &call.pending, reply, lastFence)
-		}
-		given := c.m.remember(id, c.db, call.undo, false)
-		c.m.out.EmitServed(resp.BlockEnd{ID: id, Reply: reply, Given: given}, began)
-		return 0
-	case w.End <= c.m.tick:
-		c.m.emitEnd(id, resp.BlockTimedOut)
-		return 0
-	}
-	c.m.enter(w)
-	if !c.m.mayWait(c.now(), w) {
-		return 0
-	}
-	return w.LeftMs(c.m.tick)
+// undoPopScored returns the undo of a command that pops from a sorted set, to be completed by scored.
+func (c *ctx) undoPopScored(key string) *wait.Reversal {
+	return &wait.Reversal{Key: key, Until: c.lookup(key).Deadline(), Cmds: []resp.Args{{"zadd", key, "NX"}}}
 }
 
-// replaceGift forgets a lock that was granted under another name, of which nobody was told, and returns the fence that
-// was the last before that grant: what the token is granted now takes its place.
-func (m *Machine) replaceGift(step *resp.BlockStep, call *blockCall, lastFence uint64) uint64 {
-	gift := m.waits.Gifts.Get(step.Instead)
-	if gift == nil || gift.Lock == nil || gift.Lock.Key != call.lock.key || gift.Cmds[0][2] != call.lock.Token {
-		return lastFence
+// scored completes an undo with the members that were popped. One that was added again meanwhile keeps its new score.
+func scored(u *wait.Reversal, popped []value.Scored) *wait.Reversal {
+	for _, m := range popped {
+		u.Cmds[0] = append(u.Cmds[0], resp.FormatDouble(m.Score), m.Member)
 	}
-	m.waits.Gifts.TakeBack(gift.ID)
-	return 0
-}
-
-// enter lets a waiter wait. In the line for a lock it takes the place of one with its token.
-func (m *Machine) enter(w *wait.Waiter) {
-	if want := w.Lock(); want != nil {
-		if before := m.waits.Line().Waiter(w.Name(), want.Token); before != nil {
-			w.Seq = before.Seq
-			m.dropWaiter(m.waits.InLine(before), resp.BlockServed, resp.Err(errTokenElsewhere))
-			defer m.markLeft(w.Name()) // it may ask for less than the one before
-		}
-	}
-	m.meter.Spend(m.waits.Enter(w))
-}
-
-// admit fills in the waiter, or returns an error if the command may not wait.
-func (m *Machine) admit(w *wait.Waiter, args resp.Args) resp.Reply {
-	w.Args = value.CloneTexts(args)
-	w.Command = m.parseWait(w.Args)
-	if err := m.waits.Admit(w); err != nil {
-		return resp.Fail(err)
-	}
-	return resp.Reply{}
-}
-
-// tend renews sessions, resumes some, cancels commands, and takes back what was not delivered. It replies how many of
-// the sessions exist.
-func (m *Machine) tend(at resp.Stamp, step *resp.BlockStep) resp.Reply {
-	kept := int64(0)
-	for _, id := range step.Sessions {
-		if m.waits.Sessions.Keep(id, m.tick) {
-			kept++
-		}
-	}
-	if len(step.Sessions) > 0 {
-		m.digest.reply(resp.Int(kept))
-	}
-	for _, id := range step.Cancelled {
-		m.cancel(id)
-		m.meter.Spend(meter.CommandWork)
-		m.digest.reply(resp.OK())
-	}
-	m.giveBackAll(at, step.Undelivered)
-	for _, id := range step.Sessions {
-		m.meter.Spend(m.waits.Gifts.Settle(id, step.Settled))
-	}
-	for _, id := range step.Resumed {
-		m.resume(id.Session, id.Number)
-	}
-	return resp.Int(kept)
-}
-
-// cancel ends the wait of a command, and prevents it from starting later. Where its session is over it will never start.
-func (m *Machine) cancel(id resp.BlockID) {
-	if !wait.IsID(id) {
-		return
-	}
-	switch w := m.waits.Waiter(id); {
-	case w != nil:
-		m.endWait(w, resp.BlockCancelled, resp.Reply{})
-	case m.waits.Sessions.WasClosed(id.Session):
-		m.emitEnd(id, resp.BlockLapsed)
-	case m.waits.State(id) == resp.BlockUnseen && m.waits.Sessions.Use(id, m.tick):
-		m.emitEnd(id, resp.BlockCancelled)
-	}
+	return u
 }

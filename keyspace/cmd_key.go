@@ -448,11 +448,11 @@ func flushAll(c *ctx) resp.Reply {
 // flush replaces the databases from one to before another by empty ones. First each is left as a running script has
 // found it.
 func (m *Machine) flush(why *cause, from, to int) {
-	m.emptied(from, to)
+	marks{m}.emptied(from, to)
 	for db := from; db < to; db++ {
 		m.recordLocksOf(why, history.Flushed, db, 0)
 		m.keys.Clear(db)
-		m.markAllFreed(db)
+		marks{m}.allFreed(db)
 	}
 }
 
@@ -496,8 +496,8 @@ func (m *Machine) swap(why *cause, a, b int) {
 	m.recordLocksOf(why, history.Swapped, a, b)
 	m.recordLocksOf(why, history.Swapped, b, a)
 	m.keys.Swap(m.leastFence(), a, b)
-	m.markSwapped(a)
-	m.markSwapped(b)
+	marks{m}.swapped(a)
+	marks{m}.swapped(b)
 }
 
 // expireCall is EXPIRE or one of its like.

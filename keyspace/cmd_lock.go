@@ -385,7 +385,7 @@ func (r *unlockCall) Run(c *ctx) resp.Reply {
 		return c.deleteIf(key, true)
 	}
 	if at := c.m.waits.Line().Waiter(c.lockName(key), token); at != nil && c.run == nil {
-		c.m.endWait(c.m.waits.InLine(at), resp.BlockServed, resp.Nil())
+		serviceAt(c.m, c.at).end(c.m.waits.InLine(at), resp.BlockServed, resp.Nil())
 	}
 	return resp.Int(0)
 }

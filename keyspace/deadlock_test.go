@@ -355,7 +355,7 @@ func TestDeadlocksOfEntry(t *testing.T) {
 	s.run("LOCK y t2 PX 5000 OWNER b")
 	s.ask(1, "LOCK y t3 PX 5000 WAIT 5000 OWNER a")
 	s.m.searched = deadlockEntryWorkMax + 1
-	if s.m.findCircle(s.at.Tick, lock.Name{Key: "y"}); s.m.searched != deadlockEntryWorkMax+1 {
+	if serviceAt(s.m, s.at).circle(s.at.Tick, lock.Name{Key: "y"}); s.m.searched != deadlockEntryWorkMax+1 {
 		t.Error("it looks still")
 	}
 	s.ask(2, "LOCK x t4 PX 5000 WAIT 5000 OWNER b")

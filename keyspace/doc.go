@@ -8,13 +8,14 @@
 //
 //	image.go     the image: Snapshot, Restore
 //	machine.go   Apply, View, Try: the clock, the sweep, requests in their order
+//	steps.go     what nodes log about blocking commands of their clients
 //	table.go     the rows of all families, the commands that are elsewhere, and the levels of the cluster
 //	wake.go      waking those who wait by a library
 //	cmd_*.go     one file for each family of commands, its rows first
 //	script.go    a running script: its calls
-//	block.go     who waits for a key, and how they are served
-//	given.go     what they were given, until it is known to be delivered
-//	line.go      what package lock decides of keys, and their lines
+//	serve.go     what changes make ready, and how those who wait for it are served
+//	block.go     a command that may wait, until it waits
+//	line.go      what package lock asks of keys
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	call.go      the two halves of a command: what reads its arguments, and what runs
@@ -27,13 +28,10 @@
 //
 // Each calls those below it. Up go only:
 //
-//	change.go -> block.go    what put notes for those who wait
-//	change.go -> line.go     the same of those in line
-//	line.go -> block.go      who is in line waits, too
-//	block.go -> wake.go      a library's waiters are served, too
-//	change.go -> wake.go     the same of a library's
+//	change.go -> serve.go    what put notes for those who wait
+//	change.go -> wake.go     the same for those who wait by a library
+//	serve.go -> wake.go      a library's waiters are served, too
 //	fate.go -> hashlock.go   of a hash, too
-//	cmd_block.go -> table.go what looks up the command that waits
 //
 // Below them are packages that know nothing of the machine:
 //

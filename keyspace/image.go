@@ -146,7 +146,7 @@ func (m *Machine) Restore(src io.Reader) error {
 	for db := range next.keys.DBs {
 		next.readDatabase(r, buf, db)
 	}
-	next.waits = wait.Read(r, imageCommands{next})
+	next.waits = wait.Read(r, waitable{next.table})
 	next.events = history.ReadLog(r)
 	next.digest = digest(r.U64())
 	r.End()

@@ -17,7 +17,7 @@ func (c *ctx) lockName(key string) lock.Name { return lock.Name{Space: c.db, Key
 func (c *ctx) lockTable() lock.Table { return lock.Table{Line: c.m.waits.Line(), Keys: c} }
 
 // payFor charges what a table has looked at, and returns it.
-func (m *Machine) payFor(t *lock.Table) int64 {
+func payFor(m *Machine, t *lock.Table) int64 {
 	work := value.TreeWork(t.Len())*int64(t.Looked) + value.HashWork*int64(t.Named)
 	m.meter.Spend(work)
 	return work
@@ -85,147 +85,11 @@ func lockError(err error) error {
 	return err
 }
 
-// markFreed marks a lock that somebody waits for, because its key has gone, has fewer holders, or
-// holds what is no lock.
-func (m *Machine) markFreed(name lock.Name) {
-	m.meter.Spend(m.waits.Freed(name))
-}
-
-// markTaken marks a lock that somebody waits for, because a token that waits has come to hold it in another way than by
-// its LOCK: by SET, or by a script.
-func (m *Machine) markTaken(name lock.Name) {
-	waits, work := m.waits.Awaited(name)
-	if m.meter.Spend(work); !waits {
-		return
-	}
-	t := (&ctx{m: m}).lockTable()
-	if t.HolderWaits(name) {
-		m.waits.Ready.Mark(wait.LineOf(name))
-	}
-	m.payFor(&t)
-}
-
-// markLeft marks a lock whose line somebody has left, or asks otherwise in: those behind may share it
-// with its holders.
-func (m *Machine) markLeft(name lock.Name) {
-	if e, _ := m.keys.DBs[name.Space].Keys.Get(name.Key); e.Lock() != nil {
-		m.markFreed(name)
-	}
-}
-
-// givesWay reports whether a lock has lost holders, and has some left.
-func givesWay(was, next *store.Entry) bool {
-	before, after := was.Lock(), next.Lock()
-	return before != nil && after != nil && after.Len() < before.Len()
-}
-
-// markAllFreed marks the locks of a database whose content was replaced.
-func (m *Machine) markAllFreed(db int) {
-	for _, name := range m.linesOf(db) {
-		if e, ok := m.keys.DBs[db].Keys.Get(name.Key); !ok || e.Aggregate() != nil {
-			m.markFreed(name)
-		}
-	}
-}
-
-// linesOf lists the locks of a database that somebody stands in line for, in the order of their keys.
-func (m *Machine) linesOf(db int) []lock.Name {
-	if m.waits.Line().Len() == 0 {
-		return nil
-	}
-	m.meter.Spend((value.VisitWork + value.TreeWork(m.keys.DBs[db].Keys.Len())) * int64(m.waits.Line().Len()))
-	return m.waits.Line().Locks(db)
-}
-
-// sweepLines ends the leases and the waits that are over of keys that somebody stands in line for,
-// however many: or else a command of this entry might find one of them over, and take the lock before
-// those in line.
-func (m *Machine) sweepLines(at resp.Stamp) {
-	for db := range m.keys.DBs {
-		for _, name := range m.linesOf(db) {
-			m.sweepLine(at, name)
-		}
-	}
-}
-
-func (m *Machine) sweepLine(at resp.Stamp, name lock.Name) {
-	over := m.waits.Line().Overdue(name, m.tick)
-	for {
-		e, ok := m.keys.DBs[name.Space].Keys.Get(name.Key)
-		switch {
-		case ok && e.Due(m.tick) && (len(over) == 0 || e.Ends() <= over[0].End):
-			m.expireLock(at, name.Space, e)
-		case len(over) == 0:
-			return
-		default:
-			if w := m.waits.InLine(over[0]); w != nil {
-				m.timeOut(at, w)
-			}
-			over = over[1:]
-		}
-	}
-}
-
-// expireLock ends the next lease of a key, at its moment, and lets those in line have what it frees.
-func (m *Machine) expireLock(at resp.Stamp, db int, e *store.Entry) {
-	gave := e.Ends() + 1
-	m.endLeases(db, e, gave)
-	m.serveFreed(at, lock.Name{Space: db, Key: e.Key()}, gave)
-}
-
-// timeOut ends a wait whose time is over, at its moment. Those behind may share the lock then.
-func (m *Machine) timeOut(at resp.Stamp, w *wait.Waiter) {
-	m.endWait(w, resp.BlockTimedOut, resp.Reply{})
-	if w.Lock() != nil {
-		m.serveFreed(at, w.Name(), w.End+1)
-	}
-}
-
-// serveFreed has the line of a lock move up that has given way at a tick, if the lock was the last to be marked.
-func (m *Machine) serveFreed(at resp.Stamp, name lock.Name, gave int64) {
-	if m.waits.Moving(name) {
-		m.waits.Ready.Truncate(m.waits.Ready.Len() - 1)
-		m.serveLine(at, name, gave)
-	}
-}
-
-// serveLine has the line of a lock that has given way at a tick move up. What has ended since is still there: each lease
-// and each wait ends at its moment, the earliest first, or one who waits would be granted what was held in his time.
-func (m *Machine) serveLine(at resp.Stamp, name lock.Name, gave int64) {
-	m.serving = true
-	defer func() { m.serving = false }()
-	c := &ctx{m: m, at: at, db: name.Space, moment: gave}
-	c.lookup(name.Key) // a lease that is over ends first
-	for m.takeTurn(c, name, gave) {
-	}
-}
-
-// takeTurn does what comes next in the line for a lock, and reports whether there was anything.
-func (m *Machine) takeTurn(c *ctx, name lock.Name, gave int64) bool {
-	t := c.lockTable()
-	turn := t.Turn(name, gave, c.at.Tick, m.searched <= deadlockEntryWorkMax)
-	m.searched += m.payFor(&t)
-	if turn.What == lock.Rest {
-		return false
-	}
-	switch w := m.waits.InLine(turn.Waiter); turn.What {
-	case lock.Grant:
-		m.serve(c, w, name.Key)
-	case lock.GiveUp:
-		m.dropWaiter(w, resp.BlockTimedOut, resp.Reply{})
-	case lock.Refuse:
-		m.dropWaiter(w, resp.BlockServed, resp.Fail(lockError(turn.Err)))
-	case lock.Deadlock:
-		m.endDeadlock(turn.Circle)
-	}
-	return true
-}
-
 // granted is the version of a lock that its client has only now, for the case that it is not there
 // any more; nil where the command was no LOCK or has got nothing. A token that held the lock before
 // (its fence is no later than the last one before the command) may have been told so: a request of
 // its program that comes late takes nothing away.
-func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64) *resp.Watch {
+func granted(m *Machine, db int, p *pending, reply resp.Reply, lastFence uint64) *resp.Watch {
 	if p.lock == nil || reply.Kind != resp.KindInt || uint64(reply.Int) <= lastFence {
 		return nil
 	}
@@ -242,7 +106,7 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64
 
 // stillHeld reports whether nobody has touched the holder of a version since. The key is still the
 // one that the holder was given: RENAME and SWAPDB make another one of it.
-func (m *Machine) stillHeld(db int, key string, version uint64) bool {
+func stillHeld(m *Machine, db int, key string, version uint64) bool {
 	d := m.keys.DBs[db]
 	e, _ := d.Keys.Get(key)
 	if e.Lock() == nil || d.Swapped > version {
@@ -256,36 +120,28 @@ func (m *Machine) stillHeld(db int, key string, version uint64) bool {
 	return false
 }
 
-const errDeadlockFmt = "DEADLOCK %s holds %s and waits for %s%s"
-
-// deadlockEntryWorkMax bounds the work of all searches for circles of one entry, 0.1 s. Beyond it none is found.
-const deadlockEntryWorkMax = 1 << 29
-
-// mayWait reports whether a waiter that has just begun to wait may go on.
-func (m *Machine) mayWait(now int64, w *wait.Waiter) bool {
-	if w.Lock() == nil {
-		return true
+// haveChanged reports whether the version of a watched key differs from what it was.
+func haveChanged(m *Machine, watched []resp.Watch) bool {
+	for _, w := range watched {
+		switch {
+		case w.DB < 0 || w.DB >= store.Databases:
+			return true
+		case w.Holder:
+			if !stillHeld(m, w.DB, w.Key, w.Version) {
+				return true
+			}
+		case m.version(w.DB, w.Key) != w.Version:
+			return true
+		}
 	}
-	for circle := m.findCircle(now, w.Name()); circle != nil; circle = m.findCircle(now, w.Name()) {
-		m.endDeadlock(circle)
-		m.markLeft(w.Name())
-	}
-	return m.waits.Waiter(w.ID) == w
+	return false
 }
 
-// findCircle looks for owners that wait for each other, through the line for a lock.
-func (m *Machine) findCircle(now int64, name lock.Name) *lock.Circle {
-	if m.searched > deadlockEntryWorkMax {
+// undoLock returns the undo of a LOCK that was granted to a token; nil where the command has granted nothing new.
+func undoLock(m *Machine, db int, p *pending, reply resp.Reply, lastFence uint64) *wait.Reversal {
+	lock := granted(m, db, p, reply, lastFence)
+	if lock == nil {
 		return nil
 	}
-	t := (&ctx{m: m}).lockTable()
-	circle := t.Circle(name, now)
-	m.searched += m.payFor(&t)
-	return circle
-}
-
-// endDeadlock ends the wait that has closed a circle.
-func (m *Machine) endDeadlock(circle *lock.Circle) {
-	owner, holds, waits, through := circle.Tell()
-	m.dropWaiter(m.waits.InLine(circle.Waiter), resp.BlockServed, resp.Errf(errDeadlockFmt, owner, holds, waits, through))
+	return &wait.Reversal{Lock: lock, Cmds: []resp.Args{{"unlock", lock.Key, p.lock.Token}}}
 }

@@ -156,7 +156,7 @@ func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool
 }
 
 func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
-	if req.Watch != nil && m.haveChanged(req.Watch.Check) {
+	if req.Watch != nil && haveChanged(m, req.Watch.Check) {
 		return resp.Result{Watched: &resp.Watched{Aborted: true}}
 	}
 	res := resp.Result{Replies: m.replies.take(len(req.Cmds))}
@@ -172,7 +172,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	defer m.meter.EndRequest()
 	if req.Block != nil {
-		m.answer(&res, m.blockStep(at, req))
+		m.answer(&res, steps{serviceAt(m, at)}.run(req))
 		req.Cmds = nil // the step has seen to its command
 	}
 	if req.Watch != nil && len(req.Watch.Learn) > 0 {
@@ -190,10 +190,10 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		m.answer(&res, m.command.execute(cmd))
 		m.reads.EndCommand(m.out.Position())
 		if !req.Multi {
-			m.serveReady(at)
+			serviceAt(m, at).ready()
 		}
 	}
-	m.serveReady(at)
+	serviceAt(m, at).ready()
 	m.meter.Spend(before + m.meter.TakeWork())
 	res.Work, res.Denied = m.meter.Work(), m.denied
 	res.Trace = m.reads.Done(m.index)
@@ -247,15 +247,16 @@ func (m *Machine) versions(keys []resp.Key) []uint64 {
 // and then sessions. The order is total (deadline, database, key), so a machine restored from an image
 // ends them in the same order as one that lived through it.
 func (m *Machine) sweep(at resp.Stamp) {
-	if !m.sweepEnds(at) {
-		m.sweepLines(at)
+	s := serviceAt(m, at)
+	if !m.sweepEnds(s) {
+		s.sweepLines()
 	}
-	m.sweepSessions()
-	m.serveReady(at)
+	s.sweepSessions()
+	s.ready()
 }
 
 // sweepEnds ends leases and waits. It reports whether it has come to an end.
-func (m *Machine) sweepEnds(at resp.Stamp) bool {
+func (m *Machine) sweepEnds(s service) bool {
 	for leases, waits := 0, 0; leases < sweepMax && waits < sweepMax; {
 		db, l, leased := m.keys.NextLease()
 		w := m.waits.FirstEnd()
@@ -263,11 +264,11 @@ func (m *Machine) sweepEnds(at resp.Stamp) bool {
 		switch {
 		case leased && (!waited || l.Tick <= w.End):
 			before := m.out.Mark()
-			m.expireLock(at, db, l.Of)
+			s.expire(db, l.Of)
 			leases += max(1, eventsIn(m.out.Since(before)))
 		case waited:
 			waits += len(w.Keys())
-			m.timeOut(at, w)
+			s.timeOut(w)
 		default:
 			return true
 		}

@@ -39,9 +39,10 @@ const (
 // fairLooksMax bounds how many of a fair lock's queue are looked at.
 const fairLooksMax = 64
 
-// queueWakeup notes that a key has gone for which programs may wait.
-func (m *Machine) queueWakeup(db int, was *store.Entry) {
-	if !m.applying || !m.settings.wakeLibraries {
+// queueWakeups notes that a key has gone for which programs may wait.
+func queueWakeups(m *Machine, _ *cause, change store.Change) {
+	was := change.Was
+	if change.Next != nil || was == nil || !m.applying || !m.settings.wakeLibraries {
 		return
 	}
 	var wake func(c *ctx, key string)
@@ -57,7 +58,7 @@ func (m *Machine) queueWakeup(db int, was *store.Entry) {
 	default:
 		return
 	}
-	m.gone = append(m.gone, goneLock{db, was.Key(), wake})
+	m.gone = append(m.gone, goneLock{change.DB, was.Key(), wake})
 }
 
 // writes reports whether one who writes holds a read-write lock.
@@ -66,7 +67,7 @@ func writes(l *store.HashLock) bool {
 }
 
 // forgetAnnounced forgets, of the locks that a script has ended, those whose end it has published itself.
-func (m *Machine) forgetAnnounced(j *journal) {
+func forgetAnnounced(m *Machine, j *journal) {
 	if len(m.gone) == j.gone {
 		return
 	}
@@ -94,12 +95,13 @@ func addNamed(names map[string]bool, channel string) {
 }
 
 // wakeLibraries wakes those who wait for keys that have gone and not come back.
-func (m *Machine) wakeLibraries(at resp.Stamp) {
+func (s service) wakeLibraries() {
+	m := s.m
 	for len(m.gone) > 0 {
 		g := m.gone[0]
 		m.gone = m.gone[1:]
 		m.serving = true // what it changes is nobody's command
-		if c := (&ctx{m: m, at: at, db: g.db}); c.lookup(g.key) == nil {
+		if c := (&ctx{m: m, at: s.at, db: g.db}); c.lookup(g.key) == nil {
 			g.wake(c, g.key)
 		}
 		m.serving = false

@@ -1,0 +1,258 @@
+package keyspace
+
+import (
+	"math"
+	"strings"
+
+	"lockd/keyspace/meter"
+	"lockd/keyspace/store"
+	"lockd/keyspace/value"
+	"lockd/keyspace/wait"
+	"lockd/resp"
+)
+
+// steps runs what nodes log about blocking commands of their clients. Each step is a request of its own; one that
+// arrives again changes nothing.
+type steps struct{ service }
+
+// run executes a step.
+func (s steps) run(req resp.Request) resp.Reply {
+	if !s.m.applying {
+		return resp.Err(errNotLogged)
+	}
+	step := req.Block
+	var reply resp.Reply
+	switch step.Kind {
+	case resp.BlockOpen:
+		reply = resp.Int(int64(s.m.waits.Sessions.Open(step.Node, step.Process, s.m.tick)))
+	case resp.BlockAsk:
+		if !wait.IsID(step.ID) || len(req.Cmds) != 1 {
+			return resp.Err(errStep)
+		}
+		reply = resp.Int(s.askOnce(step, req.Cmds[0], req.Sender))
+	case resp.BlockTend:
+		return s.tend(step)
+	case resp.BlockSuspend:
+		for _, id := range step.Sessions {
+			s.suspend(id)
+		}
+		s.giveBackAll(step.Undelivered)
+		reply = resp.OK()
+	case resp.BlockClose:
+		s.giveBackAll(step.Undelivered)
+		for _, id := range step.Sessions {
+			s.closeSession(id)
+			s.m.meter.Spend(s.m.waits.Gifts.Settle(id, math.MaxUint64)) // whatever else was given is delivered
+		}
+		reply = resp.OK()
+	default:
+		return resp.Err(errStep)
+	}
+	s.m.digest.reply(reply)
+	return reply
+}
+
+const errStep = "ERR a step of blocking commands that can not be"
+
+// giveBackAll takes back what was given under some names.
+func (s steps) giveBackAll(ids []resp.BlockID) {
+	for _, id := range ids {
+		s.m.meter.Spend(meter.CommandWork)
+		s.giveBack(id)
+		s.m.digest.reply(resp.OK())
+	}
+}
+
+// askOnce executes a blocking command, or lets it wait, unless it was asked for or cancelled before: a step may arrive
+// again, or late. It returns how long the command may still wait.
+func (s steps) askOnce(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (leftMs int64) {
+	id, sessions, now := step.ID, &s.m.waits.Sessions, s.m.tick
+	switch w := s.m.waits.Waiter(id); {
+	case !sessions.Has(id.Session):
+		s.tell(id, resp.BlockLapsed)
+		return 0
+	case w != nil:
+		sessions.Keep(id.Session, now)
+		return w.LeftMs(now)
+	case sessions.Used(id):
+		s.tell(id, resp.BlockDropped) // a node that knows its end ignores this
+		return 0
+	}
+	sessions.Use(id, now)
+	return s.ask(step, cmd, client)
+}
+
+// ask executes a blocking command, or lets it wait.
+func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (leftMs int64) {
+	m, began, lastFence := s.m, s.m.out.Mark(), s.m.keys.LastFence
+	call, reply := s.execute(cmd, client)
+	w := &wait.Waiter{ID: step.ID, DB: cmd.DB, End: store.Never.Tick, Client: resp.Sender(strings.Clone(string(client)))}
+	args := cmd.Args
+	if call.args != nil {
+		args = call.args
+	}
+	if call.waits {
+		reply = s.admit(w, args)
+	}
+	if call.waits && call.timeoutMs > 0 {
+		w.End = m.tick + call.timeoutMs - step.SpentMs
+	}
+	switch {
+	case !call.waits || reply.IsErr():
+		m.meter.AddReply(reply.Size())
+		if call.lock != nil {
+			lastFence = s.replaceGift(step, call, lastFence)
+			call.undo = undoLock(m, cmd.DB, &call.pending, reply, lastFence)
+		}
+		given := s.remember(w.ID, cmd.DB, call.undo, false)
+		m.out.EmitServed(resp.BlockEnd{ID: w.ID, Reply: reply, Given: given}, began)
+		return 0
+	case w.End <= m.tick:
+		s.tell(w.ID, resp.BlockTimedOut)
+		return 0
+	}
+	s.enter(w)
+	if !s.mayWait(s.at.Tick, w) {
+		return 0
+	}
+	return w.LeftMs(m.tick)
+}
+
+// execute executes a blocking command up to where it would wait. If it answers something else, the call is the zero one.
+func (s steps) execute(cmd resp.Cmd, client resp.Sender) (call *blockCall, reply resp.Reply) {
+	call = &blockCall{}
+	if cmd.Spec == nil {
+		cmd.Spec, reply = s.m.Find(cmd.Args)
+	}
+	switch {
+	case cmd.Spec == nil:
+	case !cmd.Spec.Blocks(cmd.Args):
+		reply = resp.Err("ERR this is no blocking command")
+	default:
+		c := ctx{m: s.m, at: s.at, db: cmd.DB, why: cause{client: client}, block: call}
+		reply = c.execute(cmd)
+	}
+	return call, reply
+}
+
+// replaceGift forgets a lock that was granted under another name, of which nobody was told, and returns the fence that
+// was the last before that grant: what the token is granted now takes its place.
+func (s steps) replaceGift(step *resp.BlockStep, call *blockCall, lastFence uint64) uint64 {
+	gift := s.m.waits.Gifts.Get(step.Instead)
+	if gift == nil || gift.Lock == nil || gift.Lock.Key != call.lock.key || gift.Cmds[0][2] != call.lock.Token {
+		return lastFence
+	}
+	s.m.waits.Gifts.TakeBack(gift.ID)
+	return 0
+}
+
+// enter lets a waiter wait. In the line for a lock it takes the place of one with its token.
+func (s steps) enter(w *wait.Waiter) {
+	if want := w.Lock(); want != nil {
+		if before := s.m.waits.Line().Waiter(w.Name(), want.Token); before != nil {
+			w.Seq = before.Seq
+			s.drop(s.m.waits.InLine(before), resp.BlockServed, resp.Err(errTokenElsewhere))
+			defer s.left(w.Name()) // it may ask for less than the one before
+		}
+	}
+	s.m.meter.Spend(s.m.waits.Enter(w))
+}
+
+// admit fills in the waiter, or returns an error if the command may not wait.
+func (s steps) admit(w *wait.Waiter, args resp.Args) resp.Reply {
+	w.Args = value.CloneTexts(args)
+	w.Command = waitable{s.m.table}.Waiting(w.Args)
+	if err := s.m.waits.Admit(w); err != nil {
+		return resp.Fail(err)
+	}
+	return resp.Reply{}
+}
+
+// tend renews sessions, resumes some, cancels commands, and takes back what was not delivered. It replies how many of
+// the sessions exist.
+func (s steps) tend(step *resp.BlockStep) resp.Reply {
+	kept := int64(0)
+	for _, id := range step.Sessions {
+		if s.m.waits.Sessions.Keep(id, s.m.tick) {
+			kept++
+		}
+	}
+	if len(step.Sessions) > 0 {
+		s.m.digest.reply(resp.Int(kept))
+	}
+	for _, id := range step.Cancelled {
+		s.cancel(id)
+		s.m.meter.Spend(meter.CommandWork)
+		s.m.digest.reply(resp.OK())
+	}
+	s.giveBackAll(step.Undelivered)
+	for _, id := range step.Sessions {
+		s.m.meter.Spend(s.m.waits.Gifts.Settle(id, step.Settled))
+	}
+	for _, id := range step.Resumed {
+		s.resume(id.Session, id.Number)
+	}
+	return resp.Int(kept)
+}
+
+// cancel ends the wait of a command, and prevents it from starting later. Where its session is over it will never start.
+func (s steps) cancel(id resp.BlockID) {
+	if !wait.IsID(id) {
+		return
+	}
+	switch w := s.m.waits.Waiter(id); {
+	case w != nil:
+		s.end(w, resp.BlockCancelled, resp.Reply{})
+	case s.m.waits.Sessions.WasClosed(id.Session):
+		s.tell(id, resp.BlockLapsed)
+	case s.m.waits.State(id) == resp.BlockUnseen && s.m.waits.Sessions.Use(id, s.m.tick):
+		s.tell(id, resp.BlockCancelled)
+	}
+}
+
+// suspend has the waiters of a session passed over: its node may be dead. They keep their places.
+func (s steps) suspend(id uint64) {
+	passed, work, ok := s.m.waits.Suspend(id)
+	if !ok {
+		return
+	}
+	s.m.meter.Spend(work)
+	s.tell(resp.BlockID{Session: id}, resp.BlockSuspended)
+	for _, w := range passed { // those behind may have what they were in the way of
+		if w.Lock() != nil {
+			s.left(w.Name())
+		}
+	}
+}
+
+// resume ends a suspension of a session, unless it was suspended again since.
+func (s steps) resume(id, suspensions uint64) {
+	s.m.waits.Resume(id, suspensions, func(w *wait.Waiter, work int64) {
+		s.m.meter.Spend(work)
+		s.present(w)
+	})
+}
+
+// giveBack takes back what was given under a name, as long as the machine remembers it: it may be asked for twice. It is
+// never refused for lack of memory. A database that was emptied or exchanged since takes nothing back.
+func (s steps) giveBack(id resp.BlockID) {
+	gift := s.m.waits.Gifts.TakeBack(id)
+	if gift == nil || gift.Version == 0 || s.m.keys.DBs[gift.DB].Swapped > gift.Version ||
+		gift.Lock != nil && haveChanged(s.m, []resp.Watch{*gift.Lock}) {
+		return
+	}
+	c := &ctx{m: s.m, at: s.at, db: gift.DB}
+	absent := gift.Key != "" && c.lookup(gift.Key) == nil
+	for _, cmd := range gift.Cmds {
+		row, _ := table.Find(cmd)
+		c.why = cause{by: row.Name}
+		s.m.meter.Spend(meter.CommandWork)
+		req, wrong := row.Run(cmd)
+		if reply := perform(c, req, wrong); reply.IsErr() || reply.Kind == resp.KindInt && reply.Int == 0 {
+			return
+		}
+	}
+	if absent && gift.Until.IsSet() {
+		c.setDeadline(gift.Key, gift.Until)
+	}
+}
