@@ -13,6 +13,7 @@ import (
 
 	"lockd/cluster/followers"
 	"lockd/cluster/store"
+	"lockd/cluster/wait"
 	"lockd/keyspace"
 	"lockd/resp"
 )
@@ -211,9 +212,7 @@ func TestBlockedUntilSession(t *testing.T) {
 		}
 		c.net.Heal()
 		c.waiting(10)
-		away.blocker.mu.Lock()
-		defer away.blocker.mu.Unlock()
-		if sessions := away.blocker.inUse(); len(sessions) != 1 {
+		if sessions := away.blocker.Sessions(); len(sessions) != 1 {
 			t.Errorf("they wait in the sessions %v", sessions)
 		}
 	})
@@ -304,7 +303,7 @@ func TestManyHangUp(t *testing.T) {
 		defer c.close()
 		n := c.settle()
 		var clients []*blockedClient
-		for range cancelsMax + 10 {
+		for range wait.CancelsMax + 10 {
 			clients = append(clients, c.block(n, "BLPOP list 0"))
 		}
 		c.waiting(49) // of those that are looked at
@@ -312,7 +311,7 @@ func TestManyHangUp(t *testing.T) {
 			b.hangUp(true)
 		}
 		for range 3000 {
-			if !n.blocker.waits() {
+			if !n.blocker.Waits() {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)

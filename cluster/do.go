@@ -56,6 +56,30 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	return resp.Result{Replies: replies, Index: done.Index, TookNs: took, Denied: done.Denied}
 }
 
+// Block runs a blocking command of one of this node's clients and returns when it has ended. A
+// value on unblock ends the wait; the command may have been served just before. When ctx ends, the
+// client is gone: Block returns at once, its reply has no meaning, and the command is cancelled in
+// the background. If the command is served, Block tells waiter, maybe after it has returned. Only
+// Waiter.Served decides whether the client will hear of it: if it returns false, the client
+// never does, and what it was given is taken back.
+func (n *Node) Block(
+	ctx context.Context, cmd resp.Cmd, by resp.Sender, unblock <-chan resp.Unblock, waiter resp.Waiter,
+) resp.Reply {
+	cmds := []resp.Cmd{cmd}
+	n.commands.identify(cmds)
+	w := n.blocker.Wait(cmds[0], by, unblock, waiter)
+	if w.Size() > record.RequestBytesMax {
+		return resp.Err(errRequestTooLarge)
+	}
+	if err := n.checkLevel(ctx, resp.Request{Cmds: cmds}); err != nil {
+		return resp.Fail(err)
+	}
+	if fail, wrong := n.commands.check(&cmds[0]); wrong {
+		return fail
+	}
+	return w.Run(ctx)
+}
+
 // checkLevel refuses a request that comes with a later level than the one in force. This node may have yet to hear of
 // that, so it looks again once it has applied all that is done by now.
 func (n *Node) checkLevel(ctx context.Context, req resp.Request) error {
@@ -128,12 +152,6 @@ func (n *Node) Await(ctx context.Context, index uint64) {
 	}
 }
 
-// Pauses between two attempts at a request, unless a new leader shows up before.
-const (
-	retryPauseMin = 2 * time.Millisecond
-	retryPauseMax = 50 * time.Millisecond
-)
-
 // run tries a request until its outcome is known, or cannot be known, or there has been no leader
 // for LeaderWait. A request that is certainly not done is tried again, so a failover looks like
 // latency. A read may always be tried again; a write whose outcome is unknown never is. A command
@@ -146,7 +164,7 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 	defer r.serving.Add(-1)
 	own := r.commands.isOwn(&req)
 	write := own || req.Writes()
-	start, pause := r.clock.Monotonic(), retryPauseMin
+	start, pause := r.clock.Monotonic(), wake.RetryMin
 	var out answer
 	if write && !own {
 		r.writes.Begin(start, r.cfg.LeaderWait)
@@ -172,7 +190,7 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 			done.TookNs += res.TookNs
 			done.Denied = append(done.Denied, res.Denied...)
 			req.Cmds = req.Cmds[len(res.Replies):]
-			start, pause = r.clock.Monotonic(), retryPauseMin
+			start, pause = r.clock.Monotonic(), wake.RetryMin
 			r.writes.Note(start, outcomeDone, res.Index)
 		case out.outcome == outcomeUnknown && write:
 			return prepend(done, fail(req, resp.ErrUnknown))
@@ -182,7 +200,7 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 			return prepend(done, fail(req, r.commands.notDone))
 		}
 		wake.Sleep(ctx, changed, min(pause, left))
-		pause = min(2*pause, retryPauseMax)
+		pause = min(2*pause, wake.RetryMax)
 	}
 }
 
@@ -223,7 +241,7 @@ func (r *router) confirmedIndex(ctx context.Context) (index uint64, ok bool) {
 func (r *router) repeat(ctx context.Context, try func() bool) bool {
 	r.serving.Add(1)
 	defer r.serving.Add(-1)
-	start, pause := r.clock.Monotonic(), retryPauseMin
+	start, pause := r.clock.Monotonic(), wake.RetryMin
 	for {
 		changed := r.changed.Next()
 		if try() {
@@ -234,7 +252,7 @@ func (r *router) repeat(ctx context.Context, try func() bool) bool {
 			return false
 		}
 		wake.Sleep(ctx, changed, min(pause, left))
-		pause = min(2*pause, retryPauseMax)
+		pause = min(2*pause, wake.RetryMax)
 	}
 }
 

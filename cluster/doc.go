@@ -27,8 +27,6 @@
 //	backup.go         backups that clients read, and LOCKD INDEX
 //	metrics.go        for those who watch a node: its figures, and whether it can serve
 //	fsm.go            an entry of the log arrives
-//	suspend.go        clients that wait at nodes which are not heard from
-//	block.go          blocking commands of this node's clients
 //	disk.go           room on disks, and what the log says of it
 //	do.go             a request, until it is done or its time is over
 //	indoubt.go        what became of a write whose answer is lost
@@ -39,7 +37,6 @@
 //	transport.go      Raft's messages
 //	yield.go          a leader that cannot go on lets another one lead
 //	read.go           reads: rounds of questions
-//	claim.go          what clients that have waited may be told
 //	propose.go        the door to the log
 //	commands.go       what clients may send, and what must not be logged any more
 //	level.go          which level is in force, when it rises, and the formats of each

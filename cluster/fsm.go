@@ -17,6 +17,7 @@ import (
 	"lockd/cluster/replica"
 	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
+	"lockd/cluster/wait"
 	"lockd/internal/loglimit"
 	"lockd/resp"
 	"lockd/resp/fault"
@@ -31,7 +32,7 @@ type fsm struct {
 	state     *replica.State
 	members   *members
 	attempts  *attempts
-	blocker   *blocker
+	blocker   *wait.Blocker
 	announcer *followers.Announcer
 	snapshots *snapshot.Snapshots
 	ownLog    *ownLog
@@ -99,7 +100,7 @@ func (f *fsm) deliver(index uint64, msgs []resp.Message) (elsewhere bool) {
 		}
 		f.publish(index, msgs[:n])
 		if n < len(msgs) {
-			elsewhere = !f.blocker.end(index, *msgs[n].Block) || elsewhere
+			elsewhere = !f.blocker.End(index, *msgs[n].Block) || elsewhere
 			n++
 		}
 		msgs = msgs[n:]
@@ -216,7 +217,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.replayTo = 0
 		f.members.hints.Store(membership.Empty)
 		f.missed("this node was brought up to date by a snapshot")
-		f.blocker.reconcile()
+		f.blocker.Reconcile()
 		f.snapshots.Expose()
 	}
 	if err == nil {

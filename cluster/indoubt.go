@@ -212,7 +212,7 @@ func (r *router) resolve(ctx context.Context, a *attempt) answer {
 // logged. It may be asked any number of times. In a later term it is not needed: the log will show
 // the outcome.
 func (r *router) recall(ctx context.Context, a *attempt) {
-	for pause := retryPauseMin; ctx.Err() == nil; pause = min(2*pause, retryPauseMax) {
+	for pause := wake.RetryMin; ctx.Err() == nil; pause = min(2*pause, wake.RetryMax) {
 		changed := r.changed.Next()
 		if r.raft.CurrentTerm() == a.term && r.attemptRecall(ctx, a) == outcomeDone {
 			return

@@ -14,6 +14,7 @@ import (
 	"lockd/cluster/clock"
 	"lockd/cluster/followers"
 	"lockd/cluster/replica"
+	"lockd/cluster/wait"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -29,7 +30,7 @@ type elections struct {
 	deaths    *deaths
 	clocks    *clock.Members
 	watch     *leaderWatch
-	suspender *suspender
+	suspender *wait.Suspender
 
 	elected chan bool // from Raft: this node was elected, or does not lead any more
 }
@@ -65,7 +66,7 @@ func (e *elections) startLeading() {
 			e.changed.Notify()
 			wake.Signal(e.proposer.wake)
 			wake.Signal(e.members.due)
-			wake.Signal(e.suspender.due)
+			wake.Signal(e.suspender.Due)
 			e.watch.wake()
 			e.deaths.lookAround()
 			return

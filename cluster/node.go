@@ -23,6 +23,7 @@ import (
 	"lockd/cluster/replica"
 	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
+	"lockd/cluster/wait"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -40,8 +41,8 @@ type Node struct {
 	commands  *commands // what they may send
 	attempts  *attempts // writes of this node's clients that are under way
 	router    *router
-	blocker   *blocker
-	suspender *suspender
+	blocker   *wait.Blocker
+	suspender *wait.Suspender
 	asker     *clients.Asker
 	reader    *reader
 	proposer  *proposer
@@ -169,8 +170,16 @@ func assemble(c *core, d data) *Node {
 		core: c, commands: n.commands, attempts: n.attempts, reader: n.reader, proposer: n.proposer, state: n.state,
 		watch: n.leaderWatch, peers: n.peers, leadOwn: n.leadOwn,
 	}
-	n.blocker = newBlocker(c, n.router, n.state, n.members)
-	n.suspender = newSuspender(c, n.state, n.members, n.contacts, n.router, &n.reader.claims, lost)
+	n.blocker = wait.NewBlocker(wait.BlockerConfig{
+		State: n.state, Clock: c.clock, Changed: &c.changed, Stop: c.stop, Self: c.cfg.ID, Starts: n.members.starts,
+		Heartbeat: c.cfg.Heartbeat, LeaderWait: c.cfg.LeaderWait, NotDone: n.commands.notDone,
+		Do: n.router.retryUntilDone, Read: n.router.read,
+	})
+	n.suspender = wait.NewSuspender(wait.SuspenderConfig{
+		State: n.state, Claims: n.reader.claims, Contacts: n.contacts, Raft: c.raft, Lead: &c.lead, Clock: c.clock,
+		Log: c.log, Stop: c.stop, Self: c.cfg.ID, Starts: n.members.starts, Heartbeat: c.cfg.Heartbeat,
+		Roster: n.members.roster.Load, Met: n.members.identityOf, Propose: n.router.proposeIn,
+	}, lost)
 	asking := clients.Config{
 		Raft: c.raft, Peers: n.peers, Clock: c.clock, Stop: c.stop, LeaderWait: c.cfg.LeaderWait,
 		Heartbeat: c.cfg.Heartbeat, Starts: n.members.starts, Number: n.members.number.Load, Roster: n.members.roster.Load,
@@ -393,8 +402,8 @@ func (n *Node) start() {
 	n.cfg.Publisher.Publish(n.state.Settings())
 	n.goroutines.Go(n.proposer.run)
 	n.goroutines.Go(n.reader.run)
-	n.goroutines.Go(n.blocker.keep)
-	n.goroutines.Go(n.suspender.run)
+	n.goroutines.Go(n.blocker.Keep)
+	n.goroutines.Go(n.suspender.Run)
 	n.goroutines.Go(n.asker.Run)
 	n.goroutines.Go(n.announcer.Run)
 	n.goroutines.Go(n.elections.run)
@@ -438,7 +447,7 @@ func (n *Node) serveStatus(shown int64) peer.Status {
 func (n *Node) Close(ctx context.Context) error {
 	var err error
 	n.stopOnce.Do(func() {
-		n.blocker.leave(ctx)
+		n.blocker.Leave(ctx)
 		if n.lead.Held() && len(n.raft.Voters()) > 1 {
 			if err := n.elections.handOver(ctx, ""); err != nil {
 				n.log.Info("leadership could not be handed over before stopping: the others elect", "why", err)

@@ -11,6 +11,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/replica"
+	"lockd/cluster/wait"
 	"lockd/resp"
 )
 
@@ -22,7 +23,7 @@ type reader struct {
 	state      *replica.State
 	clocks     *clock.Members
 	proposer   *proposer
-	claims     claims
+	claims     *wait.Claims
 	gate       keyGate
 	responders responders // whom it asks first
 	opQueue
@@ -32,7 +33,7 @@ type reader struct {
 
 func newReader(c *core, s *replica.State, k *clock.Members, p *proposer, gone func(id string) bool) *reader {
 	return &reader{
-		core: c, state: s, clocks: k, proposer: p, claims: claims{state: s}, responders: responders{gone: gone},
+		core: c, state: s, clocks: k, proposer: p, claims: wait.NewClaims(s), responders: responders{gone: gone},
 		opQueue: opQueue{wake: make(chan struct{}, 1)}, delay: roundDelay,
 	}
 }
@@ -118,7 +119,7 @@ func (r *reader) answer(lead *clock.Leadership, wall int64, o *op) {
 func (r *reader) view(lead *clock.Leadership, wall int64, req resp.Request) resp.Result {
 	switch {
 	case req.Block != nil:
-		return resp.Result{Replies: []resp.Reply{r.claims.judge(lead, req.Block)}}
+		return resp.Result{Replies: []resp.Reply{r.claims.Judge(lead, req.Block)}}
 	case req.Empty():
 		return resp.Result{Index: r.state.Applied.Load()}
 	}

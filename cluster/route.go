@@ -46,6 +46,17 @@ func (r *router) attempt(ctx context.Context, req resp.Request, write bool) answ
 	return r.forward(ctx, addr, req, &attempt{})
 }
 
+// read makes one attempt at a read. ok: the result is the leader's.
+func (r *router) read(ctx context.Context, req resp.Request) (res resp.Result, ok bool) {
+	out := r.attempt(ctx, req, false)
+	return out.result, out.outcome == outcomeDone
+}
+
+// proposeIn has this node, which leads, log a request in its term, or not at all. done: it was logged.
+func (r *router) proposeIn(ctx context.Context, lead *clock.Leadership, req resp.Request) (done bool) {
+	return r.local(ctx, req, true, &attempt{term: lead.Term}).outcome == outcomeDone
+}
+
 // leaderElsewhere returns the address of another node that leads, and a context that ends with its
 // term.
 func (r *router) leaderElsewhere(

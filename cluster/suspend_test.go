@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/wait"
 	"lockd/resp"
 )
 
@@ -243,15 +244,13 @@ func TestLateGrantBeginsAnew(t *testing.T) {
 			t.Errorf("the fence was %s, and is %s: it is the same grant", fence, got)
 		}
 		var left int
-		if _, err := fmt.Sscanf(leader.do("PTTL door"), ":%d", &left); err != nil || left < 10_000-int(answerAgeMax.Milliseconds()) {
+		if _, err := fmt.Sscanf(leader.do("PTTL door"), ":%d", &left); err != nil || left < 10_000-int(wait.AnswerAgeMax.Milliseconds()) {
 			t.Errorf("alice is told of a lease of 10 s with %d ms left", left)
 		}
 		c.expect(behind, "UNLOCK door alice", ":1")
 		time.Sleep(time.Minute)
-		behind.blocker.mu.Lock()
-		defer behind.blocker.mu.Unlock()
-		if len(behind.blocker.untold)+len(behind.blocker.unsettled) > 0 {
-			t.Errorf("not settled: %v %v", behind.blocker.untold, behind.blocker.unsettled)
+		if sessions := behind.blocker.Sessions(); len(sessions) > 0 {
+			t.Errorf("not settled: %v", sessions)
 		}
 	})
 }
@@ -321,7 +320,7 @@ func TestSessionLapsesBeforeTheClaim(t *testing.T) {
 
 // What was delivered is settled, and is never taken back: not when the node dies, nor by anything else.
 func TestDeliveredStaysDelivered(t *testing.T) {
-	for _, after := range []time.Duration{0, 2 * blockKeepEvery} {
+	for _, after := range []time.Duration{0, 2 * wait.KeepEvery} {
 		synctest.Test(t, func(t *testing.T) {
 			c := startCluster(t, 3, withKeyspace)
 			defer c.close()
@@ -366,7 +365,7 @@ func TestCallOfSessionThatIsOver(t *testing.T) {
 		time.Sleep(time.Minute)
 		from := c.leader().raft.LastIndex()
 		time.Sleep(time.Minute)
-		if node.blocker.waits() || c.leader().raft.LastIndex() != from {
+		if node.blocker.Waits() || c.leader().raft.LastIndex() != from {
 			t.Errorf("a call is kept; %d entries in an idle minute", c.leader().raft.LastIndex()-from)
 		}
 	})
@@ -405,18 +404,18 @@ func TestClaimAndReturnExcludeEachOther(t *testing.T) {
 		c.waiting(2)
 		stall()
 		c.expect(leader, "RPUSH second 2", ":1")
-		lead, claims := leader.lead.Load(), &leader.reader.claims
+		lead, claims := leader.lead.Load(), leader.reader.claims
 		gifts := leader.state.Gifts(1, lead.From)
 		if len(gifts) != 2 {
 			t.Fatalf("gifts: %v", gifts)
 		}
 		allowed := func(id resp.BlockID) bool {
-			return claims.judge(lead, resp.BlockClaiming([]resp.BlockID{id}, nil).Block).Elems[0].Int == resp.ClaimGranted
+			return claims.Judge(lead, resp.BlockClaiming([]resp.BlockID{id}, nil).Block).Elems[0].Int == resp.ClaimGranted
 		}
 		if !allowed(gifts[0]) {
 			t.Error("nothing was taken back, and a claim is refused")
 		}
-		if got := claims.refuse(lead, 1); len(got) != 1 || got[0] != gifts[1] {
+		if got := claims.Refuse(lead, 1); len(got) != 1 || got[0] != gifts[1] {
 			t.Errorf("taken back: %v of %v", got, gifts)
 		}
 		if !allowed(gifts[0]) || allowed(gifts[1]) {

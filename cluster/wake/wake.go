@@ -10,6 +10,12 @@ import (
 // PollEvery is the time between two looks of Poll.
 const PollEvery = 2 * time.Millisecond
 
+// Pauses between two attempts at a request, unless a new leader shows up before. They double from RetryMin to RetryMax.
+const (
+	RetryMin = 2 * time.Millisecond
+	RetryMax = 50 * time.Millisecond
+)
+
 // Poll waits until done returns true, and returns false if ctx ends first.
 func Poll(ctx context.Context, done func() bool) bool {
 	tick := time.NewTicker(PollEvery)

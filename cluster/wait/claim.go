@@ -1,4 +1,4 @@
-package cluster
+package wait
 
 import (
 	"sync"
@@ -12,8 +12,8 @@ import (
 // agrees after a confirmed round, so the answer is true at a moment after it was asked; and what it has agreed to, it
 // never takes back. What it has not, it may: so nothing stays with a client whose node died before it could answer.
 
-// claims are what this leader has let nodes tell their clients. All methods may be called concurrently.
-type claims struct {
+// Claims records what this leader has let nodes tell their clients. All methods may be called concurrently.
+type Claims struct {
 	state *replica.State
 
 	mu      sync.Mutex
@@ -22,18 +22,21 @@ type claims struct {
 	refused map[resp.BlockID]struct{}
 }
 
+// NewClaims returns the claims of a node that has not led.
+func NewClaims(s *replica.State) *Claims { return &Claims{state: s} }
+
 // claimsKept is how many claims are remembered before those that are settled are forgotten.
 const claimsKept = 4096
 
 // begin forgets what belongs to an earlier term. mu is held.
-func (c *claims) begin(term uint64) {
+func (c *Claims) begin(term uint64) {
 	if c.term != term || c.granted == nil {
 		c.term, c.granted, c.refused = term, map[resp.BlockID]struct{}{}, map[resp.BlockID]struct{}{}
 	}
 }
 
-// judge answers a claim, after a confirmed round.
-func (c *claims) judge(lead *clock.Leadership, step *resp.BlockStep) resp.Reply {
+// Judge answers a claim, after a confirmed round.
+func (c *Claims) Judge(lead *clock.Leadership, step *resp.BlockStep) resp.Reply {
 	verdicts := make([]resp.Reply, 0, len(step.Undelivered)+len(step.Locks))
 	c.mu.Lock()
 	c.begin(lead.Term)
@@ -54,9 +57,9 @@ func (c *claims) judge(lead *clock.Leadership, step *resp.BlockStep) resp.Reply 
 	return resp.Array(verdicts...)
 }
 
-// refuse returns what this leader has given in its term to clients of a session that nobody was told of. From now on
+// Refuse returns what this leader has given in its term to clients of a session that nobody was told of. From now on
 // no claim to it is granted.
-func (c *claims) refuse(lead *clock.Leadership, session uint64) (unclaimed []resp.BlockID) {
+func (c *Claims) Refuse(lead *clock.Leadership, session uint64) (unclaimed []resp.BlockID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begin(lead.Term)
@@ -70,7 +73,7 @@ func (c *claims) refuse(lead *clock.Leadership, session uint64) (unclaimed []res
 }
 
 // forget drops the claims that the machine does not remember any more. mu is held.
-func (c *claims) forget() {
+func (c *Claims) forget() {
 	for _, kept := range []map[resp.BlockID]struct{}{c.granted, c.refused} {
 		if len(kept) < claimsKept {
 			continue
