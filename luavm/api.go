@@ -22,7 +22,7 @@ const (
 	redisVersionNum = 0x070204
 )
 
-// api is what the table redis offers to scripts and functions, and the commands that they call through it.
+// api implements the table redis of scripts and functions, and runs the commands that they call.
 type api struct {
 	budget *lauxlib.Budget
 	state  *state.State
