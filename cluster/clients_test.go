@@ -154,58 +154,6 @@ func (c *netClient) want(line, want string) {
 	}
 }
 
-// Subscribers are counted in the whole cluster, whichever node is asked; with pubsub-count node, those of the node that
-// is asked.
-func TestPubSubCountsTheCluster(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, fronts := withFronts(t, 3)
-		defer closeAll(c, fronts)
-		for _, f := range fronts {
-			f.dial().want("SUBSCRIBE all", "subscribe all :1")
-			f.dial().want("PSUBSCRIBE a*", "psubscribe a* :1")
-		}
-		fronts["n2"].dial().want("SUBSCRIBE two", "subscribe two :1")
-		fronts["n3"].dial().want("PSUBSCRIBE t*", "psubscribe t* :1")
-		fronts["n3"].dial().want("SSUBSCRIBE shard", "ssubscribe shard :1")
-		for _, f := range fronts {
-			asks := f.dial()
-			asks.want("PUBSUB NUMSUB all two none", "all :3 two :1 none :0")
-			asks.want("PUBSUB NUMSUB", "")
-			asks.want("PUBSUB NUMPAT", ":2")
-			asks.want("PUBSUB CHANNELS", "all two")
-			asks.want("PUBSUB CHANNELS t*", "two")
-			asks.want("PUBSUB SHARDCHANNELS", "shard")
-			asks.want("PUBSUB SHARDNUMSUB shard all", "shard :1 all :0")
-			asks.want("PUBLISH all x", ":6")
-			asks.want("PUBLISH two x", ":2")
-			asks.want("PUBLISH none x", ":0")
-			asks.want("MULTI", "+OK")
-			asks.want("PUBLISH two x", "+QUEUED")
-			asks.want("PING", "+QUEUED")
-			asks.want("PUBSUB NUMSUB two", "+QUEUED")
-			asks.want("PUBLISH all x", "+QUEUED")
-			asks.want("EXEC", ":2 +PONG two :1 :6")
-			asks.want("MULTI", "+OK")
-			asks.want("PUBSUB NUMSUB two", "+QUEUED")
-			asks.want("SUBSCRIBE none", "+QUEUED")
-			asks.want("EXEC", "-ERR PUBSUB cannot count the whole cluster in a transaction that subscribes or unsubscribes: "+
-				"send it after EXEC subscribe none :1")
-			asks.want("UNSUBSCRIBE", "unsubscribe none :0")
-		}
-		local := fronts["n2"].dial()
-		local.want("CONFIG SET pubsub-count node", "+OK")
-		local.want("PUBSUB NUMSUB all two none", "all :1 two :1 none :0")
-		local.want("PUBSUB NUMPAT", ":1")
-		local.want("PUBSUB SHARDCHANNELS", "")
-		local.want("PUBLISH two x", ":1")
-		local.want("MULTI", "+OK")
-		local.want("SUBSCRIBE none", "+QUEUED")
-		local.want("PUBSUB NUMSUB none", "+QUEUED")
-		local.want("EXEC", "subscribe none :1 none :1")
-		fronts["n1"].dial().want("PUBSUB NUMSUB all two none", "all :3 two :1 none :1")
-	})
-}
-
 // Of two clients that subscribe at two nodes and then ask who has, at the same time, at most one is told that it is
 // alone: so portalocker takes a lock. That holds while the leadership moves, and every lone client is told that it is.
 func TestTwoAreNeverAlone(t *testing.T) {
@@ -242,29 +190,6 @@ func TestTwoAreNeverAlone(t *testing.T) {
 			clients[3].want("PUBSUB NUMSUB "+channel, channel+" :1")
 			for _, client := range clients {
 				client.conn.Close()
-			}
-		}
-	})
-}
-
-// A node that has led for long and hands over keeps its subscribers: it has not been without a leader. portalocker takes
-// the end of its subscription for the loss of its lock.
-func TestTransferKeepsSubscribers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, fronts := withFronts(t, 3)
-		defer closeAll(c, fronts)
-		holder := fronts[c.leader().id].dial()
-		holder.want("SUBSCRIBE lock", "subscribe lock :1")
-		for range 5 {
-			time.Sleep(time.Minute)
-			leader := c.leader()
-			c.expect(leader, "LOCKD TRANSFER "+c.others(leader)[0].id, "+OK")
-			asks := fronts[c.leader(c.others(leader)[0].id).id].dial()
-			time.Sleep(time.Second)
-			asks.want("PUBSUB NUMSUB lock", "lock :1")
-			asks.want("PUBLISH lock x", ":1")
-			if got := holder.reply(); got != "message lock x" {
-				t.Fatalf("the subscriber is told %q", got)
 			}
 		}
 	})
@@ -381,61 +306,6 @@ func TestClientIDs(t *testing.T) {
 		c.settle()
 		take("after that")
 	})
-}
-
-// CLIENT KILL and CLIENT UNBLOCK find a client at whichever node it is.
-func TestClientsOfOtherNodes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, fronts := withFronts(t, 3)
-		defer closeAll(c, fronts)
-		closed := func(client *netClient) {
-			t.Helper()
-			if got := client.reply(); got != "closed" {
-				t.Errorf("a client that was killed is answered %q", got)
-			}
-		}
-		for at, f := range fronts {
-			for from, asks := range fronts {
-				admin, first, second, third := asks.dial(), f.dial(), f.dial(), f.dial()
-				admin.want("CLIENT KILL ID "+first.do("CLIENT ID")[1:], ":1")
-				closed(first)
-				admin.want("CLIENT UNBLOCK "+second.do("CLIENT ID")[1:], ":0")
-				second.want("PING", "+PONG")
-				admin.want("CLIENT KILL ADDR "+addrOf(second), ":1")
-				closed(second)
-				admin.want("CLIENT KILL "+addrOf(third), "+OK")
-				closed(third)
-				admin.want("CLIENT KILL "+"192.0.2.1:1", "-ERR No such client")
-				admin.conn.Close()
-				if t.Failed() {
-					t.Fatalf("from %s to %s", from, at)
-				}
-			}
-		}
-		synctest.Wait() // those have been forgotten
-		admin := fronts["n1"].dial()
-		here, there := fronts["n1"].dial(), fronts["n2"].dial()
-		here.want("PING", "+PONG")
-		there.want("PING", "+PONG")
-		admin.want("CLIENT KILL TYPE normal SKIPME yes", ":1") // names nobody: it is about the node's own
-		closed(here)
-		there.want("PING", "+PONG")
-		admin.want("CLIENT KILL USER default", ":1")
-		closed(there)
-		admin.want("CLIENT KILL ID 4611686018427387904", ":0")
-		admin.want("CLIENT KILL ID 9007199254740991", ":0")
-		id := fronts["n3"].dial().do("CLIENT ID")[1:]
-		c.net.SetCut(true, []string{"n3:1"}, []string{"n1:1"})
-		admin.want("CLIENT KILL ID "+id, "-"+resp.ErrUnknown)
-	})
-}
-
-// addrOf is where a client has come from, as its node sees it.
-func addrOf(c *netClient) string {
-	info := c.do("CLIENT INFO")
-	_, rest, _ := strings.Cut(info, " addr=")
-	addr, _, _ := strings.Cut(rest, " ")
-	return addr
 }
 
 // A node that stops does not wait for members that do not answer.

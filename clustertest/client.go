@@ -136,14 +136,20 @@ func (c *Client) Pushed() []string {
 	defer c.mu.Unlock()
 	got := c.pushed
 	c.pushed = nil
-	select {
-	case _, open := <-c.replies:
-		if !open && !c.ended {
-			got, c.ended = append(got, Disconnected), true
-		}
-	default:
+	if c.closed() && !c.ended {
+		got, c.ended = append(got, Disconnected), true
 	}
 	return got
+}
+
+// closed reports whether the connection has ended. No command is on its way.
+func (c *Client) closed() bool {
+	select {
+	case _, open := <-c.replies:
+		return !open
+	default:
+		return false
+	}
 }
 
 // HangUp closes the connection.
@@ -224,7 +230,7 @@ func (c *Call) HangUp() { c.client.HangUp() }
 
 // Do sends a command to the node, as Client.Do does. All calls go over one connection, until it breaks.
 func (n *Node) Do(args ...string) string {
-	if n.client == nil {
+	if n.client == nil || n.client.closed() {
 		n.client = n.Connect()
 	}
 	answer := n.client.Do(args...)
