@@ -44,8 +44,8 @@ func TestJudgeLimits(t *testing.T) {
 	}
 }
 
-// All limits are chosen, or those that are named, in that order; a name that is no
-// limit's is an error that tells the names.
+// Without names all limits are chosen, else the named ones, in that order. An unknown name is an error that lists the
+// known ones.
 func TestChosenLimits(t *testing.T) {
 	for _, tt := range []struct {
 		only []string

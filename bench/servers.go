@@ -36,7 +36,7 @@ func (f *farm) lockd(ctx context.Context, prefix string, n int, more ...string) 
 	return nodes, nil
 }
 
-// serves asks for a read that has to be linearizable where the server can.
+// serves sends a read that is linearizable where the server can do that.
 func (p *proc) serves(ctx context.Context) error {
 	_, err := load.Ask(ctx, p.addr, "GET", "no such key")
 	return err

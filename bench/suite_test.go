@@ -16,9 +16,8 @@ import (
 	"lockd/bench/load"
 )
 
-// The processes of these tests are the test binary itself, told by this variable what
-// to do: serve is to listen at $2, stubborn the same without obeying SIGTERM, fail to
-// end at once.
+// behaveAs is the variable that tells the test binary to act as a process of these tests: serve listens at $2, stubborn
+// does the same and ignores SIGTERM, fail ends at once.
 const behaveAs = "LOCKD_TEST_BEHAVE_AS"
 
 func TestMain(m *testing.M) {

@@ -78,7 +78,7 @@ func (c *clocks) leader(ctx context.Context) (string, error) {
 	return n.addr, nil
 }
 
-// set has the clock of the node at an address be wrong by ms, and those of the others be right.
+// set makes the clock of the node at an address wrong by ms, and corrects those of the other nodes.
 func (c *clocks) set(addr, ms string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

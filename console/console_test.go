@@ -18,7 +18,7 @@ import (
 	"lockd/resp"
 )
 
-// What somebody may call a key, a token, an owner, a client or a member, to do harm in a page.
+// hostile is a name of a key, a token, an owner, a client or a member that tries to inject markup into a page.
 const hostile = "<script>alert(1)</script>\"'`--><img src=x onerror=alert(2)>\r\ndata: x\r\n\r\n\x00\u202e&amp;{{.}}\xff"
 
 // Where each page is.

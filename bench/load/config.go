@@ -122,8 +122,7 @@ func (c *Config) Measure(ctx context.Context, progress io.Writer) (*Report, erro
 	return m.report, interrupted(ctx, err)
 }
 
-// interrupted puts one clear error in the place of those that follow from being told
-// to stop.
+// interrupted replaces the errors that follow from an interruption by one clear error.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errInterrupted

@@ -121,7 +121,7 @@ func (c *conn) argInt(n int) {
 	c.out = append(c.out, '\r', '\n')
 }
 
-// argKey is the i-th key of those that begin with prefix.
+// argKey appends the i-th key with a prefix.
 func (c *conn) argKey(prefix string, i int) {
 	c.argLen(len(prefix) + keyDigits)
 	c.out = append(c.out, prefix...)
@@ -136,7 +136,7 @@ func (c *conn) argValue(i, size int) {
 	c.out = append(c.out, '\r', '\n')
 }
 
-// send sends what was appended, in one write.
+// send sends the appended commands in one write.
 func (c *conn) send() error {
 	_, err := c.net.Write(c.out)
 	c.out = c.out[:0]

@@ -161,7 +161,7 @@ func (r *run) load(ctx context.Context, clients []client, p *plan, length time.D
 	return s, err
 }
 
-// keepTime goes through the phases, and returns what was counted.
+// keepTime goes through the phases, and returns the counts.
 func (r *run) keepTime(ctx context.Context, cpu CPU, length time.Duration) (c counted, err error) {
 	if err := r.sleep(ctx, min(length/warmPart, warmMax)); err != nil {
 		return c, err
@@ -278,7 +278,7 @@ func (c *Config) newDriver(t Target) driver {
 	return &redisDriver{target: t, login: login}
 }
 
-// named puts before an error what was measured.
+// named puts the measured target and workload in front of an error.
 func named(t Target, w *workload, clients int, err error) error {
 	return fmt.Errorf("%s, %s with %d clients: %w", t.Name, w.name, clients, err)
 }

@@ -193,7 +193,7 @@ func describeRedis(c *conn) (string, error) {
 	return text, nil
 }
 
-// Info asks a server for fields of INFO; no sections: those that it tells by itself.
+// Info asks a server for fields of INFO; without sections, for the default ones.
 func Info(ctx context.Context, addr string, sections ...string) (map[string]string, error) {
 	c, err := (&Login{}).dial(ctx, addr)
 	if err != nil {

@@ -243,7 +243,7 @@ func countStock(c *conn, _ *plan, sold int) error {
 	return err
 }
 
-// redisPublish publishes, and waits until what was published has been received.
+// redisPublish publishes, and waits until the messages have been received.
 func redisPublish(c *redisClient) error {
 	first := c.sent
 	c.sent += c.pipeline

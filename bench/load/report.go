@@ -214,7 +214,7 @@ func latency(us float64) string {
 	return strconv.FormatFloat(ms, 'f', digits, 64) + "ms"
 }
 
-// micros writes microseconds as such; what was not counted is a dash.
+// micros writes microseconds; a dash if there was no measurement.
 func micros(us float64) string {
 	if us == 0 {
 		return "-"

@@ -15,7 +15,7 @@ type Target struct {
 	Addrs  []string `json:"addrs"`
 	TLS    bool     `json:"tls,omitempty"` // rediss://
 	Wait   int      `json:"wait"`          // replicas that each write waits for (WAIT)
-	Master bool     `json:"master"`        // all clients go to the one that leads
+	Master bool     `json:"master"`        // all clients connect to the leader
 }
 
 // The schemes of targets.

@@ -117,8 +117,7 @@ func (r rueidisClient) wrongType(ctx context.Context, key string) error {
 	return r.c.Do(ctx, r.c.B().Hget().Key(key).Field("f").Build()).Error()
 }
 
-// hear publishes until somebody has heard it: rueidis does not tell when it has
-// subscribed.
+// hear publishes until a subscriber has received it: rueidis does not tell when it has subscribed.
 func (r rueidisClient) hear(ctx context.Context, channel, message string) (string, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
