@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What is recorded is read back: operations paired, unknown ones without an end,
-// faults with their windows.
+// A recorded history is read back: operations with their completions, unknown ones without an end, faults with their
+// windows.
 func TestRoundTrip(t *testing.T) {
 	var buf bytes.Buffer
 	r := NewRecorder(&buf, time.Now())
@@ -52,7 +52,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A file that is no history is refused with the line.
+// A malformed file is refused, with its line.
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"time":1,"process":1,"type":"ok","op":"get"}`:                                                                  "line 1: process 1 completes get, which it has not invoked",
@@ -66,7 +66,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// Overlapping faults are counted once.
+// Overlapping faults count once.
 func TestDisturbed(t *testing.T) {
 	h := &History{Faults: []Window{{Start: 10, End: 20}, {Start: 15, End: 25}, {Start: 50, End: 60}}}
 	for _, c := range []struct{ a, b, after, want int64 }{
@@ -78,8 +78,7 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// From the marks of the processes it follows when no majority ran, and when no
-// node did.
+// The marks of processes tell when no majority ran, and when no node ran.
 func TestHalts(t *testing.T) {
 	text := ""
 	for i, mark := range []string{"up n1", "up n2", "up n3", "down n1", "up n1", "down n1", "down n2", "down n3", "up n2", "down n1", "up n3", "down n2"} {

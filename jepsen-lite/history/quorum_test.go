@@ -27,7 +27,7 @@ func read(t *testing.T, end int, marks ...string) *History {
 	return h
 }
 
-// during is when a quorum is there.
+// during is the time of a quorum.
 type during struct {
 	start, end int64
 	slow       bool
@@ -60,7 +60,7 @@ func TestQuorums(t *testing.T) {
 	}
 }
 
-// A quorum names those that make it.
+// A quorum names its nodes.
 func TestQuorumNodes(t *testing.T) {
 	h := read(t, 20, "serves n1", "serves n2", "serves n3", "leaves n1", "serves n1", "leaves n2")
 	var got []string
@@ -87,8 +87,7 @@ func TestQuorumOfRing(t *testing.T) {
 	}
 }
 
-// The share is that of the time from the first fault to the last; a recording without
-// marks says nothing.
+// The share is of the time from the first fault to the last one. A recording without marks has none.
 func TestQuorumTime(t *testing.T) {
 	h := read(t, 20, "serves n1", "serves n2", "serves n3", "leaves n1", "leaves n2", "serves n2")
 	h.Faults = []Window{{Start: 2, End: 4}, {Start: 3, End: 12}}

@@ -434,7 +434,7 @@ func TestWakeUp(t *testing.T) {
 	expect(t, WakeUp, "0-1 1 listen ch = OK\n 2-3 2 publish ch a failed\n 4-5 1 message ch = a", "never published@3")
 	expect(t, WakeUp, "0-1 1 listen ch = OK\n 0-1 3 listen ch = OK\n 2-3 2 publish ch a = 1\n 2-3 4 publish ch b = 1\n"+
 		"4-5 1 message ch = a\n 6-7 1 message ch = b\n 4-5 3 message ch = b\n 6-7 3 message ch = a", "order differs@7")
-	// Whoever hears what came later has missed the other for good, whatever is broken.
+	// A subscriber that gets a later message has missed the other one for good, under every fault.
 	expect(t, WakeUp, "0-1 1 listen ch = OK\n 0-1 3 listen ch = OK\n 2-? 2 publish ch a\n 2-3 4 publish ch b = 1\n"+
 		"4-5 1 message ch = a\n 6-7 1 message ch = b\n 4-5 3 message ch = b\n 0-9000 fault kill", "missed@7")
 }

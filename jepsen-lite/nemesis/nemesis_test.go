@@ -41,7 +41,7 @@ func TestPlanFollowsTheSeed(t *testing.T) {
 	}
 }
 
-// Most steps of a mixed plan spare a majority; a plan of single faults spares none.
+// Most steps of a mixed plan spare a majority. A plan of single faults spares none.
 func TestPlanSparesAMajority(t *testing.T) {
 	kinds := []string{"kill", "pause", "partition", "slow"}
 	wide := func(plan []Step) (n int) {
@@ -181,7 +181,7 @@ type roles struct {
 func (r roles) Nodes() []string { return r.nodes }
 func (r roles) Leader() string  { return r.leader }
 
-// Pick chooses the nodes that its word says, whoever leads and whatever the seed.
+// Pick chooses the nodes that its word names, for every leader and every seed.
 func TestPick(t *testing.T) {
 	for _, nodes := range [][]string{{"n1"}, {"n1", "n2"}, {"n1", "n2", "n3"}, {"n1", "n2", "n3", "n4", "n5"}} {
 		few := max(1, (len(nodes)-1)/2)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Every plan of a seed can be played again from its JSON, and says its kinds.
+// Every plan of a seed can be played again from its JSON, and tells its kinds.
 func TestCheckOfPlans(t *testing.T) {
 	var kinds []string
 	for _, k := range Table {

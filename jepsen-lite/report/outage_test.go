@@ -41,15 +41,14 @@ func TestOutages(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("outages %v, want %v", got, want)
 	}
-	h.Worked = 25 * second // nobody asked for more
+	h.Worked = 25 * second // the clients stopped then
 	want["pause"] = Outage{5 * time.Second, "w", "short"}
 	if got := Outages([]Result{{Workload: "w", History: h}}); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("outages %v, want %v", got, want)
 	}
 }
 
-// The longest of all workloads is told, with how often the fault took place and what
-// was done in all.
+// The longest outage of all workloads is told, with the number of faults, and the totals.
 func TestOutageTable(t *testing.T) {
 	results := []Result{}
 	for i, gap := range []int64{3, 5} {
@@ -68,8 +67,8 @@ func TestOutageTable(t *testing.T) {
 	}
 }
 
-// A silence begins with the history or a successful write, and ends with one, or where
-// the last one was tried; reads and failures end none.
+// A silence begins with the history or a successful write, and ends with the next one, or at the last try. Reads and
+// failures do not end it.
 func TestSilence(t *testing.T) {
 	read, failed := write(9), write(30)
 	read.Name, failed.Outcome = "get", history.Fail
@@ -89,7 +88,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// When the clients have come to their ends nobody is kept waiting: neither silence lasts longer than their work.
+// No silence lasts beyond the end of the clients' work.
 func TestSilenceEndsWithTheWork(t *testing.T) {
 	recorded := func(marks string) *history.History {
 		text := `{"time":1000000000,"process":1,"type":"invoke","op":"set","node":"n1"}

@@ -34,8 +34,8 @@ func drawn() Result {
 	}}
 }
 
-// The picture has a row for each kind of fault and each node, says who was down and who
-// led, and marks the answer that breaks a rule with the rule's name.
+// The picture has a row for each kind of fault and for each node, shows which nodes were down and which led, and marks
+// the answer that breaks a rule with the name of the rule.
 func TestPicture(t *testing.T) {
 	svg := Picture(drawn())
 	for dec := xml.NewDecoder(strings.NewReader(svg)); ; {
@@ -71,8 +71,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// A node's row tells what the marks of its history tell: also that it did not serve though
-// it ran, and whom it did not reach.
+// A node's row shows the marks of its history: also that it ran without serving, and which nodes it did not reach.
 func TestSpells(t *testing.T) {
 	link := func(at int64, op, key string, value ...string) history.Event {
 		m := mark(at, op, "n1")
@@ -95,7 +94,7 @@ func TestSpells(t *testing.T) {
 	}
 }
 
-// Names of rules do not lie over each other, and none leaves the picture.
+// Names of rules do not overlap, and none leaves the picture.
 func TestPictureOfManyProblems(t *testing.T) {
 	r := drawn()
 	r.Verdict = &model.Verdict{}
@@ -109,8 +108,7 @@ func TestPictureOfManyProblems(t *testing.T) {
 	}
 }
 
-// The logs of nodes tell who led, until the node says otherwise, its process ends, or the
-// history does.
+// The logs of nodes tell which node led, until the node says otherwise, its process ends, or the history does.
 func TestReigns(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC)
@@ -141,7 +139,7 @@ func TestReigns(t *testing.T) {
 	}
 }
 
-// The page needs nothing but itself, and quotes what it shows.
+// The page needs no other file, and escapes the texts that it shows.
 func TestPage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.html")
 	if err := Page(path, "go run ./jepsen-lite --args=<x>", []Result{drawn()}); err != nil {

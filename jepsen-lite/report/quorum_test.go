@@ -7,8 +7,7 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// The share is that of the time with faults of all workloads together; recordings that do
-// not tell are left out.
+// The share is of the time with faults of all workloads together. Recordings without marks are left out.
 func TestQuorumShare(t *testing.T) {
 	faulty := []history.Window{{Kind: "kill", Start: 10, End: 20}}
 	results := []Result{
@@ -28,7 +27,7 @@ func TestQuorumShare(t *testing.T) {
 	}
 }
 
-// That nobody noticed the end of a process at once is told, unless none has ended.
+// The report tells how many ends of processes were noticed at once, unless none has ended.
 func TestEndsAreTold(t *testing.T) {
 	for value, want := range map[string]string{
 		`["3","2"]`: "processes ended 6 times, and 4 times another node knew at once\n",

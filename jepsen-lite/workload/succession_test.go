@@ -19,7 +19,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// idleMax is how long a connection of a waitingRoom may be idle. Then it breaks, as when its node dies.
+// idleMax bounds the idle time of a connection of a waitingRoom. Then it breaks, as when its node dies.
 const idleMax = 700 * time.Millisecond
 
 // waitingRoom is a target in memory. At each of its nodes clients wait for elements of lists, in one line for each
