@@ -30,7 +30,7 @@ func Probes(h *history.History) *Verdict {
 		}
 		keys[o.Key].add(o)
 	}
-	var all stakes
+	var all tested
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		p := keys[key]
 		if p.offer == nil {

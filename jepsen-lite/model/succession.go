@@ -23,8 +23,8 @@ const (
 	settledIn = int64(500 * time.Millisecond)
 	// contactMax bounds the time until the other nodes know that a node is silent.
 	contactMax = int64(1500 * time.Millisecond)
-	// ghostMax bounds the time until a living client must have what was given away.
-	ghostMax = answerMax
+	// deliveryMax bounds the time until a living client must have what was given away.
+	deliveryMax = answerMax
 	// placeMax is a silence of a node in which its clients certainly keep their places in line: less than the lease of
 	// its session less the time between two renewals.
 	placeMax = int64(4 * time.Second)
@@ -39,12 +39,12 @@ var judgedKinds = []string{absentKind, "kill", "pause", "restart", "transfer"}
 // absentKind is the fault that is made for the promises about silent nodes.
 const absentKind = "absent"
 
-// stakes counts how often a promise of successions was tested.
-type stakes struct{ ghosts, places, partings, stale int }
+// tested counts how often a promise of successions was tested.
+type tested struct{ passedOver, places, hungUp, stale int }
 
-func (s *stakes) add(o stakes) {
-	s.ghosts, s.places, s.partings, s.stale =
-		s.ghosts+o.ghosts, s.places+o.places, s.partings+o.partings, s.stale+o.stale
+func (s *tested) add(o tested) {
+	s.passedOver, s.places, s.hungUp, s.stale =
+		s.passedOver+o.passedOver, s.places+o.places, s.hungUp+o.hungUp, s.stale+o.stale
 }
 
 // absentEnough is the number of faults of absentKind, without others, that certainly test the promises about silent
@@ -52,14 +52,14 @@ func (s *stakes) add(o stakes) {
 const absentEnough = 3
 
 // tell notes what was tested. If the faults were made for it and it was never tested, the history decides nothing.
-func (s *stakes) tell(v *Verdict, h *history.History, what string, locks bool) {
-	v.Note("%s: %d times the first waiter hung up as it was given away, %d times its node was dead or silent, %d times "+
-		"its node was heard from again in time", what, s.partings, s.ghosts, s.places)
+func (s *tested) tell(v *Verdict, h *history.History, what string, locks bool) {
+	v.Note("%s: %d times the first waiter hung up, %d times its node was dead or silent, %d times "+
+		"its node was heard from again in time", what, s.hungUp, s.passedOver, s.places)
 	if locks {
 		v.Note("%d times a lock was granted to a waiter whose node had been silent", s.stale)
 	}
 	others := slices.ContainsFunc(h.Faults, func(f history.Window) bool { return f.Kind != absentKind })
-	if n := len(h.Faults); n >= absentEnough && !others && s.ghosts == 0 {
+	if n := len(h.Faults); n >= absentEnough && !others && s.passedOver == 0 {
 		v.undecided("%s: %d nodes were killed or paused, and no waiter at them was certainly passed over", what, n)
 	}
 }
@@ -76,7 +76,7 @@ type succession struct {
 
 // due returns when the second waiter must have what was given away, if the first one had no claim since a moment.
 func (w *succession) due(since int64) int64 {
-	return max(w.given.End, since, w.second.Start+settledIn) + ghostMax
+	return max(w.given.End, since, w.second.Start+settledIn) + deliveryMax
 }
 
 // lives reports whether a node served all the time, beside a serving majority, over whole links.
@@ -143,17 +143,17 @@ func only(h *history.History, from, to int64) bool {
 }
 
 // judge judges one succession.
-func (w *succession) judge(v *Verdict) (s stakes) {
+func (w *succession) judge(v *Verdict) (s tested) {
 	if w.first == nil || w.second == nil || w.given == nil ||
 		!lives(w.h, w.first.Node, w.first.Start, w.first.Start+settledIn) {
 		return s // the first waiter may not have been in line
 	}
 	switch gone, ok := silentFrom(w.h, w.first.Node, w.first.Start+settledIn, w.given.End); {
 	case w.first.Error == Gone:
-		s.partings = w.served(v, "left to one who hung up", w.first.Told)
+		s.hungUp = w.served(v, "left to one who hung up", w.first.Told)
 	case !ok || gone.from >= w.tried: // the first waiter may have got it before the silence
 	case gone.dead || gone.to > w.due(gone.from+contactMax):
-		s.ghosts = w.served(v, "left to a ghost", gone.from+contactMax)
+		s.passedOver = w.served(v, "left to a ghost", gone.from+contactMax)
 	case gone.to+contactMax < w.tried && gone.to-gone.from < placeMax:
 		s.places = w.inPlace(v)
 	}
@@ -197,7 +197,7 @@ const SuccessionKey = "succession"
 // successions judges the locks of successions: a released lock goes to a living client, in time, and a client that
 // keeps its place gets it. It also judges that no answer of any lock is older than staleMax.
 func successions(v *Verdict, h *history.History, byKey map[string]*lineOf) {
-	var all stakes
+	var all tested
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		l := byKey[key]
 		if strings.Contains(key, SuccessionKey) {

@@ -32,7 +32,7 @@ func TestSuccessions(t *testing.T) {
 }
 
 // A kept promise counts as tested, even if the history ends soon after it.
-func TestStakeAtTheEnd(t *testing.T) {
+func TestKeptPromiseCounts(t *testing.T) {
 	const watch = "0-1 1@n1 try succession h,30000,0 = 1\n 10-?4990 2@n2 enter succession a,8000,16000 gone\n " +
 		"600-5010 3@n3 enter succession b,8000,16000 = 3\n 5000-5001 1@n1 release succession h = 1\n 5011-5012 1@n1 set x = OK"
 	v := onThree(Line)(story(t, watch))
@@ -84,7 +84,7 @@ func TestProbes(t *testing.T) {
 }
 
 // A promise that should have been tested and never was is undecided.
-func TestNothingAtStake(t *testing.T) {
+func TestUntestedPromise(t *testing.T) {
 	const faults = "0-1 1@n1 offer k left,a,b = 2\n 2-3 1@n1 rest k = a,b"
 	three := strings.Repeat("\n 10-20 fault absent", absentEnough)
 	if v := onThree(Probes)(story(t, faults+three)); len(v.Undecided) != 1 || len(v.Problems) != 0 {
