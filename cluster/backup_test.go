@@ -22,6 +22,7 @@ import (
 	"lockd/cluster/record"
 	"lockd/cluster/refound"
 	"lockd/cluster/replica"
+	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -160,7 +161,7 @@ func TestBackupLimits(t *testing.T) {
 		if r := leader.reply("LOCKD", "BACKUP", first); r.Str != resp.WrongArity("lockd|backup").Str {
 			t.Errorf("no offset: %q", r.Str)
 		}
-		time.Sleep(backupIdleMax + time.Second)
+		time.Sleep(snapshot.BackupIdleMax + time.Second)
 		if r := leader.reply("LOCKD", "BACKUP", first, "0"); !strings.Contains(r.Str, "no such backup") {
 			t.Errorf("after half a minute: %q", r.Str)
 		}

@@ -24,7 +24,6 @@
 //	table.go          commands about the node and the cluster: LOCKD's, and the tables of all
 //	table_cluster.go  CLUSTER's
 //	table_info.go     INFO, ROLE, WAIT, SAVE and their like
-//	backup.go         backups that clients read, and LOCKD INDEX
 //	metrics.go        for those who watch a node: its figures, and whether it can serve
 //	fsm.go            an entry of the log arrives
 //	disk.go           room on disks, and what the log says of it

@@ -58,7 +58,7 @@ type Node struct {
 	announcer   *followers.Announcer
 	ownLog      *ownLog
 	snapshots   *snapshot.Snapshots
-	backups     *backups
+	backups     *snapshot.Backups
 	elections   *elections
 	keeper      *keeper
 	entrance    *entrance
@@ -211,7 +211,7 @@ func assemble(c *core, d data) *Node {
 		Members: n.members, Applied: n.state.Applied.Load, Heartbeat: c.cfg.Heartbeat, LeaderWait: c.cfg.LeaderWait,
 	}
 	n.topology, n.sentinel = face.New(known, c.cfg.Sentinel)
-	n.backups = newBackups(c)
+	n.backups = snapshot.NewBackups(c.clock, c.stop)
 	return n
 }
 

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"lockd/cluster/face"
 	"lockd/cluster/peer"
+	"lockd/cluster/refound"
 	"lockd/resp"
 )
 
@@ -162,4 +164,48 @@ func cmdHash(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 // Specs lists the rows of all commands that the cluster knows.
 func (n *Node) Specs() []*resp.Spec {
 	return slices.Concat(n.commands.rows.Specs(), n.commands.data.Specs())
+}
+
+// beginBackup begins one of a state that has in it all that was acknowledged before, anywhere.
+func beginBackup(ctx context.Context, n *Node) resp.Reply {
+	if err := n.catchUp(ctx); err != nil {
+		return resp.Fail(err)
+	}
+	i := n.state.Image()
+	head := refound.BackupHead{
+		Version: n.cfg.Version, Cluster: i.Roster.Cluster, Node: n.cfg.ID, Index: i.Applied, MadeMs: n.clock.Wall() / 1000,
+	}
+	id, err := n.backups.Begin(func(w io.Writer) error { return refound.WriteBackup(w, head, i) })
+	if err != nil {
+		return resp.Errf("ERR no backup: %s", peer.OneLine(err.Error(), 256))
+	}
+	return resp.Array(resp.Bulk(id), resp.Int(int64(i.Applied)))
+}
+
+// cmdBackup begins a backup, or reads a piece of it.
+func cmdBackup(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+	switch len(args) {
+	case 2:
+		return beginBackup(ctx, n)
+	case 4:
+	default:
+		return resp.WrongArity("lockd|backup")
+	}
+	offset, bad := face.Number(args[3])
+	if bad != nil {
+		return resp.Fail(bad)
+	}
+	chunk, err := n.backups.Read(ctx, args[2], offset)
+	if err != nil {
+		return resp.Errf("ERR no backup: %s", peer.OneLine(err.Error(), 256))
+	}
+	return resp.Bulk(string(chunk))
+}
+
+func cmdIndex(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
+	index, ok := n.router.confirmedIndex(ctx)
+	if !ok {
+		return resp.Err(n.commands.notDone)
+	}
+	return resp.Int(int64(index))
 }

@@ -1,5 +1,5 @@
 // Package snapshot decides when a node takes a snapshot of its state, writes snapshots at a pace that clients do not
-// notice, and trims the log behind them.
+// notice, and trims the log behind them. Backups that clients read are written at the same pace.
 package snapshot
 
 import (

@@ -1,4 +1,4 @@
-package cluster
+package snapshot
 
 import (
 	"context"
@@ -9,31 +9,33 @@ import (
 	"sync"
 	"time"
 
-	"lockd/cluster/face"
+	"lockd/cluster/clock"
 	"lockd/cluster/group"
-	"lockd/cluster/peer"
-	"lockd/cluster/refound"
-	"lockd/cluster/snapshot"
-	"lockd/resp"
 )
 
 // Limits of backups that clients read from a node.
 const (
-	backupsMax    = 2                // at a time: each keeps alive what is changed meanwhile
-	backupIdleMax = 30 * time.Second // after which one that is not read is given up
-	backupChunk   = 256 << 10        // bytes of an answer
+	backupsMax  = 2         // at a time: each keeps alive what is changed meanwhile
+	backupChunk = 256 << 10 // bytes of an answer
+	// BackupIdleMax is the time after which a backup that is not read is given up.
+	BackupIdleMax = 30 * time.Second
 )
 
-// backups are those that clients are reading from this node. All methods may be called concurrently.
-type backups struct {
-	*core
+// Backups holds the backups that clients are reading from this node. All methods may be called concurrently.
+type Backups struct {
+	clock clock.Clock
+	stop  <-chan struct{}
+
 	mu   sync.Mutex
 	open map[string]*backup
 }
 
-func newBackups(c *core) *backups { return &backups{core: c, open: map[string]*backup{}} }
+// NewBackups returns no backups yet.
+func NewBackups(c clock.Clock, stop <-chan struct{}) *Backups {
+	return &Backups{clock: c, stop: stop, open: map[string]*backup{}}
+}
 
-// backup is one of them. A goroutine writes it, a chunk ahead of its reader.
+// backup is a backup under way. A goroutine writes it, a chunk ahead of its reader.
 type backup struct {
 	reading sync.Mutex
 	offset  int64
@@ -46,8 +48,8 @@ type backup struct {
 
 func (b *backup) stop() { b.once.Do(func() { close(b.end) }) }
 
-// begin begins a backup, and returns its name.
-func (b *backups) begin(write func(io.Writer) error) (string, error) {
+// Begin begins a backup that write writes, and returns its name.
+func (b *Backups) Begin(write func(io.Writer) error) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.open) >= backupsMax {
@@ -55,11 +57,11 @@ func (b *backups) begin(write func(io.Writer) error) (string, error) {
 	}
 	id := rand.Text()
 	one := &backup{chunks: make(chan []byte), end: make(chan struct{})}
-	one.idle = time.AfterFunc(backupIdleMax, func() { b.drop(id) })
+	one.idle = time.AfterFunc(BackupIdleMax, func() { b.drop(id) })
 	b.open[id] = one
 	go func() {
 		defer close(one.chunks)
-		w := &chunkWriter{backups: b, to: one, since: b.clock.Monotonic()}
+		w := &chunkWriter{Backups: b, to: one, since: b.clock.Monotonic()}
 		if one.err = write(w); one.err == nil {
 			one.err = w.flush()
 		}
@@ -68,7 +70,7 @@ func (b *backups) begin(write func(io.Writer) error) (string, error) {
 }
 
 // drop ends a backup, read to its end or not.
-func (b *backups) drop(id string) {
+func (b *Backups) drop(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if one := b.open[id]; one != nil {
@@ -80,8 +82,8 @@ func (b *backups) drop(id string) {
 
 var errNoBackup = errors.New("no such backup: it was not read for 30 s, or this node was started anew")
 
-// read returns the next chunk; none at the end.
-func (b *backups) read(ctx context.Context, id string, offset int64) ([]byte, error) {
+// Read returns the next chunk of a backup; none at the end.
+func (b *Backups) Read(ctx context.Context, id string, offset int64) ([]byte, error) {
 	b.mu.Lock()
 	one := b.open[id]
 	b.mu.Unlock()
@@ -93,7 +95,7 @@ func (b *backups) read(ctx context.Context, id string, offset int64) ([]byte, er
 	if offset != one.offset {
 		return nil, fmt.Errorf("this backup is read up to %d, and not to %d", one.offset, offset)
 	}
-	one.idle.Reset(backupIdleMax)
+	one.idle.Reset(BackupIdleMax)
 	select {
 	case chunk, more := <-one.chunks:
 		if !more {
@@ -106,7 +108,7 @@ func (b *backups) read(ctx context.Context, id string, offset int64) ([]byte, er
 		return nil, errNoBackup
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-b.core.stop:
+	case <-b.stop:
 		return nil, group.ErrHalted
 	}
 }
@@ -114,7 +116,7 @@ func (b *backups) read(ctx context.Context, id string, offset int64) ([]byte, er
 // chunkWriter cuts a backup into chunks. It works a part of the time, as the writer of a snapshot does: clients come
 // first.
 type chunkWriter struct {
-	*backups
+	*Backups
 	to    *backup
 	buf   []byte
 	since time.Duration
@@ -153,65 +155,21 @@ func (w *chunkWriter) flush() error {
 		return nil
 	case <-w.to.end:
 		return errNoBackup
-	case <-w.core.stop:
+	case <-w.Backups.stop:
 		return group.ErrHalted
 	}
 }
 
 // rest is as long as the work was, several times.
 func (w *chunkWriter) rest() error {
-	pause := time.NewTimer((snapshot.Part - 1) * (w.clock.Monotonic() - w.since))
+	pause := time.NewTimer((Part - 1) * (w.clock.Monotonic() - w.since))
 	defer pause.Stop()
 	select {
 	case <-pause.C:
 		return nil
 	case <-w.to.end:
 		return errNoBackup
-	case <-w.core.stop:
+	case <-w.Backups.stop:
 		return group.ErrHalted
 	}
-}
-
-// beginBackup begins one of a state that has in it all that was acknowledged before, anywhere.
-func beginBackup(ctx context.Context, n *Node) resp.Reply {
-	if err := n.catchUp(ctx); err != nil {
-		return resp.Fail(err)
-	}
-	i := n.state.Image()
-	head := refound.BackupHead{
-		Version: n.cfg.Version, Cluster: i.Roster.Cluster, Node: n.cfg.ID, Index: i.Applied, MadeMs: n.clock.Wall() / 1000,
-	}
-	id, err := n.backups.begin(func(w io.Writer) error { return refound.WriteBackup(w, head, i) })
-	if err != nil {
-		return resp.Errf("ERR no backup: %s", peer.OneLine(err.Error(), 256))
-	}
-	return resp.Array(resp.Bulk(id), resp.Int(int64(i.Applied)))
-}
-
-// cmdBackup begins a backup, or reads a piece of it.
-func cmdBackup(ctx context.Context, n *Node, args resp.Args) resp.Reply {
-	switch len(args) {
-	case 2:
-		return beginBackup(ctx, n)
-	case 4:
-	default:
-		return resp.WrongArity("lockd|backup")
-	}
-	offset, bad := face.Number(args[3])
-	if bad != nil {
-		return resp.Fail(bad)
-	}
-	chunk, err := n.backups.read(ctx, args[2], offset)
-	if err != nil {
-		return resp.Errf("ERR no backup: %s", peer.OneLine(err.Error(), 256))
-	}
-	return resp.Bulk(string(chunk))
-}
-
-func cmdIndex(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
-	index, ok := n.router.confirmedIndex(ctx)
-	if !ok {
-		return resp.Err(n.commands.notDone)
-	}
-	return resp.Int(int64(index))
 }
