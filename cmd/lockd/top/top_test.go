@@ -471,3 +471,14 @@ func TestFlags(t *testing.T) {
 		}
 	}
 }
+
+// The page of a lock that has gone says so.
+func TestLockPageWithoutLock(t *testing.T) {
+	m := looked(sample())
+	m.Press(Key{Special: Enter})
+	m.Update(Snapshot{Ask: m.Ask(), At: noon, Addr: "a:1"})
+	lines := (&drawing{m: m, width: 80, now: noon}).lockLines()
+	if len(lines) != 1 || lines[0].String() != m.lock+" is no lock now." {
+		t.Errorf("the page of %s is %q", m.lock, lines)
+	}
+}
