@@ -65,3 +65,19 @@ func checkSet(t *testing.T, s *Set, model map[string]bool) {
 		t.Fatalf("damaged: %+v", s)
 	}
 }
+
+// A member that is there changes no form, though the limits are lower now.
+func TestSetKeepsFormForOldMembers(t *testing.T) {
+	s := NewSet(1)
+	s.Limit(SetLimits{Ints: 10, Entries: 10, ValueBytes: 10})
+	for _, member := range []string{"1", "2", "3"} {
+		s.Add(member)
+	}
+	s.Limit(SetLimits{Ints: 2, Entries: 2, ValueBytes: 10})
+	if s.Add("2") || s.Form() != SetInts {
+		t.Errorf("an old member made the form %d", s.Form())
+	}
+	if !s.Add("4") || !s.IsTree() {
+		t.Errorf("a new member left the form %d", s.Form())
+	}
+}
