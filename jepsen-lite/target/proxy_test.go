@@ -302,11 +302,11 @@ func TestPortWaitsForTheNode(t *testing.T) {
 	defer p.Close()
 	p.shut()
 	p.await(make(chan struct{}))
-	p.shut() // it was of no use
 	time.Sleep(4 * upLook)
 	if got := reaches(t, p); got != "refused" {
 		t.Errorf("before the node listens: %s", got)
 	}
+	p.shut() // it was of no use
 	ln, err := net.Listen("tcp", addrs[0])
 	if err != nil {
 		t.Fatal(err)
