@@ -2,8 +2,11 @@ package group
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -50,13 +53,21 @@ func (l *raftLog) Info(msg string, args ...any) { l.logLine(slog.LevelDebug, msg
 // Warn implements hclog.Logger.
 func (l *raftLog) Warn(msg string, args ...any) { l.logLine(slog.LevelDebug, msg, args) }
 
-// Error implements hclog.Logger.
+// Error implements hclog.Logger. A connection that this node has closed itself is no error: a node that stops closes
+// those that Raft still reads from.
 func (l *raftLog) Error(msg string, args ...any) {
 	level := slog.LevelDebug
-	if _, ok := l.errors.Allow(msg); ok {
-		level = slog.LevelInfo
+	if !slices.ContainsFunc(args, isClosed) {
+		if _, ok := l.errors.Allow(msg); ok {
+			level = slog.LevelInfo
+		}
 	}
 	l.logLine(level, msg, args)
+}
+
+func isClosed(arg any) bool {
+	err, _ := arg.(error)
+	return errors.Is(err, net.ErrClosed)
 }
 
 // With implements hclog.Logger.
