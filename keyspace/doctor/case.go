@@ -56,6 +56,7 @@ type Case struct {
 	lapsed  map[name][]*hold
 	sighted map[uint64][]*hold // by the hash of the key: those that the report is about
 	active  map[program]int64  // when it last got, or gave up, a lock
+	grants  map[uint64]int     // by client ID
 }
 
 type name struct {
@@ -121,7 +122,7 @@ func programOf(c *resp.Client) program {
 func New(report sight.Report, nowMs int64) *Case {
 	c := &Case{
 		Report: report, nowMs: nowMs, classes: map[string]*class{}, open: map[uint64]*hold{}, lapsed: map[name][]*hold{},
-		sighted: map[uint64][]*hold{}, active: map[program]int64{},
+		sighted: map[uint64][]*hold{}, active: map[program]int64{}, grants: map[uint64]int{},
 	}
 	for i := range report.Sightings {
 		c.sighted[report.Sightings[i].Hash] = nil
@@ -173,6 +174,9 @@ func (c *Case) grant(e *Event) {
 	}
 	c.open[e.Fence] = h
 	c.active[programOf(e.Client)] = e.AtMs
+	if e.Client != nil {
+		c.grants[e.Client.ID]++
+	}
 	w.grants++
 	if e.LeaseMs > 0 {
 		w.leases = append(w.leases, e.LeaseMs)

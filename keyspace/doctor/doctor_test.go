@@ -293,6 +293,20 @@ func TestFindings(t *testing.T) {
 				s.grant(i+1, 0, fmt.Sprint("l", i+1), fmt.Sprint("t", i+1), &by)
 			}
 		}, nil},
+		{"retries by another node in several failovers", func(s *story) {
+			by := web1b
+			by.Node = "n2"
+			for i := range uint64(3) {
+				at, token := int64(10_000*i), fmt.Sprint("t", i)
+				s.sees(sight.Refused, at+1, "l1", by, token)
+				s.grant(10*i, at, "l1", token, &web1)
+				s.end(Released, 10*i, at+5, &web1)
+				for j := range uint64(3) {
+					s.grant(10*i+j+1, at+10, "l1", fmt.Sprint("u", i, j), &by)
+					s.end(Released, 10*i+j+1, at+15, &by)
+				}
+			}
+		}, nil},
 		{"polls with one token", func(s *story) {
 			for i := range uint64(9) {
 				s.sees(sight.Refused, int64(i)*1000, "l1", web1, fmt.Sprint("t", i))

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,7 +25,8 @@ const (
 	sameTimeMs     = 2000    // between the clocks of two nodes, with the way between them
 	constantMin    = 3       // grants with one token
 	twoStepsMin    = 3       // times that a key was taken by GET and SET
-	redlockMin     = 3       // locks that one connection was refused after they were got by another node
+	redlockMin     = 3       // locks that one connection was refused after they were got by another node, and ...
+	redlockShare   = 2       // one for so many that it was given, at least
 	zombieMs       = 600_000 // a lock held for so long, and ...
 	zombieTimes    = 10      // ... so many times longer than any other, of
 	zombieOthers   = 20      // so many
@@ -114,15 +116,24 @@ func (c *Case) Findings() []Finding {
 				continue
 			}
 			refused[id] = append(refused[id], h)
-			switch n := len(refused[id]); {
-			case n == redlockMin:
-				h.of.found(Redlock, h.key, h.client, redlockMin, 0)
-			case n > redlockMin:
-				h.of.found(Redlock, h.key, h.client, 1, 0)
-			}
 		}
 	}
+	for _, id := range slices.Sorted(maps.Keys(refused)) {
+		c.redlock(refused[id], c.grants[id])
+	}
 	return c.certain()
+}
+
+// redlock judges a connection by the locks that it was refused after another node had given them, and by the number
+// that it was given itself. A client of Redlock asks every node for each lock, so one node gives it no more of them than
+// another. A client that asks another node again, because an answer was lost, is given far more than it is refused.
+func (c *Case) redlock(refused []*hold, grants int) {
+	if len(refused) < max(redlockMin, (grants+redlockShare-1)/redlockShare) {
+		return
+	}
+	for _, h := range refused {
+		h.of.found(Redlock, h.key, h.client, 1, 0)
+	}
 }
 
 // certain lists the mistakes that all events together prove.
