@@ -203,7 +203,7 @@ func BenchmarkQueue(b *testing.B) {
 func BenchmarkRank(b *testing.B) {
 	for _, n := range []int{1000, 1_000_000} {
 		m := New(nil)
-		(&ctx{m: m}).editZset("z", func(z *value.Zset) {
+		editZset(&ctx{m: m}, "z", func(z *value.Zset) {
 			for i := range n {
 				z.Add(value.Scored{Score: float64(i * 7919 % n), Member: "member" + strconv.Itoa(i)})
 			}

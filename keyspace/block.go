@@ -10,14 +10,13 @@ import (
 	"lockd/resp"
 )
 
-// Blocking commands. A command that finds nothing is registered as a waiter, in the order of the
-// log. The entry that makes a key ready also serves the key's waiters, in the order in which they
-// came. So the queue is the same on every node and survives every change of leader. DESIGN.md
-// explains how a command is executed once although its node may have to ask twice.
+// A blocking command that finds nothing waits (package wait), in the order of the log. The entry that makes a key ready
+// also serves the key's waiters, in the order in which they came. So the queue is the same on every node and survives
+// every change of leader. DESIGN.md explains how a command is executed once although its node may have to ask twice.
 
-// pending is what a command waits for, and what it does then. It follows from the arguments alone, so that a command
-// which waits is the same after an image. Commands that take from the first key that has something are no more than
-// this: it is their call.
+// pending is a command that may wait: what it takes, from which keys. It follows from the arguments alone, so that a
+// command which waits is the same after an image. It is the whole call of a command that takes from the first key that
+// has something.
 type pending struct {
 	kind      *value.Kind // of the values that it takes from
 	keys      []string    // checked in this order
@@ -26,8 +25,8 @@ type pending struct {
 	take      taker
 	lock      *lockRequest // of LOCK, which has no kind
 
-	// ready reports whether a key that holds the kind has something for the command; nil: it always
-	// has. A waiter that is not ready goes on waiting, and those behind it are served.
+	// ready reports whether a key that holds the kind has something for the command; nil: it always has. A waiter that
+	// is not ready goes on waiting, and the waiters behind it are served.
 	ready func(c *ctx, key string) bool
 }
 
@@ -61,11 +60,11 @@ func (p *pending) Lock() *lock.Want {
 
 func kindOf(k *value.Kind) wait.Kind { return wait.Kind(k.Image) }
 
-// pendingOf is the command of a waiter.
+// pendingOf returns the command of a waiter.
 func pendingOf(w *wait.Waiter) *pending { return w.Command.(*pending) }
 
-// taker executes a blocking command on a key that holds what it waits for. The undo is nil where the client is given
-// nothing that could be taken back; of a LOCK it follows from the reply (undoLock).
+// taker executes a blocking command on a key that holds what it waits for. The reversal is nil where the client is
+// given nothing that could be taken back; of a LOCK it follows from the reply (reverseLock).
 type taker func(c *ctx, key string) (resp.Reply, *wait.Reversal)
 
 // BlockRevision changes with what BlockSessions lists; see cluster.Machine.
@@ -74,7 +73,7 @@ func (m *Machine) BlockRevision() uint64 { return m.waits.Sessions.Revision }
 // BlockSessions lists the sessions; see cluster.Machine.
 func (m *Machine) BlockSessions() []resp.BlockSession { return m.waits.Sessions.All() }
 
-// BlockGifts lists what those who had waited in a session were given; see cluster.Machine.
+// BlockGifts lists the gifts of waiters of a session; see cluster.Machine.
 func (m *Machine) BlockGifts(session uint64) (all []resp.BlockGift) {
 	for _, gift := range m.waits.Gifts.Of(session, math.MaxUint64) {
 		if gift.Waited {
@@ -84,18 +83,18 @@ func (m *Machine) BlockGifts(session uint64) (all []resp.BlockGift) {
 	return all
 }
 
-// BlockGiven reports whether something that was given can be taken back; see cluster.Machine.
+// BlockGiven reports whether the gift of a command can be taken back; see cluster.Machine.
 func (m *Machine) BlockGiven(id resp.BlockID) bool { return m.waits.Gifts.Get(id) != nil }
 
-// Blocked returns what is known of a blocking command; see cluster.Machine.
+// Blocked returns the state of a blocking command; see cluster.Machine.
 func (m *Machine) Blocked(id resp.BlockID) resp.BlockState { return m.waits.State(id) }
 
-// blockCall is how a blocking command runs when it was asked for by a step.
+// blockCall is the run of a blocking command that a step has asked for.
 type blockCall struct {
 	pending
-	waits bool           // the command has found nothing
-	args  resp.Args      // the arguments to wait with, if they differ from those asked for
-	undo  *wait.Reversal // of what it has done
+	waits    bool           // the command has found nothing
+	args     resp.Args      // the arguments to wait with, if they differ from those asked for
+	reversal *wait.Reversal // of what it has done
 }
 
 // await executes a blocking command, or lets it wait if it may.
@@ -115,10 +114,10 @@ func (c *ctx) await(p *pending) resp.Reply {
 	return c.wait(p.absent())
 }
 
-// served keeps the undo of a blocking command that need not wait.
+// served keeps the reversal of a blocking command that need not wait.
 func (c *ctx) served(reply resp.Reply, u *wait.Reversal) resp.Reply {
 	if c.block != nil {
-		c.block.undo = u
+		c.block.reversal = u
 	}
 	return reply
 }

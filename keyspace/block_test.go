@@ -38,8 +38,8 @@ func checkBlocked(t testing.TB, m *Machine) {
 	if n := m.waits.Line().Len(); inLine != n {
 		t.Fatalf("%d stand in line, kept %d", inLine, n)
 	}
-	if places != m.waits.Queued() || m.waits.Ready.Len() > 0 {
-		t.Fatalf("%d places, kept %d; %d queues are ready", places, m.waits.Queued(), m.waits.Ready.Len())
+	if places != m.waits.Queues.Len() || m.waits.Ready.Len() > 0 {
+		t.Fatalf("%d places, kept %d; %d queues are ready", places, m.waits.Queues.Len(), m.waits.Ready.Len())
 	}
 }
 
@@ -49,7 +49,7 @@ func checkQueued(t testing.TB, m *Machine, w *wait.Waiter, suspended bool) (plac
 	p := pendingOf(w)
 	for i, key := range w.Keys() {
 		q := wait.Queue{DB: w.DB, Key: key, Kind: w.Kind()}
-		if queued := m.waits.Next(q, w.Seq-1) == w; queued == suspended {
+		if queued := m.waits.Queues.Next(q, w.Seq-1) == w; queued == suspended {
 			t.Fatalf("%v is in the queue of %q: %v; its session is suspended: %v", w.ID, key, queued, suspended)
 		}
 		if suspended {
@@ -406,7 +406,7 @@ func TestImageOfImpossibleWaiters(t *testing.T) {
 	for name, spoil := range map[string]func(all *wait.Table, w *wait.Waiter){
 		"no session":     func(_ *wait.Table, w *wait.Waiter) { w.ID.Session = 9 },
 		"never asked":    func(_ *wait.Table, w *wait.Waiter) { w.ID.Number = 9 },
-		"no place":       func(all *wait.Table, w *wait.Waiter) { w.Seq = all.LastSeq() + 1 },
+		"no place":       func(all *wait.Table, w *wait.Waiter) { w.Seq = all.LastSeq + 1 },
 		"same place":     func(_ *wait.Table, w *wait.Waiter) { w.Seq = 1 },
 		"database":       func(_ *wait.Table, w *wait.Waiter) { w.DB = store.Databases },
 		"other command":  func(_ *wait.Table, w *wait.Waiter) { w.Args = split("LPOP list") },

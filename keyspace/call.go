@@ -5,7 +5,7 @@ import "lockd/resp"
 // A command has two halves. Parse, of its row, reads the arguments and looks at nothing else: a node can call it before
 // anything is logged. Run, of the call that Parse returns, does the work on the state.
 
-// row is a row of the machine's table: the Spec of a command, and what reads its arguments.
+// row is a row of the machine's table: the Spec of a command and its parser.
 type row struct {
 	resp.Spec
 	Parse parser
@@ -23,8 +23,8 @@ type call interface {
 	Run(c *ctx) resp.Reply
 }
 
-// renewing is a call that may change no more than leases, though its command may let the state grow. Who holds a
-// lock goes on with it where memory, or a disk, is full.
+// renewing is a call that may change no more than leases, though its command may let the state grow. A holder
+// keeps its lock where memory, or a disk, is full.
 type renewing interface {
 	call
 	renews(c *ctx) bool // as things are
@@ -52,7 +52,7 @@ func bytesOf(args resp.Args) (n int) {
 	return n
 }
 
-// wrongArity is what is wrong with a number of arguments that the row's arity lets pass.
+// wrongArity returns the error of a number of arguments that the row's arity lets pass.
 func wrongArity(command string) error { return resp.Error(resp.WrongArity(command).Str) }
 
 // always answers with the same reply.
@@ -64,7 +64,7 @@ type fixed resp.Reply
 
 func (r fixed) Run(*ctx) resp.Reply { return resp.Reply(r) }
 
-// ofKey is the parser of a command on one key, without other arguments.
+// ofKey returns the parser of a command on one key, without other arguments.
 func ofKey(run func(c *ctx, key string) resp.Reply) parser {
 	return func(args resp.Args) (call, error) { return &keyCall{args[1], run}, nil }
 }
@@ -76,7 +76,7 @@ type keyCall struct {
 
 func (r *keyCall) Run(c *ctx) resp.Reply { return r.run(c, r.key) }
 
-// ofKeyAnd is the parser of a command on one key and a text that is right whatever it is.
+// ofKeyAnd returns the parser of a command on one key and a text that is right whatever it is.
 func ofKeyAnd(run func(c *ctx, key, text string) resp.Reply) parser {
 	return func(args resp.Args) (call, error) { return &keyTextCall{args[1], args[2], run}, nil }
 }
@@ -88,7 +88,7 @@ type keyTextCall struct {
 
 func (r *keyTextCall) Run(c *ctx) resp.Reply { return r.run(c, r.key, r.text) }
 
-// ofKeyAndMany is the parser of a command on one key and texts that are right whatever they are.
+// ofKeyAndMany returns the parser of a command on one key and texts that are right whatever they are.
 func ofKeyAndMany(run func(c *ctx, key string, texts []string) resp.Reply) parser {
 	return func(args resp.Args) (call, error) { return &keyTextsCall{args[1], args[2:], run}, nil }
 }
@@ -101,7 +101,7 @@ type keyTextsCall struct {
 
 func (r *keyTextsCall) Run(c *ctx) resp.Reply { return r.run(c, r.key, r.texts) }
 
-// ofMany is the parser of a command whose arguments are right whatever they are; most are keys.
+// ofMany returns the parser of a command whose arguments are right whatever they are; most are keys.
 func ofMany(run func(c *ctx, texts []string) resp.Reply) parser {
 	return func(args resp.Args) (call, error) { return &textsCall{args[1:], run}, nil }
 }
@@ -113,7 +113,7 @@ type textsCall struct {
 
 func (r *textsCall) Run(c *ctx) resp.Reply { return r.run(c, r.texts) }
 
-// ofNothing is the parser of a command without arguments.
+// ofNothing returns the parser of a command without arguments.
 func ofNothing(run func(c *ctx) resp.Reply) parser {
 	return func(resp.Args) (call, error) { return bareCall(run), nil }
 }
@@ -122,7 +122,7 @@ type bareCall func(c *ctx) resp.Reply
 
 func (run bareCall) Run(c *ctx) resp.Reply { return run(c) }
 
-// ofSub is the parser of a subcommand whose arguments, behind its container's name, are those that parse reads.
+// ofSub returns the parser of a subcommand: parse reads the arguments behind the name of the container.
 func ofSub(parse parser) parser {
 	return func(args resp.Args) (call, error) { return parse(args[1:]) }
 }
@@ -144,7 +144,7 @@ func tableRows(rows []row) (kept []resp.Row[parser]) {
 	return kept
 }
 
-// rowOf is a row that another package has made.
+// rowOf returns the row that another package has made.
 func rowOf(kept resp.Row[parser]) row {
 	r := row{Spec: kept.Spec, Parse: kept.Run}
 	for _, sub := range kept.Subs {

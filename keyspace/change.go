@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"lockd/keyspace/emit"
+	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
@@ -11,25 +12,25 @@ import (
 )
 
 // observer learns of a change of a key, once it is made. why is read only.
-type observer func(m *Machine, why *cause, c store.Change)
+type observer func(m *Machine, why *fate.Cause, c store.Change)
 
 // observers lists those who learn of each change, in this order. The digest and the order of messages follow from it:
 // what has become of a lock is told before the event "new" of its key.
 func observers() [6]observer {
 	return [...]observer{
-		(*Machine).noteLock,    // what becomes of a lock
-		(*Machine).foldChange,  // the digest
-		(*Machine).trackChange, // clients that track the key
-		(*Machine).notifyNew,   // the event "new"
-		markWaiters,            // those who wait for the key, or in its line
-		queueWakeups,           // those who wait by a library
+		noteLock,     // what becomes of a lock
+		foldChange,   // the digest
+		trackChange,  // clients that track the key
+		notifyNew,    // the event "new"
+		markWaiters,  // those who wait for the key, or in its line
+		queueWakeups, // those who wait by a library
 	}
 }
 
 // put makes next the entry of key, or the key absent where next is nil; was is the entry that is stored there now. It
 // is the one function that changes a key, so that nothing of what a change means can be forgotten: it decides whether,
 // has the store change it, and tells the observers.
-func (m *Machine) put(why *cause, db int, key string, was, next *store.Entry) {
+func (m *Machine) put(why *fate.Cause, db int, key string, was, next *store.Entry) {
 	next, raises, ok := m.allow(why, key, was, next)
 	if !ok {
 		return
@@ -43,20 +44,20 @@ func (m *Machine) put(why *cause, db int, key string, was, next *store.Entry) {
 
 // allow decides whether a change may be made: a dry run makes none. It completes a new entry with the facts of the lock
 // that the key is, says whether the lock needs a new fence, and notes a grant that an embargo forbids.
-func (m *Machine) allow(why *cause, key string, was, next *store.Entry) (complete *store.Entry, raises, ok bool) {
+func (m *Machine) allow(why *fate.Cause, key string, was, next *store.Entry) (complete *store.Entry, raises, ok bool) {
 	if m.dryRun.stops() {
 		return nil, false, false
 	}
-	complete, raises = m.withLock(why, was, next)
-	m.checkEmbargo(why, key, was, complete)
+	complete, raises = m.locks().Complete(why, was, next)
+	m.embargo.Check(why, key, was, complete)
 	return complete, raises, true
 }
 
 // foldChange folds what the key holds into the digest.
-func (m *Machine) foldChange(_ *cause, c store.Change) { m.digest.stored(c.DB, c.Key, c.Next) }
+func foldChange(m *Machine, _ *fate.Cause, c store.Change) { m.digest.Stored(c.DB, c.Key, c.Next) }
 
 // trackChange adds a change to those that the entry emits.
-func (m *Machine) trackChange(_ *cause, of store.Change) {
+func trackChange(m *Machine, _ *fate.Cause, of store.Change) {
 	e := of.Next
 	if e == nil {
 		e = of.Was
@@ -71,14 +72,14 @@ func (m *Machine) trackChange(_ *cause, of store.Change) {
 // notify sends the notifications of an event, if the settings ask for its class. A running script's are taken back with
 // its writes.
 func (m *Machine) notify(db int, class emit.Classes, event, key string) {
-	if asked := m.settings.notify; asked&class != 0 {
+	if asked := m.settings.Notify; asked&class != 0 {
 		m.meter.Spend(emit.NotifyWork(key))
 		m.out.Notify(asked, db, event, key)
 	}
 }
 
 // notifyNew sends the event of a key that comes into being.
-func (m *Machine) notifyNew(_ *cause, c store.Change) {
+func notifyNew(m *Machine, _ *fate.Cause, c store.Change) {
 	if c.Was == nil && c.Next != nil {
 		m.notify(c.DB, emit.New, "new", c.Key)
 	}
@@ -92,7 +93,7 @@ func (m *Machine) expired(e *store.Entry) bool {
 
 // expire ends a lease.
 func (m *Machine) expire(db int, e *store.Entry) {
-	m.put(&leaseIsOver, db, e.Key(), e, nil)
+	m.put(&fate.LeaseIsOver, db, e.Key(), e, nil)
 	m.out.MarkExpired()
 	m.stats.expiredKeys++
 	m.notify(db, emit.Expired, "expired", e.Key())
@@ -101,7 +102,7 @@ func (m *Machine) expire(db int, e *store.Entry) {
 // leastFence bounds the fences that the running entry gives from below.
 func (m *Machine) leastFence() uint64 { return m.index }
 
-// version is the version of a key as of now, for WATCH.
+// version returns the version of a key as of now, for WATCH.
 func (m *Machine) version(db int, key string) uint64 { return m.keys.Version(m.tick, db, key) }
 
 // endLeases ends the leases of e that are over at a tick, and returns what is left of it, or nil.
@@ -184,18 +185,13 @@ func (t *dryRun) found(now int64, e *store.Entry) {
 }
 
 // storeLock stores a lock that several may hold. Its key ends with the last of its holders.
-func (m *Machine) storeLock(why *cause, db int, key string, was *store.Entry, l *lock.Many) {
+func (m *Machine) storeLock(why *fate.Cause, db int, key string, was *store.Entry, l *lock.Many) {
 	m.meter.Spend(value.LockWork(l))
-	m.put(why, db, key, was, store.NewEntry(key, was, value.OfAggregate((*value.Lock)(l)), endOf(l)))
+	m.put(why, db, key, was, store.NewEntry(key, was, value.OfAggregate((*value.Lock)(l)), store.EndOf(l)))
 }
 
-// endOf is the deadline of a key with such a lock.
-func endOf(l *lock.Many) store.Deadline {
-	return store.Deadline{Tick: l.Last().Tick, WallMs: l.Last().WallMs}
-}
-
-// until is the entry of a key with another deadline: that of all holders, if it is a lock of many.
-func (m *Machine) until(why *cause, was *store.Entry, d store.Deadline) *store.Entry {
+// until returns the entry of a key with another deadline: that of all holders, if it is a lock of many.
+func (m *Machine) until(why *fate.Cause, was *store.Entry, d store.Deadline) *store.Entry {
 	l := was.Lock()
 	if l == nil || m.dryRun.stops() {
 		return store.NewTagged(was.Key(), was, was.Value(), d, was.Tag())
@@ -204,7 +200,7 @@ func (m *Machine) until(why *cause, was *store.Entry, d store.Deadline) *store.E
 	m.keys.Sequence++
 	all := l.Until(func(h *lock.Holder) {
 		h.Tick, h.WallMs, h.Version = d.Tick, d.WallMs, m.keys.Sequence
-		m.stampLease(why, was.Key(), h)
+		m.locks().StampLease(why, was.Key(), h)
 	})
 	return store.NewEntry(was.Key(), was, value.OfAggregate((*value.Lock)(all)), d)
 }
@@ -212,7 +208,7 @@ func (m *Machine) until(why *cause, was *store.Entry, d store.Deadline) *store.E
 // endHolders ends the leases of holders that are over at a tick, of a lock that has others.
 func (m *Machine) endHolders(db int, e *store.Entry, tick int64) *store.Entry {
 	left := e.Lock().Without(func(h *lock.Holder) bool { return tick > h.Tick })
-	m.storeLock(&leaseIsOver, db, e.Key(), e, left)
+	m.storeLock(&fate.LeaseIsOver, db, e.Key(), e, left)
 	m.out.MarkExpired()
 	m.notify(db, emit.Generic, "unlock", e.Key())
 	next, _ := m.keys.DBs[db].Keys.Get(e.Key())
@@ -225,7 +221,7 @@ func (m *Machine) usedBytes() int64 {
 }
 
 func (m *Machine) overMemory() bool {
-	limit := m.settings.maxMemoryBytes
+	limit := m.settings.MaxMemoryBytes
 	return limit > 0 && m.usedBytes() > limit
 }
 

@@ -15,7 +15,7 @@ import (
 // rules can name it, and scripts are told that they may not call it.
 var aclRows = []row{aclRow()}
 
-// aclRow is the row of connections, but that LOAD brings what its file says.
+// aclRow is the row of connections; only its LOAD brings what the file of users says.
 func aclRow() row {
 	row := rowOf(acl.Row(always, aclCommand))
 	for i := range row.Subs {
@@ -49,7 +49,7 @@ const (
 	errUsersMax     = "ERR there are too many users, or their rules take more than 8 MB"
 )
 
-// userWork is the work of changing one of n users, by rules of so many bytes.
+// userWork returns the work of changing one of n users, by rules of so many bytes.
 func userWork(n, bytes int) int64 {
 	return meter.ConfigWork + value.VisitWork*int64(n) + 16*value.NumeralWork*int64(bytes)
 }
@@ -89,7 +89,7 @@ func (r *setUserCall) Run(c *ctx) resp.Reply {
 	if len(users.All()) > usersMax || users.Bytes() > usersBytesMax {
 		return resp.Err(errUsersMax)
 	}
-	m.setUsers(users, resp.Message{Kind: resp.MessageUser, Channel: name, Payload: next.Text()})
+	setUsers(m, users, resp.Message{Kind: resp.MessageUser, Channel: name, Payload: next.Text()})
 	return resp.OK()
 }
 
@@ -111,7 +111,7 @@ func delUsers(c *ctx, names []string) resp.Reply {
 		if !c.m.meter.Affords(userWork(len(c.m.users.All()), len(name))) {
 			return resp.Err(meter.ErrWork)
 		}
-		c.m.setUsers(c.m.users.Without(name), resp.Message{Kind: resp.MessageUser, Channel: user.Name})
+		setUsers(c.m, c.m.users.Without(name), resp.Message{Kind: resp.MessageUser, Channel: user.Name})
 		deleted++
 	}
 	return resp.Int(deleted)
@@ -161,21 +161,16 @@ func loadUsers(c *ctx, text string) resp.Reply {
 	case len(users.All()) > usersMax || users.Bytes() > usersBytesMax:
 		return resp.Err(errUsersMax)
 	}
-	c.m.setUsers(users, resp.Message{Kind: resp.MessageUsers, Payload: users.Text()})
+	setUsers(c.m, users, resp.Message{Kind: resp.MessageUsers, Payload: users.Text()})
 	return resp.OK()
 }
 
 // setUsers changes the users, and sends the change to every node.
-func (m *Machine) setUsers(users *acl.Users, change resp.Message) {
+func setUsers(m *Machine, users *acl.Users, change resp.Message) {
 	m.users = users
 	m.usersRev++
 	change.Index = m.usersRev
 	m.out.Emit(change)
-}
-
-// usersMessage has all users.
-func (m *Machine) usersMessage() resp.Message {
-	return resp.Message{Kind: resp.MessageUsers, Payload: m.users.Text(), Index: m.usersRev}
 }
 
 func writeUsers(u *acl.Users, w *value.Writer) {

@@ -69,7 +69,7 @@ var blockRows = []row{
 	}, Parse: parseBZMPop},
 }
 
-// allButLast are the keys of commands that end with a timeout.
+// allButLast finds the keys of commands that end with a timeout.
 var allButLast = resp.Keys{First: 1, Last: -2, Step: 1}
 
 const (
@@ -109,8 +109,8 @@ func parseBlockPop(args resp.Args, end value.ListEnd) (call, error) {
 	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ListKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
-			u := c.undoPop(key, end)
-			taken := c.popList(key, end, 1)
+			u := c.reversePop(key, end)
+			taken := popList(c, key, end, 1)
 			if taken.IsErr() {
 				return taken, nil
 			}
@@ -120,9 +120,9 @@ func parseBlockPop(args resp.Args, end value.ListEnd) (call, error) {
 }
 
 // popList pops from a key that holds a list.
-func (c *ctx) popList(key string, end value.ListEnd, count int64) resp.Reply {
-	l, _ := c.lookupList(key)
-	return c.pop(key, l, end, count)
+func popList(c *ctx, key string, end value.ListEnd, count int64) resp.Reply {
+	l, _ := lookupList(c, key)
+	return popEnd(c, key, l, end, count)
 }
 
 func parseBLMove(args resp.Args) (call, error) {
@@ -143,8 +143,8 @@ func parseBlockMove(args resp.Args, from, to value.ListEnd) (call, error) {
 	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ListKind, keys: args[1:2], absent: resp.Nil,
 		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
-			u := c.undoMove(key, target, from, to)
-			moved := c.moveElement(key, target, from, to)
+			u := c.reverseMove(key, target, from, to)
+			moved := moveElement(c, key, target, from, to)
 			if moved.IsErr() {
 				return moved, nil
 			}
@@ -161,8 +161,8 @@ func parseBLMPop(args resp.Args) (call, error) {
 	return withTimeout(args[1], &pending{
 		kind: value.ListKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
-			u := c.undoPop(key, value.ListEnd(o.End))
-			taken := c.popList(key, value.ListEnd(o.End), o.Count)
+			u := c.reversePop(key, value.ListEnd(o.End))
+			taken := popList(c, key, value.ListEnd(o.End), o.Count)
 			if taken.IsErr() {
 				return taken, nil
 			}
@@ -178,9 +178,9 @@ func parseBlockPopScored(args resp.Args, from popFrom) (call, error) {
 	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ZsetKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
-			z, _ := c.lookupZset(key)
-			u := c.undoPopScored(key)
-			popped, err := c.popScored(key, z, from, 1)
+			z, _ := lookupZset(c, key)
+			u := c.reversePopScored(key)
+			popped, err := popScored(c, key, z, from, 1)
 			if err != nil {
 				return resp.Fail(err), nil
 			}
@@ -197,9 +197,9 @@ func parseBZMPop(args resp.Args) (call, error) {
 	return withTimeout(args[1], &pending{
 		kind: value.ZsetKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
-			z, _ := c.lookupZset(key)
-			u := c.undoPopScored(key)
-			popped, err := c.popScored(key, z, popEnds[o.End], o.Count)
+			z, _ := lookupZset(c, key)
+			u := c.reversePopScored(key)
+			popped, err := popScored(c, key, z, popEnds[o.End], o.Count)
 			if err != nil {
 				return resp.Fail(err), nil
 			}
@@ -210,13 +210,13 @@ func parseBZMPop(args resp.Args) (call, error) {
 
 // The reversals of these commands.
 
-// undoPop returns the undo of a command that pops from an end of a list. It is called before that command runs, and
-// completed with what that has popped.
-func (c *ctx) undoPop(key string, end value.ListEnd) *wait.Reversal {
+// reversePop returns the reversal of a command that pops from an end of a list. It is called before that command runs,
+// and completed with what that has popped.
+func (c *ctx) reversePop(key string, end value.ListEnd) *wait.Reversal {
 	return &wait.Reversal{Key: key, Until: c.lookup(key).Deadline(), Cmds: []resp.Args{{pushEvents[end], key}}}
 }
 
-// popped completes an undo with the elements that were popped, in their order: the first goes back last.
+// popped completes a reversal with the elements that were popped, in their order: the first goes back last.
 func popped(u *wait.Reversal, elems []resp.Reply) *wait.Reversal {
 	for _, e := range slices.Backward(elems) {
 		u.Cmds[0] = append(u.Cmds[0], e.Str)
@@ -224,26 +224,27 @@ func popped(u *wait.Reversal, elems []resp.Reply) *wait.Reversal {
 	return u
 }
 
-// undoMove returns the undo of a command that moves an element from an end of a list to an end of another: unless
-// somebody has taken it from there, it goes back.
-func (c *ctx) undoMove(source, target string, from, to value.ListEnd) *wait.Reversal {
-	l, _ := c.lookupList(source)
+// reverseMove returns the reversal of a command that moves an element from an end of a list to an end of another:
+// unless somebody has taken it from there, it goes back.
+func (c *ctx) reverseMove(source, target string, from, to value.ListEnd) *wait.Reversal {
+	l, _ := lookupList(c, source)
 	at, _ := l.End(from, 1)
 	elem, nearest := l.Get(at), "1"
 	if to == value.RightEnd {
 		nearest = "-1"
 	}
-	u := c.undoPop(source, from)
+	u := c.reversePop(source, from)
 	u.Cmds = []resp.Args{{"lrem", target, nearest, elem}, {pushEvents[from], source, elem}}
 	return u
 }
 
-// undoPopScored returns the undo of a command that pops from a sorted set, to be completed by scored.
-func (c *ctx) undoPopScored(key string) *wait.Reversal {
+// reversePopScored returns the reversal of a command that pops from a sorted set, to be completed by scored.
+func (c *ctx) reversePopScored(key string) *wait.Reversal {
 	return &wait.Reversal{Key: key, Until: c.lookup(key).Deadline(), Cmds: []resp.Args{{"zadd", key, "NX"}}}
 }
 
-// scored completes an undo with the members that were popped. One that was added again meanwhile keeps its new score.
+// scored completes a reversal with the members that were popped. One that was added again meanwhile keeps its new
+// score.
 func scored(u *wait.Reversal, popped []value.Scored) *wait.Reversal {
 	for _, m := range popped {
 		u.Cmds[0] = append(u.Cmds[0], resp.FormatDouble(m.Score), m.Member)

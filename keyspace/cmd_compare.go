@@ -52,7 +52,7 @@ func digestOf(c *ctx, key string) resp.Reply {
 	if err != nil || e == nil {
 		return orNil(err)
 	}
-	return resp.Bulk(c.digest(e))
+	return resp.Bulk(stringDigest(c, e))
 }
 
 // delEXCall is DELEX key, with a condition or without. Run looks at the condition, and only if there is a key, as
@@ -75,7 +75,7 @@ func (r *delEXCall) Run(c *ctx) resp.Reply {
 		return resp.Int(0)
 	}
 	if len(r.condition) == 0 {
-		return c.deleteIf(r.key, true)
+		return deleteIf(c, r.key, true)
 	}
 	if e.Aggregate() != nil {
 		return resp.Err(errDelEXType)
@@ -84,12 +84,12 @@ func (r *delEXCall) Run(c *ctx) resp.Reply {
 	if cond.comparison == nil {
 		return resp.Err(errDelEXCondition)
 	}
-	met, err := c.meets(cond, e)
+	met, err := meets(c, cond, e)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.why.condition = true
-	return c.deleteIf(r.key, met)
+	c.why.Condition = true
+	return deleteIf(c, r.key, met)
 }
 
 func deleteIfEqual(c *ctx, key, text string) resp.Reply {
@@ -97,16 +97,16 @@ func deleteIfEqual(c *ctx, key, text string) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.why.condition = true
-	return c.deleteIf(key, e != nil && e.Str() == text)
+	c.why.Condition = true
+	return deleteIf(c, key, e != nil && e.Str() == text)
 }
 
 // deleteIf answers how many keys it has deleted.
-func (c *ctx) deleteIf(key string, met bool) resp.Reply {
+func deleteIf(c *ctx, key string, met bool) resp.Reply {
 	if !met {
 		return resp.Int(0)
 	}
-	c.deleteNotify(key)
+	deleteNotify(c, key)
 	return resp.Int(1)
 }
 
@@ -140,7 +140,7 @@ func (r *msetEXCall) renews(c *ctx) bool {
 		return false
 	}
 	for i := 0; i < len(r.pairs) && !c.m.meter.Exceeded(); i += 2 {
-		if !c.keeps(r.pairs[i], r.pairs[i+1]) {
+		if !keeps(c, r.pairs[i], r.pairs[i+1]) {
 			return false
 		}
 	}
@@ -151,7 +151,7 @@ func (r *msetEXCall) Run(c *ctx) resp.Reply {
 	until := store.Never
 	if r.expiry != nil {
 		var err error
-		if until, err = c.deadlineFrom(*r.expiry, r.ms, "msetex"); err != nil {
+		if until, err = r.expiry.deadlineFrom(c, r.ms, "msetex"); err != nil {
 			return resp.Fail(err)
 		}
 	}
@@ -164,7 +164,7 @@ func (r *msetEXCall) Run(c *ctx) resp.Reply {
 	if !c.m.meter.HasRoom(2 * c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(meter.ErrWork)
 	}
-	c.why.condition = c.why.condition || r.onlyNew
+	c.why.Condition = c.why.Condition || r.onlyNew
 	for i := 0; i < len(pairs); i += 2 {
 		c.setString(pairs[i], store.StringValue(pairs[i+1]), r.keptOr(c.lookup(pairs[i]), until), r.expiry != nil)
 	}

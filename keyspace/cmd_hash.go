@@ -114,7 +114,7 @@ func parseHSet(command string, run func(c *ctx, key string, pairs []string) resp
 }
 
 func hset(c *ctx, key string, pairs []string) resp.Reply {
-	created, err := c.setFields(key, pairs)
+	created, err := setFields(c, key, pairs)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -122,22 +122,22 @@ func hset(c *ctx, key string, pairs []string) resp.Reply {
 }
 
 func hmset(c *ctx, key string, pairs []string) resp.Reply {
-	if _, err := c.setFields(key, pairs); err != nil {
+	if _, err := setFields(c, key, pairs); err != nil {
 		return resp.Fail(err)
 	}
 	return resp.OK()
 }
 
-// setFields is HSET: it counts the fields that are new.
-func (c *ctx) setFields(key string, pairs []string) (created int64, err error) {
-	h, err := c.lookupHash(key)
+// setFields runs HSET: it counts the fields that are new.
+func setFields(c *ctx, key string, pairs []string) (created int64, err error) {
+	h, err := lookupHash(c, key)
 	if err != nil {
 		return 0, err
 	}
 	if !c.m.meter.Affords(h.SetWork(pairs)) {
 		return 0, resp.Error(meter.ErrWork)
 	}
-	c.editHash(key, func(h *value.Hash) {
+	editHash(c, key, func(h *value.Hash) {
 		for i := 0; i < len(pairs); i += 2 {
 			if h.Set(pairs[i], pairs[i+1]) {
 				created++
@@ -149,21 +149,21 @@ func (c *ctx) setFields(key string, pairs []string) (created int64, err error) {
 }
 
 func hsetNX(c *ctx, key string, pair []string) resp.Reply {
-	_, had, err := c.lookupField(key, pair[0])
+	_, had, err := lookupField(c, key, pair[0])
 	switch {
 	case err != nil:
 		return resp.Fail(err)
 	case had:
 		return resp.Int(0)
 	}
-	c.setField(key, pair[0], pair[1], "hset")
+	setField(c, key, pair[0], pair[1], "hset")
 	return resp.Int(1)
 }
 
 // lookupField finds a field of the hash at key; had is false where one of them is
 // absent.
-func (c *ctx) lookupField(key, name string) (val string, had bool, err error) {
-	h, err := c.lookupHash(key)
+func lookupField(c *ctx, key, name string) (val string, had bool, err error) {
+	h, err := lookupHash(c, key)
 	if err != nil || h == nil {
 		return "", false, err
 	}
@@ -172,8 +172,8 @@ func (c *ctx) lookupField(key, name string) (val string, had bool, err error) {
 	return val, had, nil
 }
 
-func (c *ctx) setField(key, name, val, event string) {
-	c.editHash(key, func(h *value.Hash) {
+func setField(c *ctx, key, name, val, event string) {
+	editHash(c, key, func(h *value.Hash) {
 		c.m.meter.Spend(h.SetWork([]string{name, val}))
 		h.Set(name, val)
 	})
@@ -181,7 +181,7 @@ func (c *ctx) setField(key, name, val, event string) {
 }
 
 func hget(c *ctx, key, name string) resp.Reply {
-	val, had, err := c.lookupField(key, name)
+	val, had, err := lookupField(c, key, name)
 	if err != nil || !had {
 		return orNil(err)
 	}
@@ -189,7 +189,7 @@ func hget(c *ctx, key, name string) resp.Reply {
 }
 
 func hmget(c *ctx, key string, names []string) resp.Reply {
-	h, err := c.lookupHash(key)
+	h, err := lookupHash(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -209,18 +209,18 @@ func hmget(c *ctx, key string, names []string) resp.Reply {
 	return resp.Array(replies...)
 }
 
-// parseHashList is the parser of HGETALL, HKEYS or HVALS.
+// parseHashList makes the parser of HGETALL, HKEYS or HVALS.
 func parseHashList(names, vals bool) parser {
-	return ofKey(func(c *ctx, key string) resp.Reply { return c.listHash(key, names, vals) })
+	return ofKey(func(c *ctx, key string) resp.Reply { return listHash(c, key, names, vals) })
 }
 
 // listHash answers the names of a hash, its values, or both as a map.
-func (c *ctx) listHash(key string, names, vals bool) resp.Reply {
+func listHash(c *ctx, key string, names, vals bool) resp.Reply {
 	reply, each := resp.Array, 1
 	if names && vals {
 		reply, each = resp.Map, 2
 	}
-	h, err := c.lookupHash(key)
+	h, err := lookupHash(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -243,7 +243,7 @@ func (c *ctx) listHash(key string, names, vals bool) resp.Reply {
 }
 
 func hdel(c *ctx, key string, names []string) resp.Reply {
-	h, err := c.lookupHash(key)
+	h, err := lookupHash(c, key)
 	if err != nil || h == nil {
 		return orZero(err)
 	}
@@ -254,19 +254,19 @@ func hdel(c *ctx, key string, names []string) resp.Reply {
 		return resp.Int(0)
 	}
 	var n int64
-	emptied := c.editHash(key, func(h *value.Hash) {
+	emptied := editHash(c, key, func(h *value.Hash) {
 		for _, name := range names {
 			if h.Delete(name) {
 				n++
 			}
 		}
 	})
-	c.notifyRemoved(emit.Hash, "hdel", key, emptied)
+	notifyRemoved(c, emit.Hash, "hdel", key, emptied)
 	return resp.Int(n)
 }
 
 func hexists(c *ctx, key, name string) resp.Reply {
-	_, had, err := c.lookupField(key, name)
+	_, had, err := lookupField(c, key, name)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -274,7 +274,7 @@ func hexists(c *ctx, key, name string) resp.Reply {
 }
 
 func hlen(c *ctx, key string) resp.Reply {
-	h, err := c.lookupHash(key)
+	h, err := lookupHash(c, key)
 	if err != nil || h == nil {
 		return orZero(err)
 	}
@@ -282,7 +282,7 @@ func hlen(c *ctx, key string) resp.Reply {
 }
 
 func hstrlen(c *ctx, key, name string) resp.Reply {
-	val, _, err := c.lookupField(key, name)
+	val, _, err := lookupField(c, key, name)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -304,7 +304,7 @@ func parseHIncrBy(args resp.Args) (call, error) {
 }
 
 func (r *hincrCall) Run(c *ctx) resp.Reply {
-	val, had, err := c.lookupField(r.key, r.name)
+	val, had, err := lookupField(c, r.key, r.name)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -319,7 +319,7 @@ func (r *hincrCall) Run(c *ctx) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrOverflow)
 	}
-	c.setField(r.key, r.name, itoa(sum), "hincrby")
+	setField(c, r.key, r.name, itoa(sum), "hincrby")
 	return resp.Int(sum)
 }
 
@@ -341,7 +341,7 @@ func parseHIncrByFloat(args resp.Args) (call, error) {
 }
 
 func (r *hincrFloatCall) Run(c *ctx) resp.Reply {
-	val, had, err := c.lookupField(r.key, r.name)
+	val, had, err := lookupField(c, r.key, r.name)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -358,7 +358,7 @@ func (r *hincrFloatCall) Run(c *ctx) resp.Reply {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
 	c.m.meter.Spend(2 * value.LongDoubleWork(sum.String()))
-	c.setField(r.key, r.name, sum.String(), "hincrbyfloat")
+	setField(c, r.key, r.name, sum.String(), "hincrbyfloat")
 	return resp.Bulk(sum.String())
 }
 

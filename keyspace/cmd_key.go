@@ -5,6 +5,7 @@ import (
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/emit"
+	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
@@ -177,7 +178,7 @@ var keyRows = []row{
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Return the fencing token of a key: the log index at which it came into being",
 		Syntax:  "key",
-	}, Parse: ofKey((*ctx).fence)},
+	}, Parse: ofKey(fenceAt)},
 }
 
 func del(c *ctx, keys []string) resp.Reply {
@@ -220,7 +221,7 @@ func renameTo(c *ctx, from, to string) resp.Reply {
 		return resp.Err(resp.ErrNoSuchKey)
 	}
 	if from != to {
-		c.rename(from, to)
+		renameKey(c, from, to)
 	}
 	return resp.OK()
 }
@@ -232,26 +233,26 @@ func renameNX(c *ctx, from, to string) resp.Reply {
 	if c.lookup(to) != nil {
 		return resp.Int(0)
 	}
-	c.rename(from, to)
+	renameKey(c, from, to)
 	return resp.Int(1)
 }
 
-// rename moves a value to another key. That is a new key with a new fence, whatever was
+// renameKey moves a value to another key. That is a new key with a new fence, whatever was
 // there before.
-func (c *ctx) rename(from, to string) {
+func renameKey(c *ctx, from, to string) {
 	e := c.lookup(from)
 	c.delete(to)
-	c.why.how = history.Moved
+	c.why.How = history.Moved
 	c.m.put(&c.why, c.db, to, nil, movedEntry(to, e, e.Value()))
 	c.delete(from)
 	c.notify(emit.Generic, "rename_from", from)
 	c.notify(emit.Generic, "rename_to", to)
 }
 
-// movedEntry is the entry of a new key with the value of e. A lock stays a lock.
+// movedEntry returns the entry of a new key with the value of e. A lock stays a lock.
 func movedEntry(key string, e *store.Entry, v value.Value) *store.Entry {
 	mark := e.Mark()
-	if len(key) > lockKeyBytesMax {
+	if len(key) > fate.KeyBytesMax {
 		mark = store.NoLock
 	}
 	return store.NewMarked(key, nil, v, e.Deadline(), e.Tag(), mark)
@@ -332,7 +333,7 @@ func (r *moveKeyCall) Run(c *ctx) resp.Reply {
 	if e == nil || c.lookupIn(to, key) != nil {
 		return resp.Int(0)
 	}
-	c.why.how = history.Moved
+	c.why.How = history.Moved
 	c.m.put(&c.why, to, key, nil, movedEntry(key, e, e.Value()))
 	c.delete(key)
 	c.notify(emit.Generic, "move_from", key)
@@ -434,20 +435,20 @@ func parseFlush(run func(c *ctx) resp.Reply) parser {
 func flushDB(c *ctx) resp.Reply {
 	c.m.meter.Spend(meter.FlushWork)
 	c.m.replaceDatabases()
-	c.m.flush(&c.why, c.db, c.db+1)
+	flush(c.m, &c.why, c.db, c.db+1)
 	return resp.OK()
 }
 
 func flushAll(c *ctx) resp.Reply {
 	c.m.meter.Spend(store.Databases * meter.FlushWork)
 	c.m.replaceDatabases()
-	c.m.flush(&c.why, 0, store.Databases)
+	flush(c.m, &c.why, 0, store.Databases)
 	return resp.OK()
 }
 
 // flush replaces the databases from one to before another by empty ones. First each is left as a running script has
 // found it.
-func (m *Machine) flush(why *cause, from, to int) {
+func flush(m *Machine, why *fate.Cause, from, to int) {
 	marks{m}.emptied(from, to)
 	for db := from; db < to; db++ {
 		m.recordLocksOf(why, history.Flushed, db, 0)
@@ -476,7 +477,7 @@ func parseSwapDB(args resp.Args) (call, error) {
 
 func (r *swapCall) Run(c *ctx) resp.Reply {
 	if r.a != r.b {
-		c.m.swap(&c.why, r.a, r.b)
+		swap(c.m, &c.why, r.a, r.b)
 	}
 	return resp.OK()
 }
@@ -491,7 +492,7 @@ func swapIndex(number, text string) (n int64, err error) {
 
 // swap exchanges two databases, and touches every key of both. A name may mean another
 // key now, so each gets a new fence.
-func (m *Machine) swap(why *cause, a, b int) {
+func swap(m *Machine, why *fate.Cause, a, b int) {
 	m.replaceDatabases()
 	m.recordLocksOf(why, history.Swapped, a, b)
 	m.recordLocksOf(why, history.Swapped, b, a)
@@ -529,7 +530,7 @@ func parseExpire(unit expiry, command string) parser {
 
 func (r *expireCall) Run(c *ctx) resp.Reply {
 	key, x, when := r.key, r.unit, &r.when
-	until, ok := c.deadlineIn(x, r.ms)
+	until, ok := x.deadlineIn(c, r.ms)
 	if !ok {
 		return invalidExpire(r.command)
 	}
@@ -537,7 +538,7 @@ func (r *expireCall) Run(c *ctx) resp.Reply {
 	if e == nil {
 		return resp.Int(0)
 	}
-	met, err := c.meets(when.value, e)
+	met, err := meets(c, when.value, e)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -556,7 +557,7 @@ func (r *expireCall) Run(c *ctx) resp.Reply {
 	return resp.Int(1)
 }
 
-// expireWhen are the conditions of EXPIRE and its like.
+// expireWhen has the conditions of EXPIRE and its like.
 type expireWhen struct {
 	nx, xx, gt, lt bool
 	value          condition // experimental: no Redis has it yet
@@ -615,7 +616,7 @@ const (
 )
 
 // timeOf answers what tell says of a key's deadline.
-func (c *ctx) timeOf(key string, tell func(d store.Deadline) int64) resp.Reply {
+func timeOf(c *ctx, key string, tell func(c *ctx, d store.Deadline) int64) resp.Reply {
 	e := c.lookup(key)
 	switch {
 	case e == nil:
@@ -623,27 +624,27 @@ func (c *ctx) timeOf(key string, tell func(d store.Deadline) int64) resp.Reply {
 	case !e.Deadline().IsSet():
 		return resp.Int(ttlNever)
 	}
-	return resp.Int(tell(e.Deadline()))
+	return resp.Int(tell(c, e.Deadline()))
 }
 
-// remaining is what is left of a lease, in milliseconds.
-func (c *ctx) remaining(d store.Deadline) int64 { return max(0, d.Tick-c.now()) }
+// remaining returns what is left of a lease, in milliseconds.
+func remaining(c *ctx, d store.Deadline) int64 { return max(0, d.Tick-c.now()) }
 
 // seconds rounds milliseconds as Redis does.
 func seconds(ms int64) int64 { return ms/1000 + (ms%1000+500)/1000 }
 
 func ttl(c *ctx, key string) resp.Reply {
-	return c.timeOf(key, func(d store.Deadline) int64 { return seconds(c.remaining(d)) })
+	return timeOf(c, key, func(c *ctx, d store.Deadline) int64 { return seconds(remaining(c, d)) })
 }
 
-func pttl(c *ctx, key string) resp.Reply { return c.timeOf(key, c.remaining) }
+func pttl(c *ctx, key string) resp.Reply { return timeOf(c, key, remaining) }
 
 func expireTime(c *ctx, key string) resp.Reply {
-	return c.timeOf(key, func(d store.Deadline) int64 { return seconds(d.WallMs) })
+	return timeOf(c, key, func(_ *ctx, d store.Deadline) int64 { return seconds(d.WallMs) })
 }
 
 func pexpireTime(c *ctx, key string) resp.Reply {
-	return c.timeOf(key, func(d store.Deadline) int64 { return d.WallMs })
+	return timeOf(c, key, func(_ *ctx, d store.Deadline) int64 { return d.WallMs })
 }
 
 func persist(c *ctx, key string) resp.Reply {

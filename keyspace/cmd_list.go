@@ -123,7 +123,7 @@ var (
 
 func parsePush(end value.ListEnd, onlyThere bool) parser {
 	return ofKeyAndMany(func(c *ctx, key string, elems []string) resp.Reply {
-		return c.pushAll(key, elems, end, onlyThere)
+		return pushAll(c, key, elems, end, onlyThere)
 	})
 }
 
@@ -132,13 +132,13 @@ const pushWork = 2 * value.VisitWork
 
 // pushAll pushes one element after the other; with onlyThere, only to a list that
 // is there. It answers how many there are then.
-func (c *ctx) pushAll(key string, elems []string, end value.ListEnd, onlyThere bool) resp.Reply {
-	l, err := c.lookupList(key)
+func pushAll(c *ctx, key string, elems []string, end value.ListEnd, onlyThere bool) resp.Reply {
+	l, err := lookupList(c, key)
 	if err != nil || l == nil && onlyThere {
 		return orZero(err)
 	}
 	n := 0
-	c.editList(key, func(l *value.List) {
+	editList(c, key, func(l *value.List) {
 		for _, s := range elems {
 			c.m.meter.Spend(pushWork + value.CopyWork*int64(len(s)))
 			l.Push(end, s)
@@ -179,7 +179,7 @@ func (p *popCall) Run(c *ctx) resp.Reply {
 	if p.counted {
 		absent = resp.NilArray()
 	}
-	l, err := c.lookupList(p.key)
+	l, err := lookupList(c, p.key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -188,29 +188,29 @@ func (p *popCall) Run(c *ctx) resp.Reply {
 	case p.count == 0:
 		return resp.Array()
 	}
-	popped := c.pop(p.key, l, p.end, p.count)
+	popped := popEnd(c, p.key, l, p.end, p.count)
 	if !p.counted && !popped.IsErr() {
 		return popped.Elems[0]
 	}
 	return popped
 }
 
-// pop removes up to count elements, count > 0, at an end of the list at key and
+// popEnd removes up to count elements, count > 0, at an end of the list at key and
 // answers them, from the end inwards. If they are too many for a reply it changes
 // nothing and answers so.
-func (c *ctx) pop(key string, l *value.List, end value.ListEnd, count int64) resp.Reply {
+func popEnd(c *ctx, key string, l *value.List, end value.ListEnd, count int64) resp.Reply {
 	from, to := l.End(end, count)
-	popped := c.listReplies(l, from, to, end)
+	popped := listReplies(c, l, from, to, end)
 	if popped.IsErr() {
 		return popped
 	}
-	emptied := c.editList(key, func(l *value.List) { l.Cut(from, to) })
-	c.notifyRemoved(emit.List, popEvents[end], key, emptied)
+	emptied := editList(c, key, func(l *value.List) { l.Cut(from, to) })
+	notifyRemoved(c, emit.List, popEvents[end], key, emptied)
 	return popped
 }
 
 // listReplies is an array of the elements of a range, the first at the given end.
-func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp.Reply {
+func listReplies(c *ctx, l *value.List, from, to int, first value.ListEnd) resp.Reply {
 	if err := c.m.meter.Listable(to - from); err != nil {
 		return resp.Fail(err)
 	}
@@ -235,7 +235,7 @@ func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp
 }
 
 func listLen(c *ctx, key string) resp.Reply {
-	l, err := c.lookupList(key)
+	l, err := lookupList(c, key)
 	if err != nil || l == nil {
 		return orZero(err)
 	}
@@ -251,8 +251,8 @@ type spanCall struct {
 
 func (s *spanCall) Run(c *ctx) resp.Reply { return s.run(c, s.key, s.first, s.last) }
 
-func parseLRange(args resp.Args) (call, error) { return newSpanCall(args, (*ctx).rangeOfList) }
-func parseLTrim(args resp.Args) (call, error)  { return newSpanCall(args, (*ctx).trimList) }
+func parseLRange(args resp.Args) (call, error) { return newSpanCall(args, rangeOfList) }
+func parseLTrim(args resp.Args) (call, error)  { return newSpanCall(args, trimList) }
 
 func newSpanCall(args resp.Args, run func(c *ctx, key string, first, last int64) resp.Reply) (call, error) {
 	first, last, err := parseSpan(args)
@@ -262,8 +262,8 @@ func newSpanCall(args resp.Args, run func(c *ctx, key string, first, last int64)
 	return &spanCall{args[1], first, last, run}, nil
 }
 
-func (c *ctx) rangeOfList(key string, first, last int64) resp.Reply {
-	l, err := c.lookupList(key)
+func rangeOfList(c *ctx, key string, first, last int64) resp.Reply {
+	l, err := lookupList(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -271,7 +271,7 @@ func (c *ctx) rangeOfList(key string, first, last int64) resp.Reply {
 		return resp.Array()
 	}
 	from, to := l.Span(first, last)
-	return c.listReplies(l, from, to, value.LeftEnd)
+	return listReplies(c, l, from, to, value.LeftEnd)
 }
 
 // parseSpan reads the two indexes that follow the key.
@@ -286,7 +286,7 @@ func parseSpan(args resp.Args) (first, last int64, err error) {
 
 // listIndex judges the index after the key, as Redis does.
 func listIndex(c *ctx, key, index string) resp.Reply {
-	l, err := c.lookupList(key)
+	l, err := lookupList(c, key)
 	if err != nil || l == nil {
 		return orNil(err)
 	}
@@ -301,10 +301,10 @@ func listIndex(c *ctx, key, index string) resp.Reply {
 	return resp.Bulk(l.Get(at))
 }
 
-// listSet is LSET; words are the index, which it judges after the key, as Redis does, and the element.
+// listSet runs LSET; words are the index, which it judges after the key, as Redis does, and the element.
 func listSet(c *ctx, key string, words []string) resp.Reply {
 	index, elem := words[0], words[1]
-	l, err := c.lookupList(key)
+	l, err := lookupList(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -319,7 +319,7 @@ func listSet(c *ctx, key string, words []string) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrIndexRange)
 	}
-	c.editList(key, func(l *value.List) { l.Set(at, strings.Clone(elem)) })
+	editList(c, key, func(l *value.List) { l.Set(at, strings.Clone(elem)) })
 	c.notify(emit.List, "lset", key)
 	return resp.OK()
 }
@@ -346,7 +346,7 @@ func parseLInsert(args resp.Args) (call, error) {
 
 func (r *insertCall) Run(c *ctx) resp.Reply {
 	key := r.key
-	l, err := c.lookupList(key)
+	l, err := lookupList(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -354,7 +354,7 @@ func (r *insertCall) Run(c *ctx) resp.Reply {
 		return resp.Int(insertNoKey)
 	}
 	at := -1
-	c.search(l, value.LeftEnd, r.pivot, maxInt, func(i int) bool {
+	searchList(c, l, value.LeftEnd, r.pivot, maxInt, func(i int) bool {
 		at = i
 		return false
 	})
@@ -368,7 +368,7 @@ func (r *insertCall) Run(c *ctx) resp.Reply {
 		at++
 	}
 	n := 0
-	c.editList(key, func(l *value.List) {
+	editList(c, key, func(l *value.List) {
 		l.Insert(at, strings.Clone(r.elem))
 		n = l.Len()
 	})
@@ -376,10 +376,10 @@ func (r *insertCall) Run(c *ctx) resp.Reply {
 	return resp.Int(int64(n))
 }
 
-// search visits the positions of the elements that equal want, from an end on, until
+// searchList visits the positions of the elements that equal want, from an end on, until
 // visit returns false. It looks at no more than most elements, and stops when the request has
 // used up its work: the caller asks tired.
-func (c *ctx) search(l *value.List, from value.ListEnd, want string, most int64, visit func(at int) bool) {
+func searchList(c *ctx, l *value.List, from value.ListEnd, want string, most int64, visit func(at int) bool) {
 	at, step, work := 0, 1, int64(0)
 	if from == value.RightEnd {
 		at, step = l.Len()-1, -1
@@ -423,30 +423,30 @@ func parseLRem(args resp.Args) (call, error) {
 
 func (r *removeCall) Run(c *ctx) resp.Reply {
 	key := r.key
-	l, err := c.lookupList(key)
+	l, err := lookupList(c, key)
 	if err != nil || l == nil {
 		return orZero(err)
 	}
-	found := c.positions(l, r.elem, r.count)
+	found := positionsIn(c, l, r.elem, r.count)
 	switch {
 	case !c.m.meter.Affords(removeWork * int64(len(found))):
 		return resp.Err(meter.ErrWork)
 	case len(found) == 0:
 		return resp.Int(0)
 	}
-	emptied := c.editList(key, func(l *value.List) { l.Remove(found) })
-	c.notifyRemoved(emit.List, "lrem", key, emptied)
+	emptied := editList(c, key, func(l *value.List) { l.Remove(found) })
+	notifyRemoved(c, emit.List, "lrem", key, emptied)
 	return resp.Int(int64(len(found)))
 }
 
-// positions lists, from the last to the first, where elements equal want: the first
+// positionsIn lists, from the last to the first, where elements equal want: the first
 // count of them, the last -count, or all for 0.
-func (c *ctx) positions(l *value.List, want string, count int64) (found []int) {
+func positionsIn(c *ctx, l *value.List, want string, count int64) (found []int) {
 	from := value.LeftEnd
 	if count < 0 {
 		from = value.RightEnd
 	}
-	c.search(l, from, want, maxInt, func(at int) bool {
+	searchList(c, l, from, want, maxInt, func(at int) bool {
 		found = append(found, at)
 		return count == 0 || int64(len(found)) != max(count, -count)
 	})
@@ -456,8 +456,8 @@ func (c *ctx) positions(l *value.List, want string, count int64) (found []int) {
 	return found
 }
 
-func (c *ctx) trimList(key string, first, last int64) resp.Reply {
-	l, err := c.lookupList(key)
+func trimList(c *ctx, key string, first, last int64) resp.Reply {
+	l, err := lookupList(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -465,15 +465,15 @@ func (c *ctx) trimList(key string, first, last int64) resp.Reply {
 		return resp.OK()
 	}
 	from, to := l.Span(first, last)
-	emptied := c.editList(key, func(l *value.List) {
+	emptied := editList(c, key, func(l *value.List) {
 		l.Cut(to, l.Len())
 		l.Cut(0, from)
 	})
-	c.notifyRemoved(emit.List, "ltrim", key, emptied)
+	notifyRemoved(c, emit.List, "ltrim", key, emptied)
 	return resp.OK()
 }
 
-// posOptions are the options of LPOS.
+// posOptions has the options of LPOS.
 type posOptions struct {
 	rank    int64 // the match to begin with; a negative one counts from the end
 	count   int64 // how many matches, 0 for all
@@ -496,13 +496,13 @@ func parseLPos(args resp.Args) (call, error) {
 }
 
 func (r *posCall) Run(c *ctx) resp.Reply {
-	l, err := c.lookupList(r.key)
+	l, err := lookupList(c, r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	found, fits := []resp.Reply{}, true
 	if l != nil {
-		found, fits = c.matches(l, r.elem, r.posOptions)
+		found, fits = matchesIn(c, l, r.elem, r.posOptions)
 	}
 	switch {
 	case !fits:
@@ -517,14 +517,14 @@ func (r *posCall) Run(c *ctx) resp.Reply {
 	return found[0]
 }
 
-// matches lists where LPOS finds want, or reports false if a reply cannot hold it.
-func (c *ctx) matches(l *value.List, want string, o posOptions) (found []resp.Reply, ok bool) {
+// matchesIn lists where LPOS finds want, or reports false if a reply cannot hold it.
+func matchesIn(c *ctx, l *value.List, want string, o posOptions) (found []resp.Reply, ok bool) {
 	from, skip := value.LeftEnd, o.rank-1
 	if o.rank < 0 {
 		from, skip = value.RightEnd, -o.rank-1
 	}
 	most := int64(meter.ReplyBytesMax) / resp.Int(0).Size()
-	c.search(l, from, want, o.maxLen, func(at int) bool {
+	searchList(c, l, from, want, o.maxLen, func(at int) bool {
 		if skip > 0 {
 			skip--
 			return true
@@ -579,7 +579,7 @@ type moveCall struct {
 	from, to       value.ListEnd
 }
 
-func (r *moveCall) Run(c *ctx) resp.Reply { return c.moveElement(r.source, r.target, r.from, r.to) }
+func (r *moveCall) Run(c *ctx) resp.Reply { return moveElement(c, r.source, r.target, r.from, r.to) }
 
 func parseLMove(args resp.Args) (call, error) {
 	from, ok1 := parseEnd(args[3])
@@ -604,27 +604,27 @@ func parseEnd(word string) (value.ListEnd, bool) {
 
 // moveElement takes an element from an end of one list to an end of another, which
 // may be the same list: then it is never empty in between.
-func (c *ctx) moveElement(source, target string, from, to value.ListEnd) resp.Reply {
-	l, err := c.lookupList(source)
+func moveElement(c *ctx, source, target string, from, to value.ListEnd) resp.Reply {
+	l, err := lookupList(c, source)
 	if err != nil || l == nil {
 		return orNil(err)
 	}
-	if _, err = c.lookupList(target); err != nil {
+	if _, err = lookupList(c, target); err != nil {
 		return resp.Fail(err)
 	}
 	at, _ := l.End(from, 1)
 	s, emptied := l.Get(at), false
 	if source == target {
-		c.editList(source, func(l *value.List) {
+		editList(c, source, func(l *value.List) {
 			l.Cut(at, at+1)
 			l.Push(to, s)
 		})
 	} else {
-		emptied = c.editList(source, func(l *value.List) { l.Cut(at, at+1) })
-		c.editList(target, func(l *value.List) { l.Push(to, s) })
+		emptied = editList(c, source, func(l *value.List) { l.Cut(at, at+1) })
+		editList(c, target, func(l *value.List) { l.Push(to, s) })
 	}
 	c.notify(emit.List, pushEvents[to], target)
-	c.notifyRemoved(emit.List, popEvents[from], source, emptied)
+	notifyRemoved(c, emit.List, popEvents[from], source, emptied)
 	return resp.Bulk(s)
 }
 
@@ -641,7 +641,7 @@ func parseLMPop(args resp.Args) (call, error) {
 
 func (o *popFirstCall) Run(c *ctx) resp.Reply {
 	for _, key := range o.Keys {
-		l, err := c.lookupList(key)
+		l, err := lookupList(c, key)
 		if err != nil {
 			return resp.Fail(err)
 		}
@@ -651,7 +651,7 @@ func (o *popFirstCall) Run(c *ctx) resp.Reply {
 		case l == nil:
 			continue
 		}
-		popped := c.pop(key, l, value.ListEnd(o.End), o.Count)
+		popped := popEnd(c, key, l, value.ListEnd(o.End), o.Count)
 		if popped.IsErr() {
 			return popped
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/emit"
+	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
@@ -14,10 +15,10 @@ import (
 	"lockd/resp"
 )
 
-// A lock is a string key whose value is the token of its holder, however it was taken: by LOCK, by
-// SET NX or by a script. So programs move over one at a time. What LOCK adds is a line: who finds a
-// lock taken waits in the order of the log, and the entry in which the key goes gives it to the first.
-// A lock that several may hold, SHARED or up to a LIMIT, is a value of its own, in the same line.
+// A lock is a string key whose value is the token of its holder, however it was taken: by LOCK, by SET NX or by a
+// script. So programs move over one at a time. LOCK adds a line: a token that finds the lock taken waits in the order
+// of the log, and the entry in which the key goes gives it to the first in line. A lock that several may hold, SHARED
+// or up to a LIMIT, is a value of its own, in the same line.
 var lockRows = []row{
 	{Spec: resp.Spec{
 		Name: resp.LockCommand, Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
@@ -133,10 +134,10 @@ func checkToken(token string) error {
 	if token == "" {
 		return resp.Error(errTokenEmpty)
 	}
-	return checkLength("token", token, lockTokenBytesMax)
+	return checkLength("token", token, fate.TokenBytesMax)
 }
 
-// checkLength bounds one of the texts of a lock.
+// checkLength refuses a text of a lock that is too long.
 func checkLength(name, text string, bytesMax int) error {
 	if len(text) > bytesMax {
 		return resp.Errorf(errTextTooLongFmt, name, bytesMax)
@@ -176,14 +177,14 @@ func parseWait(word string) (ms int64, err error) {
 	return ms, nil
 }
 
-// waits is what a LOCK waits for.
+// waits returns the LOCK as a command that may wait.
 func (l *lockRequest) waits() *pending {
 	return &pending{
 		keys: []string{l.key}, lock: l, timeoutMs: l.waitMs, absent: resp.Nil, take: l.take,
 	}
 }
 
-// renews reports whether LOCK begins the lease of a lock anew that the token holds, and says nothing new of it.
+// renews reports whether LOCK renews a lock that the token holds, and changes neither its OWNER nor its NOTE.
 func (l *lockRequest) renews(c *ctx) bool {
 	e, held, err := c.lookupLock(l.key)
 	var known store.Tag
@@ -223,7 +224,7 @@ func (l *lockRequest) Run(c *ctx) resp.Reply {
 	return c.wait(resp.Nil())
 }
 
-// take gives the lock to the token, or begins its lease anew: it was asked for, and may have it.
+// take grants the lock to the token, or renews it. The caller has made sure that the token may have it.
 func (l *lockRequest) take(c *ctx, key string) (resp.Reply, *wait.Reversal) {
 	return l.takeNow(c, key), nil
 }
@@ -236,25 +237,25 @@ func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
 	e := c.lookup(key)
 	if l.Mode != lock.Exclusive {
 		h := l.holder(e)
-		return c.emitHeld(l, h.Fence != 0, c.putHolder(key, e, l.Mode, h, until))
+		return emitHeld(c, l, h.Fence != 0, putHolder(c, key, e, l.Mode, h, until))
 	}
 	next := store.NewMarked(key, e, store.StringValue(l.Token), until, l.tag(e), l.mark(c, e))
 	if c.m.put(&c.why, c.db, key, e, next); e == nil {
 		c.notify(emit.String, "set", key)
 	}
 	c.notify(emit.Generic, "expire", key)
-	return c.emitHeld(l, e != nil, c.fence(key))
+	return emitHeld(c, l, e != nil, fenceAt(c, key))
 }
 
-// mark is that of the lock: who has it already keeps the facts.
+// mark returns the mark of the lock. A token that has it already keeps the facts.
 func (l *lockRequest) mark(c *ctx, was *store.Entry) store.Mark {
 	if was != nil && was.Mark() == store.IsLock {
 		return store.IsLock
 	}
-	return c.m.markOf(&c.why, l.key, value.OfString(l.Token))
+	return c.m.locks().MarkOf(&c.why, l.key, value.OfString(l.Token))
 }
 
-// tag is what the lock of a key is to know of its token. What this request does not say stays.
+// tag returns the updated OWNER and NOTE of a lock; fields that the request omits are kept.
 func (l *lockRequest) tag(was *store.Entry) *store.Tag {
 	next := store.Tag{}
 	if was != nil && was.Tag() != nil {
@@ -272,7 +273,7 @@ func (l *lockRequest) tag(was *store.Entry) *store.Tag {
 	return &next
 }
 
-// holder is tag for a holder of many; one that is new has no fence yet.
+// holder is tag for a holder of many. A new holder has no fence yet.
 func (l *lockRequest) holder(was *store.Entry) lock.Holder {
 	var h lock.Holder
 	if was != nil && was.Lock().Holder(l.Token) != nil {
@@ -290,7 +291,7 @@ func (l *lockRequest) holder(was *store.Entry) lock.Holder {
 }
 
 // putHolder stores a holder with a lease, and answers its fence. was may be nil.
-func (c *ctx) putHolder(key string, was *store.Entry, mode lock.Mode, h lock.Holder, until store.Deadline) resp.Reply {
+func putHolder(c *ctx, key string, was *store.Entry, mode lock.Mode, h lock.Holder, until store.Deadline) resp.Reply {
 	m := c.m
 	if m.dryRun.stops() {
 		return resp.Reply{}
@@ -301,7 +302,7 @@ func (c *ctx) putHolder(key string, was *store.Entry, mode lock.Mode, h lock.Hol
 	}
 	m.keys.Sequence++
 	h.Version, h.Tick, h.WallMs = m.keys.Sequence, until.Tick, until.WallMs
-	m.stampLease(&c.why, key, &h)
+	m.locks().StampLease(&c.why, key, &h)
 	if was == nil {
 		m.storeLock(&c.why, c.db, key, nil, lock.NewMany(mode, &h))
 	} else {
@@ -313,8 +314,8 @@ func (c *ctx) putHolder(key string, was *store.Entry, mode lock.Mode, h lock.Hol
 	return resp.Int(int64(max(h.Fence, e.Fence, m.keys.DBs[c.db].Floor)))
 }
 
-// fence answers the fence of a key. In a dry run one that was to be stored is not there.
-func (c *ctx) fence(key string) resp.Reply {
+// fenceAt answers the fence of a key. In a dry run one that was to be stored is not there.
+func fenceAt(c *ctx, key string) resp.Reply {
 	e := c.lookup(key)
 	if e == nil {
 		return resp.Nil()
@@ -344,7 +345,7 @@ func parseRenew(args resp.Args) (call, error) {
 
 func (r *renewCall) Run(c *ctx) resp.Reply {
 	key, token := r.key, r.token
-	until, err := c.deadlineFrom(expiryPX, r.leaseMs, "renew")
+	until, err := expiryPX.deadlineFrom(c, r.leaseMs, "renew")
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -354,17 +355,17 @@ func (r *renewCall) Run(c *ctx) resp.Reply {
 		return orNil(err)
 	case held != nil:
 		if h := held.Holder(token); h != nil {
-			return c.putHolder(key, e, held.Mode(), *h, until)
+			return putHolder(c, key, e, held.Mode(), *h, until)
 		}
 	case e.Str() == token:
 		c.setDeadline(key, until)
 		c.notify(emit.Generic, "expire", key)
-		return c.fence(key)
+		return fenceAt(c, key)
 	}
 	return resp.Nil()
 }
 
-// unlockCall has the key and the token of UNLOCK. It is where the arguments are, and takes no memory of its own.
+// unlockCall has the key and the token of UNLOCK. It aliases the arguments, and takes no memory of its own.
 type unlockCall [2]string
 
 func parseUnlock(args resp.Args) (call, error) { return (*unlockCall)(args[1:]), nil }
@@ -374,15 +375,15 @@ func parseUnlock(args resp.Args) (call, error) { return (*unlockCall)(args[1:]),
 func (r *unlockCall) Run(c *ctx) resp.Reply {
 	key, token := r[0], r[1]
 	e, held, err := c.lookupLock(key)
-	c.why.condition = true
+	c.why.Condition = true
 	switch {
 	case err != nil:
 		return resp.Fail(err)
 	case held != nil && held.Holder(token) != nil:
-		c.dropHolder(key, e, token)
+		dropHolder(c, key, e, token)
 		return resp.Int(1)
 	case held == nil && e != nil && e.Str() == token:
-		return c.deleteIf(key, true)
+		return deleteIf(c, key, true)
 	}
 	if at := c.m.waits.Line().Waiter(c.lockName(key), token); at != nil && c.run == nil {
 		serviceAt(c.m, c.at).end(c.m.waits.InLine(at), resp.BlockServed, resp.Nil())
@@ -391,17 +392,17 @@ func (r *unlockCall) Run(c *ctx) resp.Reply {
 }
 
 // dropHolder releases a lock of many for one of its holders.
-func (c *ctx) dropHolder(key string, e *store.Entry, token string) {
+func dropHolder(c *ctx, key string, e *store.Entry, token string) {
 	left := e.Lock().Without(func(h *lock.Holder) bool { return h.Token == token })
 	if left == nil {
-		c.deleteNotify(key)
+		deleteNotify(c, key)
 		return
 	}
 	c.m.storeLock(&c.why, c.db, key, e, left)
 	c.notify(emit.Generic, "unlock", key)
 }
 
-// The end of a lock, by whoever may: LOCKS FORCE.
+// LOCKS FORCE ends a lock for its holders.
 
 // The error texts of LOCKS FORCE.
 const (
@@ -409,8 +410,8 @@ const (
 	errTokensBeginSo = "ERR the tokens of several holders begin so: name one in full"
 )
 
-// forceOptions say for whom of its holders a lock is ended, and why. The fence is that of the lock as somebody
-// has seen it: who has it by now keeps it.
+// forceOptions say for which of its holders a lock is ended, and why. The fence is that of the lock as an operator has
+// seen it: a later holder keeps the lock.
 type forceOptions struct {
 	token  string // in full, or as much as is shown of it; "": anyone
 	fence  uint64 // 0: any
@@ -432,7 +433,7 @@ func parseForce(args resp.Args) (o forceOptions, err error) {
 			if o.reason = args[i+1]; o.reason == "" {
 				err = resp.Error(errReasonEmpty)
 			} else {
-				err = checkLength("reason", o.reason, lockReasonBytesMax)
+				err = checkLength("reason", o.reason, fate.ReasonBytesMax)
 			}
 		default:
 			err = resp.Error(resp.ErrSyntax)
@@ -478,11 +479,11 @@ func (o *forceCall) Run(c *ctx) resp.Reply {
 	case e.Aggregate() != nil && e.Lock() == nil && e.HashLock() == nil:
 		return resp.Err(resp.ErrWrongType)
 	}
-	c.why.how, c.why.reason = history.Forced, o.reason
-	all := c.holdersOf(e)
+	c.why.How, c.why.Reason = history.Forced, o.reason
+	all := holdersOf(c, e)
 	holders := all
 	if o.fence != 0 {
-		holders = slices.DeleteFunc(slices.Clone(all), func(h *lock.Holder) bool { return c.fenceOf(e, h) != o.fence })
+		holders = slices.DeleteFunc(slices.Clone(all), func(h *lock.Holder) bool { return fenceOf(c, e, h) != o.fence })
 	}
 	if o.token != "" {
 		h, err := holderFor(holders, o.token)
@@ -495,27 +496,27 @@ func (o *forceCall) Run(c *ctx) resp.Reply {
 	case len(holders) == 0:
 		return resp.Int(0)
 	case len(holders) < len(all): // one of several: each has a fence of its own, or all have the same
-		c.dropOne(key, e, holders[0].Token)
+		dropOne(c, key, e, holders[0].Token)
 		return resp.Int(1)
 	}
-	c.deleteNotify(key)
+	deleteNotify(c, key)
 	return resp.Int(int64(len(holders)))
 }
 
 // dropOne ends a lock for one of several.
-func (c *ctx) dropOne(key string, e *store.Entry, token string) {
+func dropOne(c *ctx, key string, e *store.Entry, token string) {
 	if e.Lock() != nil {
-		c.dropHolder(key, e, token)
+		dropHolder(c, key, e, token)
 		return
 	}
-	c.editHash(key, func(h *value.Hash) {
+	editHash(c, key, func(h *value.Hash) {
 		c.m.meter.Spend(h.FindWork(token))
 		h.Delete(token)
 	})
 	c.notify(emit.Hash, "hdel", key)
 }
 
-// holderFor is the holder whom a token names, in full or by as much as is shown of it; nil: nobody.
+// holderFor returns the holder that a token names, in full or by as much as is shown of it; nil: there is none.
 func holderFor(holders []*lock.Holder, token string) (found *lock.Holder, err error) {
 	for _, h := range holders {
 		switch {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
@@ -16,7 +17,7 @@ import (
 	"lockd/resp"
 )
 
-// What people ask about locks: who holds them, and what has become of them.
+// LOCKS tells people who holds locks, who waits for them, and what has become of them.
 var locksRows = []row{
 	withHelp("1.0.0", row{Spec: resp.Spec{
 		Name: "locks", Arity: -2,
@@ -74,7 +75,7 @@ const (
 	grantWork     = 4 * value.FarWork    // finding the grant of a holder
 )
 
-// locksOptions are those of LIST, HISTORY and GRAPH.
+// locksOptions has the options of LIST, HISTORY and GRAPH.
 type locksOptions struct {
 	paged        bool   // a list is answered in pieces, each with the cursor to go on with
 	cursor       uint64 // 0: the first piece
@@ -136,15 +137,15 @@ func (o *locksOptions) times(nowMs int64) {
 	}
 }
 
-// cursorReply is the cursor to go on with; 0: that was all.
+// cursorReply answers the cursor to go on with; 0: that was all.
 func cursorReply(next uint64) resp.Reply { return resp.Bulk(strconv.FormatUint(next, 10)) }
 
-// shownToken is what is shown of a token.
+// shownToken returns as much of a token as is shown.
 func (m *Machine) shownToken(token string) string {
-	return history.ShownToken(token, m.settings.showTokens)
+	return history.ShownToken(token, m.settings.ShowTokens)
 }
 
-// shownOwner is an owner, or in its place the token.
+// shownOwner returns an owner, or in its place the token as it is shown.
 func (m *Machine) shownOwner(owner, token string) string {
 	if owner == "" {
 		return m.shownToken(token)
@@ -152,9 +153,9 @@ func (m *Machine) shownOwner(owner, token string) string {
 	return owner
 }
 
-// Who holds locks now, and who waits for them: LOCKS LIST and LOCKS INFO.
+// LOCKS LIST and LOCKS INFO tell who holds locks now, and who waits for them.
 
-// heldLock is a lock that is held, and since when by the log clock.
+// heldLock is a lock with the tick since which it is held.
 type heldLock struct {
 	e     *store.Entry
 	since int64
@@ -174,7 +175,7 @@ func parseLocksList(args resp.Args) (call, error) {
 func (r *locksListCall) Run(c *ctx) resp.Reply {
 	o := &r.locksOptions
 	if o.paged {
-		return c.scanLocks(o)
+		return scanLocks(c, o)
 	}
 	if err := c.m.meter.Pay(meter.KeyWork * int64(c.m.keys.DBs[c.db].Keys.Len())); err != nil {
 		return resp.Fail(err)
@@ -182,7 +183,7 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 	var found []heldLock
 	bytes := int64(0)
 	c.m.keys.DBs[c.db].Keys.Each(func(e *store.Entry) bool {
-		if l, ok := c.wantsLock(o, e); ok {
+		if l, ok := wantsLock(c, o, e); ok {
 			found = append(found, l)
 			bytes += int64(len(e.Key()))
 		}
@@ -194,12 +195,12 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 	slices.SortFunc(found, func(a, b heldLock) int {
 		return cmp.Or(cmp.Compare(a.since, b.since), strings.Compare(a.e.Key(), b.e.Key()))
 	})
-	return c.listLocks(o, found[:min(len(found), o.count)])
+	return listLocks(c, o, found[:min(len(found), o.count)])
 }
 
 // scanLocks answers a piece of the list as SCAN does: COUNT keys are looked at, in the order of cursors. In
 // that of the list each piece would have to look at all keys.
-func (c *ctx) scanLocks(o *locksOptions) resp.Reply {
+func scanLocks(c *ctx, o *locksOptions) resp.Reply {
 	keys := c.m.keys.DBs[c.db].Keys.KeyView
 	o.count = min(o.count, max(keys.Len(), 1))
 	if err := c.m.meter.Pay(meter.KeyWork*int64(o.count) + value.TreeWork(keys.Len())); err != nil {
@@ -207,11 +208,11 @@ func (c *ctx) scanLocks(o *locksOptions) resp.Reply {
 	}
 	var found []heldLock
 	next := keys.Scan(o.cursor, o.count, func(e *store.Entry) {
-		if l, ok := c.wantsLock(o, e); ok {
+		if l, ok := wantsLock(c, o, e); ok {
 			found = append(found, l)
 		}
 	})
-	list := c.listLocks(o, found)
+	list := listLocks(c, o, found)
 	if list.IsErr() {
 		return list
 	}
@@ -219,12 +220,12 @@ func (c *ctx) scanLocks(o *locksOptions) resp.Reply {
 }
 
 // wantsLock reports whether an entry is a lock that LOCKS LIST is asked for.
-func (c *ctx) wantsLock(o *locksOptions, e *store.Entry) (l heldLock, ok bool) {
+func wantsLock(c *ctx, o *locksOptions, e *store.Entry) (l heldLock, ok bool) {
 	if !e.IsLocked() || c.m.expired(e) {
 		return l, false
 	}
 	l = heldLock{e, maxInt}
-	for _, h := range c.holdersOf(e) {
+	for _, h := range holdersOf(c, e) {
 		if h.LeaseMs != 0 {
 			l.since = min(l.since, h.SinceTick)
 		}
@@ -233,24 +234,24 @@ func (c *ctx) wantsLock(o *locksOptions, e *store.Entry) (l heldLock, ok bool) {
 	return l, ok && l.since != maxInt && c.now()-l.since >= o.heldMs
 }
 
-func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
+func listLocks(c *ctx, o *locksOptions, locks []heldLock) resp.Reply {
 	if o.match.Exceeded() {
 		return resp.Err(arg.ErrGlob)
 	}
 	grants := newGrants()
 	for _, l := range locks {
-		holders := c.holdersOf(l.e)
+		holders := holdersOf(c, l.e)
 		if err := c.m.meter.Pay(grantWork * int64(len(holders))); err != nil {
 			return resp.Fail(err)
 		}
 		grants.want(l.e.Key(), holders)
 	}
-	if err := c.findGrants(grants); err != nil {
+	if err := findGrants(c, grants); err != nil {
 		return resp.Fail(err)
 	}
 	list, size := []resp.Reply{}, int64(0)
 	for _, l := range locks {
-		r, err := c.describeLock(l.e, grants)
+		r, err := describeLock(c, l.e, grants)
 		if err != nil {
 			return resp.Fail(err)
 		}
@@ -264,9 +265,9 @@ func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
 	return resp.Array(list...)
 }
 
-// locksInfo answers nil for what is no lock and has no line.
+// locksInfo answers nil for a key that is no lock and has no line.
 func locksInfo(c *ctx, key string) resp.Reply {
-	line, err := c.describeLine(key)
+	line, err := describeLine(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -276,19 +277,19 @@ func locksInfo(c *ctx, key string) resp.Reply {
 	}
 	grants, f := newGrants(), history.Fields{}
 	if e != nil {
-		grants.want(key, c.holdersOf(e))
-		if err := c.findGrants(grants); err != nil {
+		grants.want(key, holdersOf(c, e))
+		if err := findGrants(c, grants); err != nil {
 			return resp.Fail(err)
 		}
-		if f, err = c.describeLock(e, grants); err != nil {
+		if f, err = describeLock(c, e, grants); err != nil {
 			return resp.Fail(err)
 		}
 	}
 	return f.Add("line", resp.Array(line...)).Time("known-since", c.m.events.KnownSinceMs()).Reply()
 }
 
-// describeLine lists who waits for a lock, in their order.
-func (c *ctx) describeLine(key string) (line []resp.Reply, err error) {
+// describeLine lists the waiters of a lock, in their order.
+func describeLine(c *ctx, key string) (line []resp.Reply, err error) {
 	if err := c.m.meter.Pay(holderWork * int64(c.m.waits.Line().LenOf(c.lockName(key)))); err != nil {
 		return nil, err
 	}
@@ -304,8 +305,8 @@ func (c *ctx) describeLine(key string) (line []resp.Reply, err error) {
 	return line, nil
 }
 
-// describeLock are the fields of LOCKS INFO and LIST.
-func (c *ctx) describeLock(e *store.Entry, grants lockGrants) (f history.Fields, err error) {
+// describeLock returns the fields of LOCKS INFO and LIST.
+func describeLock(c *ctx, e *store.Entry, grants lockGrants) (f history.Fields, err error) {
 	mode, permits := "exclusive", int64(1)
 	if l := e.Lock(); l != nil {
 		mode, permits = history.ModeOf(int64(l.Mode())), int64(max(l.Mode(), 0))
@@ -313,16 +314,16 @@ func (c *ctx) describeLock(e *store.Entry, grants lockGrants) (f history.Fields,
 		mode, permits = history.ModeOf(history.SharedPermits), 0
 	}
 	var holders []resp.Reply
-	for _, h := range c.holdersOf(e) {
+	for _, h := range holdersOf(c, e) {
 		if err := c.m.meter.Pay(holderWork); err != nil {
 			return nil, err
 		}
-		holders = append(holders, c.describeHolder(e, h, grants.found[grantOf(h)]))
+		holders = append(holders, describeHolder(c, e, h, grants.found[grantOf(h)]))
 	}
 	return f.Add("mode", resp.Bulk(mode)).Add("permits", resp.Int(permits)).Add("holders", resp.Array(holders...)), nil
 }
 
-func (c *ctx) describeHolder(e *store.Entry, h *lock.Holder, grant *history.Event) resp.Reply {
+func describeHolder(c *ctx, e *store.Entry, h *lock.Holder, grant *history.Event) resp.Reply {
 	left := int64(ttlNever)
 	if h.Tick != lock.NoLease {
 		left = max(0, h.Tick-c.now())
@@ -331,16 +332,16 @@ func (c *ctx) describeHolder(e *store.Entry, h *lock.Holder, grant *history.Even
 	if grant != nil {
 		f = f.Command(grant.Command(), grant.Client)
 	}
-	f = f.Add("fence", resp.Int(int64(c.fenceOf(e, h)))).Add("lease-left-ms", resp.Int(left))
+	f = f.Add("fence", resp.Int(int64(fenceOf(c, e, h)))).Add("lease-left-ms", resp.Int(left))
 	if h.LeaseMs != 0 {
 		f = f.Time("since", h.SinceMs).Add("held-ms", resp.Int(c.now()-h.SinceTick)).Add("lease-ms", resp.Int(h.LeaseMs)).
-			Add("renewals", resp.Int(int64(h.Renewals))).Time("last-renewal", renewedMs(h))
+			Add("renewals", resp.Int(int64(h.Renewals))).Time("last-renewal", fate.RenewedMs(h))
 	}
 	return f.Text("note", h.Note).Reply()
 }
 
-// holdersOf lists who holds a lock; whose lease is over does not.
-func (c *ctx) holdersOf(e *store.Entry) (holders []*lock.Holder) {
+// holdersOf lists the holders of a lock, without those whose lease is over.
+func holdersOf(c *ctx, e *store.Entry) (holders []*lock.Holder) {
 	if l := e.HashLock(); l != nil {
 		c.m.meter.Spend(value.FarWork * int64(len(l.Holders)))
 		for i := range l.Holders {
@@ -350,7 +351,7 @@ func (c *ctx) holdersOf(e *store.Entry) (holders []*lock.Holder) {
 		return holders
 	}
 	if e.Mark() == store.IsLock {
-		h := heldBy(e)
+		h := fate.HeldBy(e)
 		return []*lock.Holder{&h}
 	}
 	l := e.Lock()
@@ -367,12 +368,12 @@ func (c *ctx) holdersOf(e *store.Entry) (holders []*lock.Holder) {
 	return holders
 }
 
-// fenceOf is the fence that commands show of a holder.
-func (c *ctx) fenceOf(e *store.Entry, h *lock.Holder) uint64 {
+// fenceOf returns the fence that commands show of a holder.
+func fenceOf(c *ctx, e *store.Entry, h *lock.Holder) uint64 {
 	return max(h.Fence, e.Fence, c.m.keys.DBs[c.db].Floor)
 }
 
-// lockGrants are the grants of holders of some keys.
+// lockGrants has the grants of holders of some keys.
 type lockGrants struct {
 	found map[history.Grant]*history.Event // nil: not found, or not yet
 	keys  map[uint32]bool                  // the hashes of their names
@@ -392,7 +393,7 @@ func (g lockGrants) want(key string, holders []*lock.Holder) {
 }
 
 // findGrants looks for the grants among the events of the keys.
-func (c *ctx) findGrants(g lockGrants) error {
+func findGrants(c *ctx, g lockGrants) error {
 	if err := c.m.meter.Pay(c.m.events.Work(0)); err != nil {
 		return err
 	}
@@ -405,8 +406,8 @@ func (c *ctx) findGrants(g lockGrants) error {
 	return nil
 }
 
-// locksGraphCall is LOCKS GRAPH. It answers the edges of the graph of waits: from each who stands in line for a lock to each who
-// holds it. There is none to those before it in line, who wait for the same holders.
+// locksGraphCall is LOCKS GRAPH. It answers the edges of the graph of waits: from each waiter in line for a lock to
+// each holder. There is no edge to a waiter before it in line, which waits for the same holders.
 type locksGraphCall struct{ locksOptions }
 
 func parseLocksGraph(args resp.Args) (call, error) {
@@ -418,7 +419,7 @@ func parseLocksGraph(args resp.Args) (call, error) {
 }
 
 func (o *locksGraphCall) Run(c *ctx) resp.Reply {
-	waiting, err := c.allInLine()
+	waiting, err := allInLine(c)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -428,7 +429,7 @@ func (o *locksGraphCall) Run(c *ctx) resp.Reply {
 		key := w.Name().Key
 		holders, looked := held[key]
 		if !looked {
-			holders = c.holdersBefore(key)
+			holders = holdersBefore(c, key)
 			held[key] = holders
 		}
 		n := min(len(holders), o.count-len(edges))
@@ -437,7 +438,7 @@ func (o *locksGraphCall) Run(c *ctx) resp.Reply {
 			return resp.Fail(err)
 		}
 		for _, h := range holders[:n] {
-			edges = append(edges, c.describeEdge(w, h))
+			edges = append(edges, describeEdge(c, w, h))
 			size += edges[len(edges)-1].Size()
 		}
 		if size > meter.ReplyBytesMax {
@@ -447,8 +448,8 @@ func (o *locksGraphCall) Run(c *ctx) resp.Reply {
 	return history.Fields{}.Add("edges", resp.Array(edges...)).Add("more", resp.Int(int64(more))).Reply()
 }
 
-// allInLine lists who stands in line for the locks of the database, the longest wait first.
-func (c *ctx) allInLine() (waiting []*wait.Waiter, err error) {
+// allInLine lists the waiters in line for the locks of the database, the longest wait first.
+func allInLine(c *ctx) (waiting []*wait.Waiter, err error) {
 	all := &c.m.waits
 	if err := c.m.meter.Pay(value.FarWork*int64(all.Len()) + value.SortWork(all.Len(), 0)); err != nil {
 		return nil, err
@@ -462,18 +463,18 @@ func (c *ctx) allInLine() (waiting []*wait.Waiter, err error) {
 	return waiting, nil
 }
 
-// holdersBefore lists who holds a lock that others wait for. It may be a string of which nothing is noted: its
-// holder is the token that it is, unless that is too long to be one.
-func (c *ctx) holdersBefore(key string) []*lock.Holder {
+// holdersBefore lists the holders of a lock that others wait for. The lock may be a string without facts: its holder is
+// the token that it is, unless it is too long for one.
+func holdersBefore(c *ctx, key string) []*lock.Holder {
 	e := c.lookup(key)
 	switch {
 	case e == nil:
 		return nil
 	case e.Mark() == store.IsLock || e.Aggregate() != nil:
-		return c.holdersOf(e)
+		return holdersOf(c, e)
 	}
 	h := &lock.Holder{}
-	if len(e.Str()) <= lockTokenBytesMax {
+	if len(e.Str()) <= fate.TokenBytesMax {
 		h.Token = e.Str()
 	}
 	if t := e.Tag(); t != nil {
@@ -482,7 +483,7 @@ func (c *ctx) holdersBefore(key string) []*lock.Holder {
 	return []*lock.Holder{h}
 }
 
-func (c *ctx) describeEdge(w *wait.Waiter, h *lock.Holder) resp.Reply {
+func describeEdge(c *ctx, w *wait.Waiter, h *lock.Holder) resp.Reply {
 	waited, want := w.WaitedMs(c.now()), w.Lock()
 	return history.NewFields().Text("waiter", c.m.shownOwner(want.Owner, want.Token)).
 		Text("waiter-token", c.m.shownToken(want.Token)).Add("key", resp.Bulk(w.Name().Key)).

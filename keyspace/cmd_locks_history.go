@@ -5,6 +5,7 @@ import (
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/doctor"
+	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
@@ -33,7 +34,7 @@ func parseLocksHistory(args resp.Args) (call, error) {
 func (o *locksHistoryCall) Run(c *ctx) resp.Reply {
 	o.times(c.wallMs())
 	found := foundEvents{o: &o.locksOptions}
-	if err := c.historyOf(o.key, found.add); err != nil {
+	if err := historyOf(c, o.key, found.add); err != nil {
 		return resp.Fail(err)
 	}
 	if found.tooMany() {
@@ -46,7 +47,7 @@ func (o *locksHistoryCall) Run(c *ctx) resp.Reply {
 			return resp.Fail(err)
 		}
 		e := c.m.events.At(number)
-		list[i] = e.Describe(c.m.settings.showTokens).Reply()
+		list[i] = e.Describe(c.m.settings.ShowTokens).Reply()
 		if size += list[i].Size(); size > meter.ReplyBytesMax {
 			return resp.Err(meter.ErrReplyTooLarge)
 		}
@@ -91,10 +92,10 @@ func (f *foundEvents) add(e *history.Event) bool {
 
 // historyOf visits the events of a key in their order, of those about whole databases the ones that ended
 // a lock of its, until visit returns false.
-func (c *ctx) historyOf(key string, visit func(e *history.Event) bool) error {
+func historyOf(c *ctx, key string, visit func(e *history.Event) bool) error {
 	held := map[history.Grant]bool{}
 	c.m.meter.Spend(value.HashWork * int64(len(key)))
-	return c.eachEvent(history.Hash(key), func(e *history.Event) bool {
+	return eachEvent(c, history.Hash(key), func(e *history.Event) bool {
 		switch {
 		case e.DB != c.db || e.Key != key && e.Key != "":
 			return true
@@ -113,7 +114,7 @@ func (c *ctx) historyOf(key string, visit func(e *history.Event) bool) error {
 }
 
 // eachEvent is history.Log.each, with its work.
-func (c *ctx) eachEvent(hash uint32, visit func(e *history.Event) bool) error {
+func eachEvent(c *ctx, hash uint32, visit func(e *history.Event) bool) error {
 	if err := c.m.meter.Pay(c.m.events.Work(hash)); err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func parseLocksWhy(args resp.Args) (call, error) {
 
 func (r *locksWhyCall) Run(c *ctx) resp.Reply {
 	key, token := r.key, r.token
-	said, err := c.sayNow(key, token)
+	said, err := sayNow(c, key, token)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -150,18 +151,18 @@ func (r *locksWhyCall) Run(c *ctx) resp.Reply {
 		s.Follow(e, token)
 		return true
 	}
-	if err := c.historyOf(key, follow); err != nil {
+	if err := historyOf(c, key, follow); err != nil {
 		return resp.Fail(err)
 	}
-	return resp.Bulk(s.Say(key, token, c.m.settings.showTokens, c.m.events.KnownSinceMs()))
+	return resp.Bulk(s.Say(key, token, c.m.settings.ShowTokens, c.m.events.KnownSinceMs()))
 }
 
 // sayNow says whether a token holds a lock, or stands in its line; "" if neither.
-func (c *ctx) sayNow(key, token string) (string, error) {
+func sayNow(c *ctx, key, token string) (string, error) {
 	if e := c.lookup(key); e != nil {
-		for _, h := range c.holdersOf(e) {
+		for _, h := range holdersOf(c, e) {
 			if history.FitsToken(h.Token, token) && h.LeaseMs != 0 {
-				return c.sayHeld(key, h), nil
+				return sayHeld(c, key, h), nil
 			}
 		}
 	}
@@ -181,9 +182,9 @@ func (c *ctx) sayNow(key, token string) (string, error) {
 	return "", nil
 }
 
-func (c *ctx) sayHeld(key string, h *lock.Holder) string {
+func sayHeld(c *ctx, key string, h *lock.Holder) string {
 	said := c.m.shownToken(h.Token) + " holds " + key + " since " + arg.FormatTime(h.SinceMs) + " (fence " +
-		itoa(int64(h.Fence)) + "), " + history.SayRenewals(uint64(h.Renewals), renewedMs(h))
+		itoa(int64(h.Fence)) + "), " + history.SayRenewals(uint64(h.Renewals), fate.RenewedMs(h))
 	if h.Tick == lock.NoLease {
 		return said + "; it has no lease now."
 	}
@@ -197,7 +198,7 @@ const (
 )
 
 // openCase gathers what is known of all locks, or of those that match.
-func (c *ctx) openCase(match *arg.Glob) (*doctor.Case, error) {
+func openCase(c *ctx, match *arg.Glob) (*doctor.Case, error) {
 	report, err := sight.Read(c.m.sightings)
 	if err != nil {
 		return nil, resp.Errorf("ERR what the node has seen cannot be read: %v", err)
@@ -208,7 +209,7 @@ func (c *ctx) openCase(match *arg.Glob) (*doctor.Case, error) {
 		return nil, err
 	}
 	d, skip := doctor.New(report, c.wallMs()), c.m.events.Count()-count
-	err = c.eachEvent(0, func(e *history.Event) bool {
+	err = eachEvent(c, 0, func(e *history.Event) bool {
 		if skip--; skip < 0 && (e.Key == "" || c.m.meter.Matches(match, e.Key)) {
 			d.Add(forDoctor(e))
 		}
@@ -257,22 +258,22 @@ func parseLocksDoctor(args resp.Args) (call, error) {
 }
 
 func locksDoctor(c *ctx) resp.Reply {
-	d, err := c.openCase(nil)
+	d, err := openCase(c, nil)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.examine(d)
+	examine(c, d)
 	findings := []resp.Reply{}
 	for _, f := range d.Findings() {
 		findings = append(findings, history.NewFields().Text("mistake", f.Mistake.String()).Text("keys", f.Template).
 			Add("count", resp.Int(f.Count)).Text("example", f.Example).Text("client", f.Who()).
 			Text("says", f.Says()).Reply())
 	}
-	return c.knownBy(&d.Report).Add("findings", resp.Array(findings...)).Reply()
+	return knownBy(c, &d.Report).Add("findings", resp.Array(findings...)).Reply()
 }
 
 // examine looks up the locks that the doctor asks about.
-func (c *ctx) examine(d *doctor.Case) {
+func examine(c *ctx, d *doctor.Case) {
 	for _, s := range d.StillTaken() {
 		if s.DB < store.Databases {
 			e := (&ctx{m: c.m, at: c.at, db: s.DB}).lookup(s.Key)
@@ -286,7 +287,7 @@ func (c *ctx) examine(d *doctor.Case) {
 		if e == nil {
 			continue
 		}
-		for _, h := range c.holdersOf(e) {
+		for _, h := range holdersOf(c, e) {
 			if h.Fence == s.Fence {
 				s.Renewed(d, uint64(h.Renewals))
 			}
@@ -295,7 +296,7 @@ func (c *ctx) examine(d *doctor.Case) {
 }
 
 // knownBy begins an answer with the times from which on the log, and the node that was asked, know everything.
-func (c *ctx) knownBy(report *sight.Report) history.Fields {
+func knownBy(c *ctx, report *sight.Report) history.Fields {
 	return history.NewFields().Time("known-since", c.m.events.KnownSinceMs()).Text("node", report.Node).
 		Time("seen-since", report.SinceMs)
 }
@@ -315,7 +316,7 @@ func parseLocksAdvice(args resp.Args) (call, error) {
 }
 
 func (r *locksAdviceCall) Run(c *ctx) resp.Reply {
-	d, err := c.openCase(r.match)
+	d, err := openCase(c, r.match)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -328,5 +329,5 @@ func (r *locksAdviceCall) Run(c *ctx) resp.Reply {
 			Add("expired-in-use", resp.Int(int64(a.InUse))).
 			Ms("wait-p50-ms", a.Wait.P50).Ms("wait-p99-ms", a.Wait.P99).Ms("lease-enough-ms", a.EnoughMs).Reply())
 	}
-	return c.knownBy(&d.Report).Add("locks", resp.Array(locks...)).Reply()
+	return knownBy(c, &d.Report).Add("locks", resp.Array(locks...)).Reply()
 }

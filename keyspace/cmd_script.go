@@ -157,14 +157,14 @@ func (r *evalCall) Run(c *ctx) resp.Reply {
 	known := c.m.library.Find(sha)
 	if known == nil {
 		var err error
-		if known, err = c.m.compile(sha, r.script); err != nil {
+		if known, err = compile(c.m, sha, r.script); err != nil {
 			return resp.Fail(err)
 		}
 		if c.m.applying { // a read leaves no trace
 			c.m.meter.Spend(c.m.library.Remember(sha, known))
 		}
 	}
-	return c.runScript(sha, known, r.keys, r.argv, r.readOnly)
+	return runScript(c, sha, known, r.keys, r.argv, r.readOnly)
 }
 
 // shaChars is the length of a SHA1 in hex digits.
@@ -191,7 +191,7 @@ func (r *evalSHACall) Run(c *ctx) resp.Reply {
 	if known == nil {
 		return resp.Err(resp.ErrNoScript)
 	}
-	return c.runScript(sha, known, r.keys, r.argv, r.readOnly)
+	return runScript(c, sha, known, r.keys, r.argv, r.readOnly)
 }
 
 // scriptArgs divides what follows the script into keys and arguments; notInt is the
@@ -211,7 +211,7 @@ func scriptArgs(args resp.Args, notInt string) (keys, argv []string, err error) 
 }
 
 // runScript runs a compiled script.
-func (c *ctx) runScript(sha string, s *library.Script, keys, argv []string, readOnly bool) resp.Reply {
+func runScript(c *ctx, sha string, s *library.Script, keys, argv []string, readOnly bool) resp.Reply {
 	full := c.m.overMemory() && !s.AllowOOM
 	switch {
 	case readOnly && s.Shebang > 0 && !s.NoWrites:
@@ -226,7 +226,7 @@ func (c *ctx) runScript(sha string, s *library.Script, keys, argv []string, read
 	if c.m.applying {
 		c.m.library.Used(sha, s)
 	}
-	return c.runLua(run, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
+	return run.inLua(c, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
 		return c.m.scripts.Run(s.Body(sha), keys, argv, lim, call)
 	})
 }
@@ -236,7 +236,7 @@ func scriptLoad(c *ctx, source string) resp.Reply {
 	known := c.m.library.Find(sha)
 	if known == nil {
 		var err error
-		if known, err = c.m.compile(sha, source); err != nil {
+		if known, err = compile(c.m, sha, source); err != nil {
 			return resp.Fail(err)
 		}
 	}
@@ -278,7 +278,7 @@ const errNotBusy = "NOTBUSY No scripts in execution right now."
 const errLibraryFull = "ERR the loaded scripts take more than 64 MB: SCRIPT FLUSH frees them"
 
 // compile is a new script that was checked: its first line, then the rest.
-func (m *Machine) compile(sha, source string) (*library.Script, error) {
+func compile(m *Machine, sha, source string) (*library.Script, error) {
 	s, err := library.NewScript(source)
 	if err != nil {
 		return nil, err
@@ -327,7 +327,7 @@ func (r *fcallCall) Run(c *ctx) resp.Reply {
 	run := &scriptRun{
 		db: c.db, readOnly: noWrites, full: full, mayGrow: f.Function.Flags&resp.AllowOOM != 0, argv: mayBeTokens(argv),
 	}
-	return c.runLua(run, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
+	return run.inLua(c, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
 		return c.m.scripts.Call(f.Code(), f.Function.Name, keys, argv, lim, call)
 	})
 }
@@ -349,8 +349,8 @@ func parseFunctionLoad(args resp.Args) (call, error) {
 }
 
 func (r *functionLoadCall) Run(c *ctx) resp.Reply {
-	next, left := c.m.functions.Copy(), c.m.settings.script
-	name, err := c.m.create(&next, strings.Clone(r.source), r.replace, &left)
+	next, left := c.m.functions.Copy(), c.m.settings.Script
+	name, err := create(c.m, &next, strings.Clone(r.source), r.replace, &left)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -459,9 +459,9 @@ func (r *functionRestoreCall) Run(c *ctx) resp.Reply {
 		return resp.Err("ERR DUMP payload version or checksum are wrong")
 	}
 	var restored, next library.Functions
-	left := c.m.settings.script
+	left := c.m.settings.Script
 	for _, source := range sources {
-		if _, err := c.m.create(&restored, source, false, &left); err != nil {
+		if _, err := create(c.m, &restored, source, false, &left); err != nil {
 			return resp.Fail(err)
 		}
 		if restored.Full() {
@@ -498,7 +498,7 @@ const errFunctionsFull = "ERR the function libraries take more than 4 MB or are 
 
 // create adds a library of a source, and takes what it runs from left. In the place
 // of one of its name it comes only where replace is true.
-func (m *Machine) create(f *library.Functions, source string, replace bool, left *resp.ScriptLimits) (name string, err error) {
+func create(m *Machine, f *library.Functions, source string, replace bool, left *resp.ScriptLimits) (name string, err error) {
 	l, err := library.Parse(source)
 	if err != nil {
 		return "", err
@@ -513,7 +513,7 @@ func (m *Machine) create(f *library.Functions, source string, replace bool, left
 	if !m.meter.Affords(meter.CompileWork + meter.SourceWork*int64(len(source))) {
 		return "", resp.Error(meter.ErrWork)
 	}
-	lim := m.meter.BeginScript(*left, m.settings.stepWork)
+	lim := m.meter.BeginScript(*left, m.settings.StepWork)
 	all, rest, err := m.scripts.Load(l.Code(), lim)
 	*left = rest
 	steps := lim.Steps - left.Steps

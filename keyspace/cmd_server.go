@@ -8,6 +8,7 @@ import (
 	"lockd/keyspace/arg"
 	"lockd/keyspace/history"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/settings"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -27,7 +28,7 @@ var serverRows = []row{
 			Name: "config|set", Arity: -4,
 			Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale | resp.MayReplicate,
 			Group: "server", Since: "2.0.0", Summary: "Set configuration parameters to the given values",
-			Syntax: "parameter value [parameter value ...]", ArgLevel: laterParameter,
+			Syntax: "parameter value [parameter value ...]", ArgLevel: settings.Later,
 		}, Parse: parseConfigSet},
 		{Spec: resp.Spec{
 			Name: "config|resetstat", Arity: 2,
@@ -85,16 +86,17 @@ func configGet(c *ctx, patterns []string) resp.Reply {
 		globs[i] = arg.NewGlob(strings.ToLower(p))
 	}
 	found := []resp.Reply{}
-	for i := range parameters {
-		if parameters[i].level > c.m.level {
+	for i := range settings.Parameters {
+		p := &settings.Parameters[i]
+		if p.Level > c.m.level {
 			continue
 		}
-		for _, name := range []string{parameters[i].name, parameters[i].alias} {
+		for _, name := range []string{p.Name, p.Alias} {
 			if !c.m.meter.Affords(value.VisitWork * int64(len(globs))) {
 				return resp.Err(meter.ErrWork)
 			}
 			if as, ok := askedAs(patterns, globs, name); ok {
-				found = append(found, resp.Bulk(as), resp.Bulk(c.m.settings.shown(i)))
+				found = append(found, resp.Bulk(as), resp.Bulk(c.m.settings.Shown(i)))
 			}
 		}
 	}
@@ -133,40 +135,35 @@ func parseConfigSet(args resp.Args) (call, error) {
 
 func (r *configSetCall) Run(c *ctx) resp.Reply {
 	c.m.meter.Spend(meter.ConfigWork + value.NumeralWork*int64(bytesOf(r.args)))
-	next, err := c.m.settings.with(c.m.level, r.args[2:])
+	next, err := c.m.settings.With(c.m.level, r.args[2:])
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.m.configure(next)
+	configure(c.m, next)
 	return resp.OK()
 }
 
 // FullDisks returns the nodes whose disks keep the state from growing, and the error by which commands that are over
 // maxmemory are refused meanwhile.
-func (m *Machine) FullDisks() (nodes, refusal string) { return m.settings.fullDisks, m.settings.noRoom }
+func (m *Machine) FullDisks() (nodes, refusal string) { return m.settings.FullDisks, m.settings.NoRoom }
 
 // NameFullDisks returns the request by which a leader writes into a setting whose disks keep the state from growing.
 func (m *Machine) NameFullDisks(nodes string) resp.Request {
-	return resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"CONFIG", "SET", nameFullDisks, nodes}}}}
+	return resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"CONFIG", "SET", settings.NameFullDisks, nodes}}}}
 }
 
 // Settings lists every replicated setting as a MessageConfig, and the users.
 func (m *Machine) Settings() []resp.Message {
-	msgs := make([]resp.Message, len(parameters), len(parameters)+1)
-	for i := range parameters {
-		msgs[i] = m.settings.message(i)
-	}
-	return append(msgs, m.usersMessage())
+	users := resp.Message{Kind: resp.MessageUsers, Payload: m.users.Text(), Index: m.usersRev}
+	return append(m.settings.Messages(), users)
 }
 
 // configure replaces the settings and emits what has changed.
-func (m *Machine) configure(next *settings) {
+func configure(m *Machine, next *settings.Values) {
 	was := m.settings
 	m.settings = next
-	for i := range parameters {
-		if next.values[i] != was.values[i] {
-			m.out.Emit(next.message(i))
-		}
+	for _, change := range next.Changed(was) {
+		m.out.Emit(change)
 	}
 }
 
@@ -211,9 +208,9 @@ func parsePing(args resp.Args) (call, error) {
 
 func parseEcho(args resp.Args) (call, error) { return fixed(resp.Bulk(args[1])), nil }
 
-// parsePublish is the parser of PUBLISH or SPUBLISH, which sends a message to the subscribers of every node. Its receivers are
-// counted by the session, on the node that serves the client; inside a script the
-// answer is always 0, because it must be the same on every node.
+// parsePublish makes the parser of PUBLISH or SPUBLISH, which sends a message to the subscribers of every node. The
+// session counts the receivers on the node that serves the client; inside a script the answer is always 0, because it
+// must be the same on every node.
 func parsePublish(kind resp.MessageKind) parser {
 	return ofKeyAnd(func(c *ctx, channel, message string) resp.Reply {
 		c.m.meter.Spend(meter.PublishWork)
@@ -308,13 +305,13 @@ func memoryStats(c *ctx) resp.Reply {
 
 // Info reports the machine's sections of INFO, and its part of Stats.
 func (m *Machine) Info() []resp.Section {
-	return []resp.Section{m.infoMemory(), m.infoStats(), m.infoKeyspace()}
+	return []resp.Section{infoMemory(m), infoStats(m), infoKeyspace(&m.keys, m.tick)}
 }
 
 // infoMemory reports the estimate that maxmemory is compared with. used_memory itself
 // comes first: some tools take the first name that begins so.
-func (m *Machine) infoMemory() resp.Section {
-	used, most, peak := m.usedBytes(), m.settings.maxMemoryBytes, max(m.seen.peakBytes, m.usedBytes())
+func infoMemory(m *Machine) resp.Section {
+	used, most, peak := m.usedBytes(), m.settings.MaxMemoryBytes, max(m.seen.peakBytes, m.usedBytes())
 	scripts, functions := m.library.Bytes(), m.functions.Bytes()
 	s := resp.Section{Name: "Memory"}
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
@@ -345,7 +342,7 @@ func percent(part, whole int64) string {
 	return fmt.Sprintf("%.2f%%", 100*float64(part)/float64(max(whole, 1)))
 }
 
-func (m *Machine) infoStats() resp.Section {
+func infoStats(m *Machine) resp.Section {
 	return resp.Section{Name: "Stats", Fields: []resp.Field{
 		{Name: "expired_keys", Value: itoa(m.stats.expiredKeys)},
 		{Name: "expired_stale_perc", Value: "0.00"},
@@ -357,20 +354,20 @@ func (m *Machine) infoStats() resp.Section {
 	}}
 }
 
-func (m *Machine) infoKeyspace() resp.Section {
+func infoKeyspace(keys *store.Store, tick int64) resp.Section {
 	s := resp.Section{Name: "Keyspace"}
-	for i, d := range m.keys.DBs {
+	for i, d := range keys.DBs {
 		if d.Keys.Len() > 0 {
 			s.Fields = append(s.Fields, resp.Field{
 				Name:  fmt.Sprintf("db%d", i),
-				Value: fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", d.Keys.Len(), d.Leases.Len(), d.AverageTTL(m.tick)),
+				Value: fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", d.Keys.Len(), d.Leases.Len(), d.AverageTTL(tick)),
 			})
 		}
 	}
 	return s
 }
 
-// Metrics are figures of the state, and of what this node has applied since it was started.
+// Metrics returns figures of the state, and of what this node has applied since it was started.
 func (m *Machine) Metrics() []resp.Metric {
 	keys, leases, locks := 0, 0, 0
 	for _, d := range m.keys.DBs {
@@ -399,7 +396,7 @@ func (m *Machine) Metrics() []resp.Metric {
 		resp.CounterOf("lockd_key_hits_total", "Keys that reads on this node have found.", m.seen.hits),
 		resp.CounterOf("lockd_key_misses_total", "Keys that reads on this node have not found.", m.seen.misses),
 		resp.GaugeOf("lockd_memory_used_bytes", "What the data take, as maxmemory counts it.", m.usedBytes()),
-		resp.GaugeOf("lockd_memory_max_bytes", "The setting maxmemory; 0: no limit.", m.settings.maxMemoryBytes),
+		resp.GaugeOf("lockd_memory_max_bytes", "The setting maxmemory; 0: no limit.", m.settings.MaxMemoryBytes),
 	}
 }
 

@@ -105,11 +105,11 @@ var setRows = []row{
 	}, Parse: parseScanItems(scanSet)},
 }
 
-// errNumKeysBeyond is also the error of EVAL and FCALL.
+// errNumKeysBeyond is also an answer of EVAL and FCALL.
 const errNumKeysBeyond = "ERR Number of keys can't be greater than number of args"
 
 func sadd(c *ctx, key string, members []string) resp.Reply {
-	s, err := c.lookupSet(key)
+	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -123,7 +123,7 @@ func sadd(c *ctx, key string, members []string) resp.Reply {
 		return resp.Err(meter.ErrWork)
 	}
 	var n int64
-	c.editSet(key, func(s *value.Set) {
+	editSet(c, key, func(s *value.Set) {
 		s.Expect(members[0], int64(len(members)))
 		for _, member := range members {
 			if s.Add(strings.Clone(member)) {
@@ -136,7 +136,7 @@ func sadd(c *ctx, key string, members []string) resp.Reply {
 }
 
 func srem(c *ctx, key string, members []string) resp.Reply {
-	s, err := c.lookupSet(key)
+	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -147,44 +147,44 @@ func srem(c *ctx, key string, members []string) resp.Reply {
 		return resp.Int(0)
 	}
 	var n int64
-	emptied := c.editSet(key, func(s *value.Set) {
+	emptied := editSet(c, key, func(s *value.Set) {
 		for _, member := range members {
 			if s.Delete(member) {
 				n++
 			}
 		}
 	})
-	c.notifyRemoved(emit.Set, "srem", key, emptied)
+	notifyRemoved(c, emit.Set, "srem", key, emptied)
 	return resp.Int(n)
 }
 
 func sismember(c *ctx, key, member string) resp.Reply {
-	s, err := c.lookupSet(key)
+	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	return c.isMember(s, member)
+	return isMember(c, s, member)
 }
 
 func smismember(c *ctx, key string, members []string) resp.Reply {
-	s, err := c.lookupSet(key)
+	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	replies := make([]resp.Reply, len(members))
 	for i, member := range members {
-		replies[i] = c.isMember(s, member)
+		replies[i] = isMember(c, s, member)
 	}
 	return resp.Array(replies...)
 }
 
-func (c *ctx) isMember(s *value.Set, member string) resp.Reply {
+func isMember(c *ctx, s *value.Set, member string) resp.Reply {
 	c.m.meter.Spend(s.FindWork(member))
 	return oneIf(s.Has(member))
 }
 
 func smembers(c *ctx, key string) resp.Reply {
-	s, err := c.lookupSet(key)
+	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -202,7 +202,7 @@ func membersReply(s *value.Set) resp.Reply {
 func setReply(members []string) resp.Reply { return resp.Set(resp.Bulks(members...).Elems...) }
 
 func scard(c *ctx, key string) resp.Reply {
-	s, err := c.lookupSet(key)
+	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -226,7 +226,7 @@ func (r *countedCall) Run(c *ctx) resp.Reply {
 }
 
 func parseSPop(args resp.Args) (call, error) {
-	r := &countedCall{key: args[1], counted: len(args) == 3, one: (*ctx).popMember, many: (*ctx).popMembers}
+	r := &countedCall{key: args[1], counted: len(args) == 3, one: popMember, many: popMembers}
 	var err error
 	switch {
 	case len(args) > 3:
@@ -240,50 +240,50 @@ func parseSPop(args resp.Args) (call, error) {
 	return r, nil
 }
 
-func (c *ctx) popMember(key string) resp.Reply {
-	s, err := c.lookupSet(key)
+func popMember(c *ctx, key string) resp.Reply {
+	s, err := lookupSet(c, key)
 	if err != nil || s == nil {
 		return orNil(err)
 	}
 	member := s.At(c.randN(s.Len()))
 	c.m.meter.Spend(s.FindWork(member))
-	c.takeMembers(key, []string{member})
+	takeMembers(c, key, []string{member})
 	return resp.Bulk(member)
 }
 
 // takeMembers removes what SPOP answers, which has paid for it.
-func (c *ctx) takeMembers(key string, members []string) {
-	emptied := c.editSet(key, func(s *value.Set) {
+func takeMembers(c *ctx, key string, members []string) {
+	emptied := editSet(c, key, func(s *value.Set) {
 		for _, member := range members {
 			s.Delete(member)
 		}
 	})
-	c.notifyRemoved(emit.Set, "spop", key, emptied)
+	notifyRemoved(c, emit.Set, "spop", key, emptied)
 }
 
 // popMembers is SPOP with a count.
-func (c *ctx) popMembers(key string, count int64) resp.Reply {
-	s, err := c.lookupSet(key)
+func popMembers(c *ctx, key string, count int64) resp.Reply {
+	s, err := lookupSet(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
 	case s == nil || count == 0:
 		return resp.Set()
 	}
-	members, err := c.drawMembers(s, count)
+	members, err := drawMembers(c, s, count)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	if !c.m.meter.Affords(value.FindAllWork(s, members)) {
 		return resp.Err(meter.ErrWork)
 	}
-	c.takeMembers(key, members)
+	takeMembers(c, key, members)
 	return setReply(members)
 }
 
 // drawMembers chooses members at random; see choose. What would be too much for one
 // reply is refused before anything is done.
-func (c *ctx) drawMembers(s *value.Set, count int64) (members []string, err error) {
+func drawMembers(c *ctx, s *value.Set, count int64) (members []string, err error) {
 	count = min(count, int64(s.Len()))
 	n := max(count, -count)
 	frames := n * meter.MemberReplyBytes
@@ -306,7 +306,7 @@ func (c *ctx) drawMembers(s *value.Set, count int64) (members []string, err erro
 }
 
 func parseSRandMember(args resp.Args) (call, error) {
-	r := &countedCall{key: args[1], counted: len(args) == 3, one: (*ctx).randomMember, many: (*ctx).randomMembers}
+	r := &countedCall{key: args[1], counted: len(args) == 3, one: randomMember, many: randomMembers}
 	if len(args) > 3 {
 		return nil, resp.Error(resp.ErrSyntax)
 	}
@@ -325,8 +325,8 @@ func parseSRandMember(args resp.Args) (call, error) {
 	return r, nil
 }
 
-func (c *ctx) randomMember(key string) resp.Reply {
-	s, err := c.lookupSet(key)
+func randomMember(c *ctx, key string) resp.Reply {
+	s, err := lookupSet(c, key)
 	if err != nil || s == nil {
 		return orNil(err)
 	}
@@ -336,15 +336,15 @@ func (c *ctx) randomMember(key string) resp.Reply {
 
 // randomMembers is SRANDMEMBER with a count. A positive one asks for different
 // members, a negative one for that many draws.
-func (c *ctx) randomMembers(key string, count int64) resp.Reply {
-	s, err := c.lookupSet(key)
+func randomMembers(c *ctx, key string, count int64) resp.Reply {
+	s, err := lookupSet(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
 	case s == nil || count == 0:
 		return resp.Array()
 	}
-	members, err := c.drawMembers(s, count)
+	members, err := drawMembers(c, s, count)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -354,23 +354,23 @@ func (c *ctx) randomMembers(key string, count int64) resp.Reply {
 // smove takes the key that the member goes to, and the member.
 func smove(c *ctx, from string, words []string) resp.Reply {
 	to, member := words[0], words[1]
-	source, err := c.lookupSet(from)
+	source, err := lookupSet(c, from)
 	if err != nil || source == nil {
 		return orZero(err)
 	}
-	target, err := c.lookupSet(to)
+	target, err := lookupSet(c, to)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	c.m.meter.Spend(2*source.FindWork(member) + 2*value.GrowWork(target, []string{member}))
 	if from == to || !source.Has(member) {
-		return c.isMember(source, member)
+		return isMember(c, source, member)
 	}
 	isNew := !target.Has(member)
-	emptied := c.editSet(from, func(s *value.Set) { s.Delete(member) })
-	c.notifyRemoved(emit.Set, "srem", from, emptied)
+	emptied := editSet(c, from, func(s *value.Set) { s.Delete(member) })
+	notifyRemoved(c, emit.Set, "srem", from, emptied)
 	if isNew {
-		c.editSet(to, func(s *value.Set) {
+		editSet(c, to, func(s *value.Set) {
 			s.Expect(member, 1)
 			s.Add(strings.Clone(member))
 		})
@@ -380,10 +380,10 @@ func smove(c *ctx, from string, words []string) resp.Reply {
 }
 
 // lookupSets finds sets; an absent one is nil.
-func (c *ctx) lookupSets(keys []string) (sets []*value.Set, err error) {
+func lookupSets(c *ctx, keys []string) (sets []*value.Set, err error) {
 	sets = make([]*value.Set, len(keys))
 	for i, key := range keys {
-		if sets[i], err = c.lookupSet(key); err != nil {
+		if sets[i], err = lookupSet(c, key); err != nil {
 			return nil, err
 		}
 		if c.m.meter.Exceeded() {
@@ -401,41 +401,41 @@ var (
 	setToAnswer = algebra.SetRoom{Of: (*value.Set).ReplyBytes, Max: meter.ReplyBytesMax, Err: resp.Error(meter.ErrReplyTooLarge)}
 )
 
-func (c *ctx) newSetOp(room algebra.SetRoom) *algebra.Sets {
-	return algebra.NewSets(c.m.keys.Generation, c.m.settings.sets, c.m.meter.Pay, room)
+func newSetOp(c *ctx, room algebra.SetRoom) *algebra.Sets {
+	return algebra.NewSets(c.m.keys.Generation, c.m.settings.Sets, c.m.meter.Pay, room)
 }
 
 func parseSetOp(compute setOperation) parser {
-	return ofMany(func(c *ctx, keys []string) resp.Reply { return c.answerSet(keys, compute) })
+	return ofMany(func(c *ctx, keys []string) resp.Reply { return answerSet(c, keys, compute) })
 }
 
 // answerSet is SINTER and its like.
-func (c *ctx) answerSet(keys []string, compute setOperation) resp.Reply {
-	result, err := c.computeSet(keys, compute, setToAnswer)
+func answerSet(c *ctx, keys []string, compute setOperation) resp.Reply {
+	result, err := computeSet(c, keys, compute, setToAnswer)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	return membersReply(result)
 }
 
-func (c *ctx) computeSet(keys []string, compute setOperation, room algebra.SetRoom) (*value.Set, error) {
-	sets, err := c.lookupSets(keys)
+func computeSet(c *ctx, keys []string, compute setOperation, room algebra.SetRoom) (*value.Set, error) {
+	sets, err := lookupSets(c, keys)
 	if err != nil {
 		return nil, err
 	}
-	op := c.newSetOp(room)
+	op := newSetOp(c, room)
 	compute(op, sets)
 	return op.Result, op.Err
 }
 
 func parseSetStore(compute setOperation, event string) parser {
-	return ofKeyAndMany(func(c *ctx, to string, keys []string) resp.Reply { return c.storeSet(to, keys, compute, event) })
+	return ofKeyAndMany(func(c *ctx, to string, keys []string) resp.Reply { return storeSet(c, to, keys, compute, event) })
 }
 
 // storeSet is SINTERSTORE and its like: the result replaces whatever the destination
 // holds, and an empty one deletes it.
-func (c *ctx) storeSet(to string, keys []string, compute setOperation, event string) resp.Reply {
-	result, err := c.computeSet(keys, compute, setToStore)
+func storeSet(c *ctx, to string, keys []string, compute setOperation, event string) resp.Reply {
+	result, err := computeSet(c, keys, compute, setToStore)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -457,12 +457,12 @@ type interCardCall struct {
 }
 
 func (r *interCardCall) Run(c *ctx) resp.Reply {
-	sets, err := c.lookupSets(r.keys)
+	sets, err := lookupSets(c, r.keys)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	var n int64
-	op := c.newSetOp(setToAnswer)
+	op := newSetOp(c, setToAnswer)
 	op.Common(sets, func(string) bool {
 		n++
 		return n != r.limit

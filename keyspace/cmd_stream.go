@@ -6,6 +6,7 @@ import (
 	"lockd/keyspace/arg"
 	"lockd/keyspace/emit"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/settings"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -137,7 +138,7 @@ func parseRangeID(s string, missing uint64) (id value.StreamID, ok bool) {
 	return parseExactID(s, missing)
 }
 
-// trimming is what the options MAXLEN and MINID ask for.
+// trimming has what the options MAXLEN and MINID ask for.
 type trimming struct {
 	by     trimBy
 	maxLen int64
@@ -154,7 +155,8 @@ const (
 	trimByID
 )
 
-// most is how many entries may be removed from the start of a stream, to which next, if it is not nil, will be added.
+// most returns how many entries may be removed from the start of a stream, to which next, if it is not nil, will be
+// added.
 func (t trimming) most(s *value.Stream, next *value.Item) int {
 	size, n := int64(s.Len()), int64(0)
 	if next != nil {
@@ -175,17 +177,17 @@ func (t trimming) most(s *value.Stream, next *value.Item) int {
 	return int(n)
 }
 
-// trimmed is how many entries are removed: with ~ whole nodes, as Redis cuts streams. It is false where finding that out
-// is more work than the request may be.
-func (c *ctx) trimmed(t trimming, s *value.Stream, next *value.Item) (n int, ok bool) {
+// trimmedBy returns how many entries are removed: with ~ whole nodes, as Redis cuts streams. It reports false where
+// finding that out is more work than the request may do.
+func trimmedBy(c *ctx, t trimming, s *value.Stream, next *value.Item) (n int, ok bool) {
 	n, ok = t.most(s, next), true
 	if t.nearly && n > 0 {
-		n, ok = s.WholeNodes(n, c.m.settings.streamNodes, next, c.m.meter.Affords)
+		n, ok = s.WholeNodes(n, c.m.settings.StreamNodes, next, c.m.meter.Affords)
 	}
 	return n, ok
 }
 
-// xaddOptions are the arguments of XADD and XTRIM behind the key.
+// xaddOptions has the arguments of XADD and XTRIM behind the key.
 type xaddOptions struct {
 	trimming
 	limited bool // LIMIT was given
@@ -281,11 +283,11 @@ func (o *xaddOptions) check(add bool) error {
 	return nil
 }
 
-// trim is what is asked for, with the limit of the settings where ~ has none of its own.
-func (o *xaddOptions) trim(set *settings) trimming {
+// trim returns what is asked for, with the limit of the settings where ~ has none of its own.
+func (o *xaddOptions) trim(set *settings.Values) trimming {
 	t := o.trimming
 	if !o.limited && o.nearly {
-		t.limit = set.streamTrimMax()
+		t.limit = set.StreamTrimMax()
 	}
 	return t
 }
@@ -318,7 +320,7 @@ func parseXAdd(args resp.Args) (call, error) {
 
 func (o *xaddCall) Run(c *ctx) resp.Reply {
 	key := o.key
-	s, err := c.lookupStream(key)
+	s, err := lookupStream(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -329,7 +331,7 @@ func (o *xaddCall) Run(c *ctx) resp.Reply {
 	if s != nil {
 		last = s.LastID
 	}
-	id, err := c.nextStreamID(last, &o.xaddOptions)
+	id, err := nextStreamID(c, last, &o.xaddOptions)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -337,17 +339,17 @@ func (o *xaddCall) Run(c *ctx) resp.Reply {
 	if old == nil {
 		old = value.NewStream(0)
 	}
-	trimmed, ok := c.trimmed(o.trim(c.m.settings), old, &it)
+	trimmed, ok := trimmedBy(c, o.trim(c.m.settings), old, &it)
 	if !ok || !c.m.meter.HasRoom(trimWork*int64(trimmed)) {
 		return resp.Err(meter.ErrWork)
 	}
-	c.addItem(key, it, trimmed)
+	addItem(c, key, it, trimmed)
 	return resp.Bulk(id.String())
 }
 
-// nextStreamID is the id of an entry that is to come after last. XADD * takes its
+// nextStreamID returns the id of an entry that is to come after last. XADD * takes its
 // milliseconds from the entry of the log, and ids rise even where that clock falls.
-func (c *ctx) nextStreamID(last value.StreamID, o *xaddOptions) (id value.StreamID, err error) {
+func nextStreamID(c *ctx, last value.StreamID, o *xaddOptions) (id value.StreamID, err error) {
 	id = o.id
 	switch now := uint64(max(0, c.wallMs())); {
 	case last == value.MaxStreamID:
@@ -372,11 +374,11 @@ func (c *ctx) nextStreamID(last value.StreamID, o *xaddOptions) (id value.Stream
 const trimWork = 2 * value.FindWork
 
 // addItem adds an entry to the stream at key, and removes some from its start.
-func (c *ctx) addItem(key string, it value.Item, trimmed int) {
-	c.editStream(key, func(s *value.Stream) {
+func addItem(c *ctx, key string, it value.Item, trimmed int) {
+	editStream(c, key, func(s *value.Stream) {
 		c.m.meter.Spend(value.TreeWork(s.Len()) + value.CopyWork*it.Bytes())
 		s.Add(it)
-		c.trimStream(s, trimmed)
+		trimStream(c, s, trimmed)
 	})
 	c.notify(emit.Stream, "xadd", key)
 	if trimmed > 0 {
@@ -385,7 +387,7 @@ func (c *ctx) addItem(key string, it value.Item, trimmed int) {
 }
 
 // trimStream removes the first entries of a stream that may be changed.
-func (c *ctx) trimStream(s *value.Stream, n int) {
+func trimStream(c *ctx, s *value.Stream, n int) {
 	c.m.meter.Spend(trimWork * int64(n))
 	s.Trim(n)
 }
@@ -409,24 +411,24 @@ func parseXTrim(args resp.Args) (call, error) {
 
 func (o *xtrimCall) Run(c *ctx) resp.Reply {
 	key := o.key
-	s, err := c.lookupStream(key)
+	s, err := lookupStream(c, key)
 	if err != nil || s == nil {
 		return orZero(err)
 	}
-	n, ok := c.trimmed(o.trim(c.m.settings), s, nil)
+	n, ok := trimmedBy(c, o.trim(c.m.settings), s, nil)
 	switch {
 	case !ok, n < s.Len() && !c.m.meter.HasRoom(trimWork*int64(n)):
 		return resp.Err(meter.ErrWork)
 	case n == 0:
 		return resp.Int(0)
 	}
-	c.editStream(key, func(s *value.Stream) { c.trimStream(s, n) })
+	editStream(c, key, func(s *value.Stream) { trimStream(c, s, n) })
 	c.notify(emit.Stream, "xtrim", key)
 	return resp.Int(int64(n))
 }
 
 func xlen(c *ctx, key string) resp.Reply {
-	s, err := c.lookupStream(key)
+	s, err := lookupStream(c, key)
 	if err != nil || s == nil {
 		return orZero(err)
 	}
@@ -460,7 +462,7 @@ func parseStreamRange(reverse bool) parser {
 }
 
 func (r *streamRangeCall) Run(c *ctx) resp.Reply {
-	s, err := c.lookupStream(r.key)
+	s, err := lookupStream(c, r.key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -469,7 +471,7 @@ func (r *streamRangeCall) Run(c *ctx) resp.Reply {
 	case r.count == 0:
 		return resp.NilArray()
 	}
-	return c.itemsReply(s, r.from, r.to, max(0, r.count), r.reverse)
+	return itemsReply(c, s, r.from, r.to, max(0, r.count), r.reverse)
 }
 
 // parseStreamEnds reads the ends of a range, ( before one that is not part of it.
@@ -525,7 +527,7 @@ const itemWork = 8 * value.VisitWork
 
 // itemsReply answers the entries from one id to another, at most count of them, all
 // where it is 0. It gives up where they are too many for one reply.
-func (c *ctx) itemsReply(s *value.Stream, from, to value.StreamID, count int64, reverse bool) resp.Reply {
+func itemsReply(c *ctx, s *value.Stream, from, to value.StreamID, count int64, reverse bool) resp.Reply {
 	elems, size := []resp.Reply{}, int64(0)
 	c.m.meter.Spend(value.TreeWork(s.Len()))
 	s.Visit(from, to, reverse, func(it value.Item) bool {
@@ -550,7 +552,7 @@ func itemReply(it value.Item) resp.Reply {
 
 // xdel judges the ids after the key, as Redis does.
 func xdel(c *ctx, key string, words []string) resp.Reply {
-	s, err := c.lookupStream(key)
+	s, err := lookupStream(c, key)
 	if err != nil || s == nil {
 		return orZero(err)
 	}
@@ -571,7 +573,7 @@ func xdel(c *ctx, key string, words []string) resp.Reply {
 		return resp.Int(0)
 	}
 	var n int64
-	c.editStream(key, func(s *value.Stream) {
+	editStream(c, key, func(s *value.Stream) {
 		for _, id := range ids {
 			if s.Delete(id) {
 				n++
@@ -582,7 +584,7 @@ func xdel(c *ctx, key string, words []string) resp.Reply {
 	return resp.Int(n)
 }
 
-// setIDOptions are the options of XSETID.
+// setIDOptions has the options of XSETID.
 type setIDOptions struct {
 	added   int64 // -1: not given
 	deleted value.StreamID
@@ -636,7 +638,7 @@ func parseXSetID(args resp.Args) (call, error) {
 
 func (o *xsetIDCall) Run(c *ctx) resp.Reply {
 	key, id := o.key, o.id
-	s, err := c.lookupStream(key)
+	s, err := lookupStream(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -649,7 +651,7 @@ func (o *xsetIDCall) Run(c *ctx) resp.Reply {
 	case o.added >= 0 && int64(s.Len()) > o.added:
 		return resp.Err(errSetIDAddedSmall)
 	}
-	c.editStream(key, func(s *value.Stream) {
+	editStream(c, key, func(s *value.Stream) {
 		s.LastID = id
 		if o.added >= 0 {
 			s.Added = uint64(o.added)
@@ -662,7 +664,7 @@ func (o *xsetIDCall) Run(c *ctx) resp.Reply {
 	return resp.OK()
 }
 
-// fullCount is how many entries XINFO STREAM FULL shows without COUNT.
+// fullCount is the number of entries that XINFO STREAM FULL shows without COUNT.
 const fullCount = 10
 
 // xinfoCall is XINFO STREAM. Run judges FULL, after the key, as Redis does.
@@ -674,7 +676,7 @@ type xinfoCall struct {
 func parseXInfo(args resp.Args) (call, error) { return &xinfoCall{args[1], args[2], args[3:]}, nil }
 
 func (r *xinfoCall) Run(c *ctx) resp.Reply {
-	s, err := c.lookupStream(r.key)
+	s, err := lookupStream(c, r.key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -686,7 +688,7 @@ func (r *xinfoCall) Run(c *ctx) resp.Reply {
 		return resp.Fail(err)
 	}
 	// Redis keeps entries in the nodes of a tree. These are as many as it has if all are full.
-	nodes := (int64(s.Len()) + c.m.settings.streamNodeEntries - 1) / c.m.settings.streamNodeEntries
+	nodes := (int64(s.Len()) + c.m.settings.StreamNodeEntries - 1) / c.m.settings.StreamNodeEntries
 	elems := []resp.Reply{
 		resp.Bulk("length"), resp.Int(int64(s.Len())),
 		resp.Bulk("radix-tree-keys"), resp.Int(nodes),
@@ -697,7 +699,7 @@ func (r *xinfoCall) Run(c *ctx) resp.Reply {
 		resp.Bulk("recorded-first-entry-id"), resp.Bulk(s.FirstItem().ID.String()),
 	}
 	if full {
-		entries := c.itemsReply(s, value.MinStreamID, value.MaxStreamID, count, false)
+		entries := itemsReply(c, s, value.MinStreamID, value.MaxStreamID, count, false)
 		if entries.IsErr() {
 			return entries
 		}

@@ -57,18 +57,18 @@ func (q *streamRead) pending() *pending {
 	return &pending{
 		kind: value.StreamKind, keys: q.keys, timeoutMs: q.timeoutMs, absent: resp.NilArray,
 		ready: func(c *ctx, key string) bool {
-			s, _ := c.lookupStream(key)
+			s, _ := lookupStream(c, key)
 			return s.HasAfter(q.of(key))
 		},
 		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
-			reply, _ := c.readStreams([]string{key}, []value.StreamID{q.of(key)}, q.count)
+			reply, _ := readStreams(c, []string{key}, []value.StreamID{q.of(key)}, q.count)
 			return reply, nil
 		},
 	}
 }
 
 func (q *streamRead) Run(c *ctx) resp.Reply {
-	err := c.findStreams(q)
+	err := findStreams(c, q)
 	if err == nil {
 		err = q.wrong
 	}
@@ -78,7 +78,7 @@ func (q *streamRead) Run(c *ctx) resp.Reply {
 	if err := c.begin(q.timeoutMs, q.pending); err != nil {
 		return resp.Fail(err)
 	}
-	reply, found := c.readStreams(q.keys, q.after, q.count)
+	reply, found := readStreams(c, q.keys, q.after, q.count)
 	if found || !q.blocks {
 		return reply
 	}
@@ -93,15 +93,15 @@ func (q *streamRead) of(key string) value.StreamID { return q.after[slices.Index
 
 // readStreams answers what streams hold behind ids. found: one of them has something,
 // or it is too much.
-func (c *ctx) readStreams(keys []string, after []value.StreamID, count int64) (reply resp.Reply, found bool) {
+func readStreams(c *ctx, keys []string, after []value.StreamID, count int64) (reply resp.Reply, found bool) {
 	elems, size := []resp.Reply(nil), int64(0)
 	for i, key := range keys {
-		s, _ := c.lookupStream(key)
+		s, _ := lookupStream(c, key)
 		if s == nil || !s.HasAfter(after[i]) {
 			continue
 		}
 		from, _ := after[i].Next()
-		items := c.itemsReply(s, from, value.MaxStreamID, count, false)
+		items := itemsReply(c, s, from, value.MaxStreamID, count, false)
 		if size += items.Size(); items.IsErr() || size > meter.ReplyBytesMax {
 			return resp.Err(meter.ErrReplyTooLarge), true
 		}
@@ -116,7 +116,7 @@ func (c *ctx) readStreams(keys []string, after []value.StreamID, count int64) (r
 // findStreams makes sure that the keys hold streams, or nothing: of arguments that are wrong those before the first that
 // is, as Redis looks for a key before it reads its id. $ is the last id that a stream has now: it is written
 // down as such, so that a command which waits, or is asked for once more, means the same id ever after.
-func (c *ctx) findStreams(q *streamRead) error {
+func findStreams(c *ctx, q *streamRead) error {
 	if c.run != nil && q.blocks {
 		return resp.Errorf(errReadScript, q.args[0])
 	}
@@ -125,7 +125,7 @@ func (c *ctx) findStreams(q *streamRead) error {
 		q.args = slices.Clone(q.args)
 	}
 	for i, key := range q.keys[:q.read] {
-		s, err := c.lookupStream(key)
+		s, err := lookupStream(c, key)
 		if err != nil {
 			return err
 		}

@@ -158,12 +158,12 @@ func (r *setCall) renews(c *ctx) bool {
 	switch {
 	case r.onlyNew:
 		return false
-	case c.keeps(r.key, r.value):
+	case keeps(c, r.key, r.value):
 		return true
 	case r.when.comparison == nil:
 		return r.onlyOld && c.lookup(r.key) == nil
 	}
-	met, err := c.meets(r.when, c.lookup(r.key))
+	met, err := meets(c, r.when, c.lookup(r.key))
 	return err != nil || !met
 }
 
@@ -171,7 +171,7 @@ func (r *setCall) Run(c *ctx) resp.Reply {
 	until := store.Never
 	if r.expiry != nil {
 		var err error
-		if until, err = c.deadlineFrom(*r.expiry, r.ms, "set"); err != nil {
+		if until, err = r.expiry.deadlineFrom(c, r.ms, "set"); err != nil {
 			return resp.Fail(err)
 		}
 	}
@@ -184,7 +184,7 @@ func (r *setCall) Run(c *ctx) resp.Reply {
 		reply = bulkOrNil(was)
 		refused = reply
 	}
-	met, err := c.meets(r.when, was)
+	met, err := meets(c, r.when, was)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -192,8 +192,8 @@ func (r *setCall) Run(c *ctx) resp.Reply {
 		return refused
 	}
 	until = r.keptOr(was, until)
-	c.why.condition = c.why.condition || r.onlyNew
-	c.why.compared = r.when.comparison != nil || r.get && c.run == nil
+	c.why.Condition = c.why.Condition || r.onlyNew
+	c.why.Compared = r.when.comparison != nil || r.get && c.run == nil
 	c.setString(r.key, store.StringValue(r.value), until, r.expiry != nil)
 	return reply
 }
@@ -207,7 +207,7 @@ func (c *ctx) setString(key string, v value.Value, until store.Deadline, leased 
 	}
 }
 
-// setOptions are what follows the value in SET, the key in GETEX, the pairs in MSETEX.
+// setOptions has what follows the value in SET, the key in GETEX, the pairs in MSETEX.
 type setOptions struct {
 	onlyNew, onlyOld, get, keepTTL, persist bool
 
@@ -225,7 +225,7 @@ func (o *setOptions) readNumber(command string) (err error) {
 	return err
 }
 
-// keptOr is the deadline of the key that was there, if it is to be kept.
+// keptOr returns the deadline of the key that was there, if it is to be kept.
 func (o *setOptions) keptOr(was *store.Entry, until store.Deadline) store.Deadline {
 	if o.keepTTL && was != nil {
 		return was.Deadline()
@@ -297,7 +297,7 @@ func (o *setOptions) pair(word, value string, known setWords) bool {
 	return o.when.comparison != nil
 }
 
-// expiryOption is the unit that EX, PX, EXAT or PXAT names; nil for another word.
+// expiryOption returns the unit that EX, PX, EXAT or PXAT names; nil for another word.
 func expiryOption(word string) *expiry {
 	switch {
 	case resp.Is(word, "EX"):
@@ -316,7 +316,7 @@ func setNX(c *ctx, key, text string) resp.Reply {
 	if c.lookup(key) != nil {
 		return resp.Int(0)
 	}
-	c.why.condition = true
+	c.why.Condition = true
 	c.setString(key, store.StringValue(text), store.Never, false)
 	return resp.Int(1)
 }
@@ -339,10 +339,10 @@ func parseSetFor(unit expiry, command string) parser {
 	}
 }
 
-func (r *setForCall) renews(c *ctx) bool { return c.keeps(r.key, r.value) }
+func (r *setForCall) renews(c *ctx) bool { return keeps(c, r.key, r.value) }
 
 func (r *setForCall) Run(c *ctx) resp.Reply {
-	until, err := c.deadlineFrom(r.unit, r.ms, r.command)
+	until, err := r.unit.deadlineFrom(c, r.ms, r.command)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -368,7 +368,7 @@ func getSet(c *ctx, key, text string) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.why.compared = c.run == nil
+	c.why.Compared = c.run == nil
 	c.setString(key, store.StringValue(text), store.Never, false)
 	return bulkOrNil(e)
 }
@@ -379,13 +379,13 @@ func getDel(c *ctx, key string) resp.Reply {
 		return resp.Fail(err)
 	}
 	if e != nil {
-		c.deleteNotify(key)
+		deleteNotify(c, key)
 	}
 	return bulkOrNil(e)
 }
 
 // deleteNotify deletes a key that is there, with its event.
-func (c *ctx) deleteNotify(key string) {
+func deleteNotify(c *ctx, key string) {
 	c.delete(key)
 	c.notify(emit.Generic, "del", key)
 }
@@ -413,12 +413,12 @@ func (r *getEXCall) Run(c *ctx) resp.Reply {
 	}
 	switch {
 	case r.expiry != nil:
-		until, err := c.deadlineOf(*r.expiry, r.number, "getex")
+		until, err := r.expiry.deadlineOf(c, r.number, "getex")
 		if err != nil {
 			return resp.Fail(err)
 		}
 		if c.past(until) {
-			c.deleteNotify(key)
+			deleteNotify(c, key)
 			break
 		}
 		c.setDeadline(key, until)
@@ -457,7 +457,7 @@ func mset(c *ctx, pairs []string) resp.Reply {
 	if !c.m.meter.HasRoom(c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(meter.ErrWork)
 	}
-	c.setPairs(pairs)
+	setPairs(c, pairs)
 	return resp.OK()
 }
 
@@ -470,12 +470,12 @@ func msetNX(c *ctx, pairs []string) resp.Reply {
 	if !c.m.meter.HasRoom(c.m.keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(meter.ErrWork)
 	}
-	c.why.condition = true
-	c.setPairs(pairs)
+	c.why.Condition = true
+	setPairs(c, pairs)
 	return resp.Int(1)
 }
 
-func (c *ctx) setPairs(pairs resp.Args) {
+func setPairs(c *ctx, pairs resp.Args) {
 	for i := 0; i < len(pairs); i += 2 {
 		c.setString(pairs[i], store.StringValue(pairs[i+1]), store.Never, false)
 	}
@@ -544,7 +544,7 @@ func (r *getRangeCall) Run(c *ctx) resp.Reply {
 	return resp.Bulk(substring(e.Str(), r.start, r.end))
 }
 
-// substring is s from start up to and with end, both counted from the end of s
+// substring returns s from start up to and with end, both counted from the end of s
 // where they are negative.
 func substring(s string, start, end int64) string {
 	n := int64(len(s))
@@ -620,7 +620,7 @@ type incrCall struct {
 	by  int64
 }
 
-func (r *incrCall) Run(c *ctx) resp.Reply { return c.addTo(r.key, r.by) }
+func (r *incrCall) Run(c *ctx) resp.Reply { return addTo(c, r.key, r.by) }
 
 func parseIncr(by int64) parser {
 	return func(args resp.Args) (call, error) { return &incrCall{args[1], by}, nil }
@@ -646,7 +646,7 @@ func parseDecrBy(args resp.Args) (call, error) {
 }
 
 // addTo adds n to the number at key; an absent key counts as 0.
-func (c *ctx) addTo(key string, n int64) resp.Reply {
+func addTo(c *ctx, key string, n int64) resp.Reply {
 	e, err := c.lookupString(key)
 	if err != nil {
 		return resp.Fail(err)
@@ -692,7 +692,7 @@ func incrByFloat(c *ctx, key, increment string) resp.Reply {
 	return resp.Bulk(sum.String())
 }
 
-// bulkOrNil is the string that e holds, or nil where e is.
+// bulkOrNil answers the string that e holds, or nil where e is.
 func bulkOrNil(e *store.Entry) resp.Reply {
 	if e == nil {
 		return resp.Nil()

@@ -93,7 +93,7 @@ const (
 	errScoreNaN     = "ERR resulting score is not a number (NaN)"
 )
 
-// addOptions are the options of ZADD.
+// addOptions has the options of ZADD.
 type addOptions struct{ nx, xx, gt, lt, ch, incr bool }
 
 // take reads the options before the scores and returns what follows them.
@@ -119,7 +119,7 @@ func (o *addOptions) take(args resp.Args) resp.Args {
 	return nil
 }
 
-// wrong is what Redis says about the options and the words after them, or nil.
+// wrong returns what Redis says about the options and the words after them, or nil.
 func (o *addOptions) wrong(pairs resp.Args) error {
 	switch {
 	case len(pairs) == 0 || len(pairs)%2 != 0:
@@ -198,7 +198,7 @@ func parseZAdd(o addOptions) parser {
 // Run only reads until it comes to the first change, so that a ZADD that changes nothing is no modification of its key.
 func (r *addCall) Run(c *ctx) resp.Reply {
 	key, pairs, o := r.key, r.pairs, r.o
-	z, err := c.lookupZset(key)
+	z, err := lookupZset(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -212,7 +212,7 @@ func (r *addCall) Run(c *ctx) resp.Reply {
 	var n addCount
 	for i, p := range pairs {
 		if score, change := n.addPair(z, &o, p); change {
-			c.addRest(key, &o, &n, value.Scored{Score: score, Member: p.Member}, pairs[i+1:])
+			addRest(c, key, &o, &n, value.Scored{Score: score, Member: p.Member}, pairs[i+1:])
 			break
 		}
 	}
@@ -234,8 +234,8 @@ func parsePairs(words resp.Args) (pairs []value.Scored, ok bool) {
 }
 
 // addRest writes the first change and goes on from there.
-func (c *ctx) addRest(key string, o *addOptions, n *addCount, first value.Scored, rest []value.Scored) {
-	c.editZset(key, func(z *value.Zset) {
+func addRest(c *ctx, key string, o *addOptions, n *addCount, first value.Scored, rest []value.Scored) {
+	editZset(c, key, func(z *value.Zset) {
 		z.Set(first.Member, first.Score)
 		for _, p := range rest {
 			if score, change := n.addPair(z, o, p); change {
@@ -263,7 +263,7 @@ func (n *addCount) reply(o addOptions) resp.Reply {
 }
 
 func zrem(c *ctx, key string, members []string) resp.Reply {
-	z, err := c.lookupZset(key)
+	z, err := lookupZset(c, key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}
@@ -281,19 +281,19 @@ func zrem(c *ctx, key string, members []string) resp.Reply {
 		return resp.Err(meter.ErrWork)
 	}
 	var n int64
-	emptied := c.editZset(key, func(z *value.Zset) {
+	emptied := editZset(c, key, func(z *value.Zset) {
 		for _, member := range members {
 			if z.Delete(member) {
 				n++
 			}
 		}
 	})
-	c.notifyRemoved(emit.Zset, "zrem", key, emptied)
+	notifyRemoved(c, emit.Zset, "zrem", key, emptied)
 	return resp.Int(n)
 }
 
 func zcard(c *ctx, key string) resp.Reply {
-	z, err := c.lookupZset(key)
+	z, err := lookupZset(c, key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}
@@ -301,7 +301,7 @@ func zcard(c *ctx, key string) resp.Reply {
 }
 
 func zscore(c *ctx, key, member string) resp.Reply {
-	z, err := c.lookupZset(key)
+	z, err := lookupZset(c, key)
 	if err != nil || z == nil {
 		return orNil(err)
 	}
@@ -310,7 +310,7 @@ func zscore(c *ctx, key, member string) resp.Reply {
 }
 
 func zmscore(c *ctx, key string, members []string) resp.Reply {
-	z, err := c.lookupZset(key)
+	z, err := lookupZset(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -357,7 +357,7 @@ func (r *rankCall) Run(c *ctx) resp.Reply {
 	if r.withScore {
 		none = resp.NilArray()
 	}
-	z, err := c.lookupZset(r.key)
+	z, err := lookupZset(c, r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -416,14 +416,14 @@ func parsePopEnd(from popFrom) parser {
 }
 
 func (r *popEndCall) Run(c *ctx) resp.Reply {
-	z, err := c.lookupZset(r.key)
+	z, err := lookupZset(c, r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	if z == nil || r.count == 0 {
 		return resp.Array()
 	}
-	popped, err := c.popScored(r.key, z, r.from, r.count)
+	popped, err := popScored(c, r.key, z, r.from, r.count)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -436,7 +436,7 @@ func (r *popEndCall) Run(c *ctx) resp.Reply {
 
 // popScored takes up to count members, count > 0, from one end of z, the sorted set at
 // key. What would be too large to answer stays.
-func (c *ctx) popScored(key string, z *value.Zset, from popFrom, count int64) (popped []value.Scored, err error) {
+func popScored(c *ctx, key string, z *value.Zset, from popFrom, count int64) (popped []value.Scored, err error) {
 	n := int(min(count, int64(z.Len())))
 	if err := c.m.meter.Listable(n); err != nil {
 		return nil, err
@@ -453,19 +453,19 @@ func (c *ctx) popScored(key string, z *value.Zset, from popFrom, count int64) (p
 	if !c.m.meter.Affords(value.EditAllWork(z, popped)) {
 		return nil, resp.Error(meter.ErrWork)
 	}
-	c.removeScored(key, popped, from.event)
+	removeScored(c, key, popped, from.event)
 	return popped, nil
 }
 
 // removeScored takes members, at least one, out of the sorted set at key, which has
 // them all. The caller has paid for it.
-func (c *ctx) removeScored(key string, members []value.Scored, event string) {
-	emptied := c.editZset(key, func(z *value.Zset) {
+func removeScored(c *ctx, key string, members []value.Scored, event string) {
+	emptied := editZset(c, key, func(z *value.Zset) {
 		for _, m := range members {
 			z.Delete(m.Member)
 		}
 	})
-	c.notifyRemoved(emit.Zset, event, key, emptied)
+	notifyRemoved(c, emit.Zset, event, key, emptied)
 }
 
 // popFirstScoredCall is ZMPOP: it pops from the first of its keys that holds a sorted set.
@@ -481,7 +481,7 @@ func parseZMPop(args resp.Args) (call, error) {
 
 func (o *popFirstScoredCall) Run(c *ctx) resp.Reply {
 	for _, key := range o.Keys {
-		z, err := c.lookupZset(key)
+		z, err := lookupZset(c, key)
 		switch {
 		case err != nil:
 			return resp.Fail(err)
@@ -490,14 +490,14 @@ func (o *popFirstScoredCall) Run(c *ctx) resp.Reply {
 		case z == nil:
 			continue
 		}
-		return c.popPairs(key, z, popEnds[o.End], o.Count)
+		return popPairs(c, key, z, popEnds[o.End], o.Count)
 	}
 	return resp.NilArray()
 }
 
-// popPairs is popScored as ZMPOP answers it.
-func (c *ctx) popPairs(key string, z *value.Zset, from popFrom, count int64) resp.Reply {
-	popped, err := c.popScored(key, z, from, count)
+// popPairs pops as popScored does, and answers as ZMPOP does.
+func popPairs(c *ctx, key string, z *value.Zset, from popFrom, count int64) resp.Reply {
+	popped, err := popScored(c, key, z, from, count)
 	if err != nil {
 		return resp.Fail(err)
 	}

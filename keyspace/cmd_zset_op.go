@@ -8,7 +8,7 @@ import (
 	"lockd/resp"
 )
 
-// keysToStore are those of ZUNIONSTORE and its like: the result, a count, the sources.
+// keysToStore finds the keys of ZUNIONSTORE and its like: the result, a count, the sources.
 var keysToStore = resp.Keys{First: 1, Last: 1, Step: 1, NumAt: 2}
 
 var zsetOpRows = []row{
@@ -55,7 +55,7 @@ var zsetOpRows = []row{
 
 const errWeight = "ERR weight value is not a float"
 
-// zsetOpArgs are the arguments of an operation from numkeys on, and what may be among
+// zsetOpArgs has the arguments of an operation from numkeys on, and what may be among
 // them.
 type zsetOpArgs struct {
 	command    string
@@ -78,7 +78,7 @@ var (
 	}
 )
 
-// zsetOp are the arguments of an operation. Run judges the options, once it has found the sources, as Redis does.
+// zsetOp has the arguments of an operation. Run judges the options, once it has found the sources, as Redis does.
 type zsetOp struct {
 	zsetOpArgs
 	keys    []string
@@ -117,7 +117,7 @@ func parseZsetOp(a zsetOpArgs, run func(op *algebra.Zsets)) parser {
 
 func (r *zsetOpCall) Run(c *ctx) resp.Reply {
 	a := &r.zsetOp
-	op, err := c.findSources(a)
+	op, err := findSources(c, a)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -152,7 +152,7 @@ func parseZsetStore(a zsetOpArgs, run func(op *algebra.Zsets)) parser {
 }
 
 func (r *zsetStoreCall) Run(c *ctx) resp.Reply {
-	op, err := c.findSources(&r.zsetOp)
+	op, err := findSources(c, &r.zsetOp)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -160,7 +160,7 @@ func (r *zsetStoreCall) Run(c *ctx) resp.Reply {
 	if r.run(op); op.Err != nil {
 		return resp.Fail(op.Err)
 	}
-	return c.storeScored(r.to, op.Result, r.command)
+	return storeScored(c, r.to, op.Result, r.command)
 }
 
 // zsetCardCall is ZINTERCARD.
@@ -176,7 +176,7 @@ func parseZInterCard(args resp.Args) (call, error) {
 
 func (r *zsetCardCall) Run(c *ctx) resp.Reply {
 	a := &r.zsetOp
-	op, err := c.findSources(a)
+	op, err := findSources(c, a)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -193,7 +193,7 @@ func (r *zsetCardCall) Run(c *ctx) resp.Reply {
 
 // lookupScores finds a key that must hold a sorted set or a set; one that is absent
 // is an empty sorted set.
-func (c *ctx) lookupScores(key string) (s algebra.Scores, err error) {
+func lookupScores(c *ctx, key string) (s algebra.Scores, err error) {
 	e := c.lookup(key)
 	if e == nil {
 		return value.NewZset(c.m.keys.Generation), nil
@@ -208,10 +208,10 @@ func (c *ctx) lookupScores(key string) (s algebra.Scores, err error) {
 }
 
 // findSources finds the sources, and then reads the options, in the order of Redis's checks.
-func (c *ctx) findSources(a *zsetOp) (op *algebra.Zsets, err error) {
+func findSources(c *ctx, a *zsetOp) (op *algebra.Zsets, err error) {
 	op = algebra.NewZsets(int64(len(a.keys)), c.m.meter.Pay)
 	for i, key := range a.keys {
-		s, err := c.lookupScores(key)
+		s, err := lookupScores(c, key)
 		if err != nil {
 			return nil, err
 		}
@@ -259,7 +259,7 @@ func (a *zsetOpArgs) option(op *algebra.Zsets, words resp.Args) (rest resp.Args,
 	return nil, resp.Error(resp.ErrSyntax)
 }
 
-// combiner is the function that AGGREGATE names; nil where there is none.
+// combiner returns the function that AGGREGATE names; nil where there is none.
 func combiner(word string) func(a, b float64) float64 {
 	switch {
 	case resp.Is(word, "SUM"):

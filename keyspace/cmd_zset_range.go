@@ -154,7 +154,7 @@ func between(begins, ends func(m value.Scored) bool) rangeFind {
 	}
 }
 
-// zrange is what a command asks of a range: the members between two ends, in their
+// zrange has what a command asks of a range: the members between two ends, in their
 // order or against it, and of those the ones that LIMIT leaves.
 type zrange struct {
 	by         *rangeBy // nil: what the options say
@@ -265,7 +265,7 @@ func parseRange(q zrange) parser {
 }
 
 func (q *rangeCall) Run(c *ctx) resp.Reply {
-	z, err := c.lookupZset(q.key)
+	z, err := lookupZset(c, q.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -303,7 +303,7 @@ func parseZRangeStore(args resp.Args) (call, error) {
 }
 
 func (q *rangeStoreCall) Run(c *ctx) resp.Reply {
-	z, err := c.lookupZset(q.key)
+	z, err := lookupZset(c, q.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -316,12 +316,12 @@ func (q *rangeStoreCall) Run(c *ctx) resp.Reply {
 		}
 		members = z.Members(from, to)
 	}
-	return c.storeScored(q.to, members, "zrangestore")
+	return storeScored(c, q.to, members, "zrangestore")
 }
 
 // storeScored makes members, which are in order and alias nothing, the sorted set at
 // key; where there are none, key is deleted.
-func (c *ctx) storeScored(key string, members []value.Scored, event string) resp.Reply {
+func storeScored(c *ctx, key string, members []value.Scored, event string) resp.Reply {
 	if len(members) == 0 {
 		if c.delete(key) {
 			c.notify(emit.Generic, "del", key)
@@ -334,7 +334,7 @@ func (c *ctx) storeScored(key string, members []value.Scored, event string) resp
 	if !c.m.meter.Affords(value.GrowScoredWork(value.NewZset(c.m.keys.Generation), members)) {
 		return resp.Err(meter.ErrWork)
 	}
-	z := value.NewZsetOf(c.m.keys.Generation, c.m.settings.zsets, members)
+	z := value.NewZsetOf(c.m.keys.Generation, c.m.settings.Zsets, members)
 	c.putUntil(key, value.OfAggregate(z), store.Never)
 	c.notify(emit.Zset, event, key)
 	return resp.Int(int64(len(members)))
@@ -366,7 +366,7 @@ func parseRangeCount(by *rangeBy) parser {
 }
 
 func (r *rangeCountCall) Run(c *ctx) resp.Reply {
-	z, err := c.lookupZset(r.key)
+	z, err := lookupZset(c, r.key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}
@@ -392,7 +392,7 @@ func parseRangeRemoval(by *rangeBy, event string) parser {
 }
 
 func (r *rangeRemovalCall) Run(c *ctx) resp.Reply {
-	z, err := c.lookupZset(r.key)
+	z, err := lookupZset(c, r.key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}
@@ -408,6 +408,6 @@ func (r *rangeRemovalCall) Run(c *ctx) resp.Reply {
 	if !c.m.meter.Affords(value.EditAllWork(z, members)) {
 		return resp.Err(meter.ErrWork)
 	}
-	c.removeScored(r.key, members, r.event)
+	removeScored(c, r.key, members, r.event)
 	return resp.Int(int64(to - from))
 }

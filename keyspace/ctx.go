@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"lockd/keyspace/emit"
+	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
@@ -12,8 +13,8 @@ import (
 	"lockd/resp"
 )
 
-// ctx is all that a command may touch. It is good for one command. Keys are those
-// of the command's database; every change goes through Machine.store.
+// ctx gives one command access to what it may touch. Keys are looked up in the command's database; every change goes
+// through Machine.put.
 //
 // In View nothing is changed, not even what has expired: a row without the flag
 // Write (or MayReplicate) calls no method of the second half.
@@ -21,7 +22,7 @@ type ctx struct {
 	m   *Machine
 	at  resp.Stamp // of the entry, or of the read
 	db  int
-	why cause
+	why fate.Cause
 
 	// moment is a tick that was passed already, while what ended by itself then is dealt with: what has ended since is
 	// still there. 0: what the clock has ended has ended.
@@ -53,17 +54,17 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 		return resp.Err(errNotLogged)
 	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory() && !renews(c, req):
 		return resp.Err(resp.ErrOOM)
-	case row.Flags&resp.DenyOOM != 0 && c.m.settings.noRoom != "" && !renews(c, req):
-		return resp.Err(c.m.settings.noRoom)
+	case row.Flags&resp.DenyOOM != 0 && c.m.settings.NoRoom != "" && !renews(c, req):
+		return resp.Err(c.m.settings.NoRoom)
 	}
 	if why := c.m.exhausted(row); why != "" {
 		return resp.Err(why)
 	}
 	c.reads = row.Flags&resp.ReadOnly != 0
-	c.why = cause{by: row.Name, client: c.why.client}
+	c.why = fate.Cause{By: row.Name, Client: c.why.Client}
 	reply := c.guard(row, req, wrong)
 	if c.m.applying && row.Flags&resp.Changes != 0 {
-		c.m.digest.reply(reply)
+		c.m.digest.Reply(reply)
 	}
 	if row.Flags&resp.Changes == 0 && reply.Size() > meter.ReplyBytesMax {
 		return resp.Err(meter.ErrReplyTooLarge) // nothing was changed, so an error is the truth
@@ -72,7 +73,7 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 }
 
 // keeps reports whether a key holds a string that is to be stored.
-func (c *ctx) keeps(key, s string) bool {
+func keeps(c *ctx, key, s string) bool {
 	e := c.lookup(key)
 	return e != nil && e.Aggregate() == nil && e.Str() == s
 }
@@ -84,25 +85,25 @@ func (c *ctx) guard(row *resp.Row[parser], req call, wrong error) resp.Reply {
 		return perform(c, req, wrong)
 	}
 	m.begin()
-	m.embargo.guards, m.embargo.met = true, false
+	m.embargo.Guards, m.embargo.Met = true, false
 	reply := perform(c, req, wrong)
 	switch {
 	case m.journal == nil: // of a script, which has ended it
-	case m.embargo.met:
+	case m.embargo.Met:
 		m.rollback()
 		reply = m.embargoError()
 	default:
 		m.commit()
 	}
-	m.embargo.guards = false
+	m.embargo.Guards = false
 	return reply
 }
 
-// now is the log clock: deadlines are counted from it. In View it is the leader's
+// now returns the log clock: deadlines are counted from it. In View it is the leader's
 // estimate (for PTTL); whether a key has expired is never judged by it.
 func (c *ctx) now() int64 { return c.at.Tick }
 
-// asOf is the tick by which leases are judged.
+// asOf returns the tick by which leases are judged.
 func (c *ctx) asOf() int64 {
 	if c.moment != 0 {
 		return c.moment
@@ -110,7 +111,7 @@ func (c *ctx) asOf() int64 {
 	return c.m.tick
 }
 
-// wallMs is the wall clock of the stamp in milliseconds since 1970.
+// wallMs returns the wall clock of the stamp in milliseconds since 1970.
 func (c *ctx) wallMs() int64 { return c.at.Wall / 1000 }
 
 // rand draws the next number for RANDOMKEY and its like: the same on every node.
@@ -183,7 +184,7 @@ func (c *ctx) lookupIn(db int, key string) *store.Entry {
 	return e
 }
 
-// seen are the figures of INFO that each node counts for itself. No command's reply may depend on
+// seen has the figures of INFO that each node counts for itself. No command's reply may depend on
 // them, and no image holds them.
 type seen struct {
 	hits, misses int64 // keys that reads have found, and not found
@@ -211,8 +212,8 @@ func (s *seen) count(found bool) {
 // putUntil gives key a value and a deadline, or store.Never.
 func (c *ctx) putUntil(key string, v value.Value, d store.Deadline) {
 	was := c.lookup(key)
-	if was == nil && c.why.condition || was != nil && c.handsOver(was, v) {
-		c.m.put(&c.why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.m.markOf(&c.why, key, v)))
+	if was == nil && c.why.Condition || was != nil && c.handsOver(was, v) {
+		c.m.put(&c.why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.m.locks().MarkOf(&c.why, key, v)))
 		return
 	}
 	c.m.put(&c.why, c.db, key, was, store.NewEntry(key, was, v, d))
@@ -225,10 +226,10 @@ func (c *ctx) handsOver(was *store.Entry, v value.Value) bool {
 	switch {
 	case was.Mark() == store.NoLock || was.Aggregate() != nil || was.Holds(v):
 		return false
-	case c.run != nil && !c.why.compared:
+	case c.run != nil && !c.why.Compared:
 		return c.run.given(c.m, was.Str()) && c.run.given(c.m, v.Str())
 	}
-	return c.why.compared || c.m.embargo.watched
+	return c.why.Compared || c.m.embargo.Watched
 }
 
 // delete removes a key and reports whether it was there.
@@ -257,7 +258,7 @@ func (c *ctx) publish(kind resp.MessageKind, channel, payload string) {
 	c.m.out.Emit(resp.Message{Kind: kind, Channel: channel, Payload: payload})
 }
 
-// after is the deadline ttlMs from now. It reports false where Redis would: the
+// after returns the deadline ttlMs from now. It reports false where Redis would: the
 // sum leaves 64 bits.
 func (c *ctx) after(ttlMs int64) (store.Deadline, bool) {
 	wall, ok := addInt(c.wallMs(), ttlMs)
@@ -268,7 +269,7 @@ func (c *ctx) after(ttlMs int64) (store.Deadline, bool) {
 	return store.Deadline{Tick: tick, WallMs: wall}, ok && tick != store.Never.Tick
 }
 
-// until is the deadline at a wall time: what remains of it, counted by the log
+// until returns the deadline at a wall time: what remains of it, counted by the log
 // clock from now on. A time before all times is past, and no error.
 func (c *ctx) until(wallMs int64) (store.Deadline, bool) {
 	ttl, ok := addInt(wallMs, -c.wallMs())
@@ -301,17 +302,17 @@ var (
 
 // deadlineOf reads the number of an expiry option with the checks of Redis's SET,
 // GETEX and SETEX; command names the command in the error, in lower case.
-func (c *ctx) deadlineOf(x expiry, number, command string) (d store.Deadline, err error) {
+func (x expiry) deadlineOf(c *ctx, number, command string) (d store.Deadline, err error) {
 	ms, err := x.read(number, command)
 	if err != nil {
 		return store.Never, err
 	}
-	return c.deadlineFrom(x, ms, command)
+	return x.deadlineFrom(c, ms, command)
 }
 
 // deadlineFrom is deadlineOf of a number that was read.
-func (c *ctx) deadlineFrom(x expiry, ms int64, command string) (d store.Deadline, err error) {
-	d, ok := c.deadlineIn(x, ms)
+func (x expiry) deadlineFrom(c *ctx, ms int64, command string) (d store.Deadline, err error) {
+	d, ok := x.deadlineIn(c, ms)
 	if !ok {
 		return store.Never, resp.Error(invalidExpire(command).Str)
 	}
@@ -330,7 +331,7 @@ func (x expiry) read(number, command string) (ms int64, err error) {
 	return n * x.unitMs, nil
 }
 
-func (c *ctx) deadlineIn(x expiry, ms int64) (store.Deadline, bool) {
+func (x expiry) deadlineIn(c *ctx, ms int64) (store.Deadline, bool) {
 	if x.absolute {
 		return c.until(ms)
 	}

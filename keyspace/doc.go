@@ -20,30 +20,27 @@
 //	ctx.go       what a command is, and all that it may touch
 //	call.go      the two halves of a command: what reads its arguments, and what runs
 //	change.go    store, the one function that changes them; the journal that takes back
-//	hashlock.go  locks that are hashes, as Redisson keeps them
-//	fate.go      what becomes of locks, as put notes it and nodes ask about it; no lock is granted that a
-//	             restored cluster does not know
-//	digest.go    what nodes compare
-//	settings.go  CONFIG's parameters
+//	fate.go      what becomes of locks: put and the ends of waits are told to package fate
 //
 // Each calls those below it. Up go only:
 //
 //	change.go -> serve.go    what put notes for those who wait
 //	change.go -> wake.go     the same for those who wait by a library
 //	serve.go -> wake.go      a library's waiters are served, too
-//	fate.go -> hashlock.go   of a hash, too
 //
 // Below them are packages that know nothing of the machine:
 //
 //	algebra/     union and its like, of sets and sorted sets
 //	arg/         the arguments that several families have
-//	check/       the values of settings
+//	digest/      what nodes compare
 //	doctor/      what is wrong with the locks of programs
 //	emit/        what an entry emits: messages, keyspace notifications, and changes to those who track
+//	fate/        what becomes of locks, which are hashes, too; no lock is granted that a restored cluster does not know
 //	history/     the log of what becomes of locks, and the forms of an event
 //	library/     the scripts and functions that are kept
 //	lock/        who gets a lock, who gets it next, and owners that wait for each other
 //	meter/       what one request, and one entry, may ask for
+//	settings/    CONFIG's parameters, the checks of their values
 //	store/       keys with their leases, in their order
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //	wait/        the commands that wait, in their order, and what clients were given and may have to give back

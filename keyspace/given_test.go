@@ -187,7 +187,7 @@ func TestGiftsBeyondTheirMemory(t *testing.T) {
 
 // figure is a field of INFO.
 func figure(s *blockStage, name string) string {
-	for _, f := range s.m.infoStats().Fields {
+	for _, f := range infoStats(s.m).Fields {
 		if f.Name == name {
 			return f.Value
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lockd/keyspace/settings"
 )
 
 // differentDefaults are the parameters whose defaults differ from those of Redis 7.0, with the reason.
@@ -41,10 +43,10 @@ func TestGoldenDefaults(t *testing.T) {
 		theirs[all.Elems[i].Str] = all.Elems[i+1].Str
 	}
 	ours := map[string]string{}
-	for _, p := range parameters {
-		for _, name := range []string{p.name, p.alias} {
+	for _, p := range settings.Parameters {
+		for _, name := range []string{p.Name, p.Alias} {
 			if name != "" {
-				ours[name] = p.value
+				ours[name] = p.Value
 			}
 		}
 	}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 
+	"lockd/keyspace/digest"
+	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
-	"lockd/keyspace/lock"
+	"lockd/keyspace/settings"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/keyspace/wait"
@@ -60,40 +62,32 @@ const (
 	imageMagicDevelopment = "lockdkey" // of development builds: their versions are others
 )
 
-// frozen is the state at one moment: what Snapshot's function writes.
+// frozen has the state at one moment; the function that Snapshot returns writes it.
 type frozen struct {
 	tick, wallUs        int64
 	sequence, lastFence uint64
 	stats               stats
 	createdAt           [store.WatchBuckets]uint64
-	settings            *settings
+	settings            *settings.Values
 	users               *acl.Users
 	usersRev            uint64
 	library             library.Scripts
 	functions           library.Functions
-	dbs                 [store.Databases]frozenDatabase
+	keys                store.View
 	waits               wait.Table
 	events              history.Log
-	digest              digest
-}
-
-type frozenDatabase struct {
-	swapped, floor uint64
-	keys           store.KeyView
+	digest              digest.Digest
 }
 
 // Snapshot marks the present state and returns a function that writes its image;
 // see cluster.Machine. It costs the same for any number of keys: trees are copied
-// on write from here on, and the new generation has aggregates copied likewise.
+// on write from here on, and the new generation has aggregates copied as well.
 func (m *Machine) Snapshot() func(io.Writer) error {
-	m.keys.Generation++
 	f := &frozen{
 		tick: m.tick, wallUs: m.wallUs, sequence: m.keys.Sequence, lastFence: m.keys.LastFence,
 		stats: m.stats, createdAt: m.keys.CreatedAt, settings: m.settings, users: m.users, usersRev: m.usersRev, library: m.library.Copy(),
 		functions: m.functions.Copy(), waits: m.waits.Frozen(), events: m.events.Copy(), digest: m.digest,
-	}
-	for i, d := range m.keys.DBs {
-		f.dbs[i] = frozenDatabase{swapped: d.Swapped, floor: d.Floor, keys: d.Keys.Copy()}
+		keys: m.keys.View(),
 	}
 	return f.write
 }
@@ -109,20 +103,12 @@ func (f *frozen) write(dst io.Writer) error {
 	for _, n := range f.createdAt {
 		w.U64(n)
 	}
-	f.settings.write(w)
+	f.settings.Write(w)
 	w.U64(f.usersRev)
 	writeUsers(f.users, w)
 	f.library.Write(w)
 	f.functions.Write(w)
-	for _, d := range f.dbs {
-		w.U64(d.swapped)
-		w.U64(d.floor)
-		w.U64(uint64(d.keys.Len()))
-		d.keys.Each(func(e *store.Entry) bool {
-			e.Write(w)
-			return w.OK() // a full disk ends it early
-		})
-	}
+	f.keys.Write(w)
 	f.waits.Write(w)
 	f.events.Write(w)
 	w.U64(uint64(f.digest))
@@ -135,20 +121,18 @@ func (m *Machine) Restore(src io.Reader) error {
 	next := New(m.scripts)
 	next.level, next.commandSet, next.users = m.level, m.commandSet, acl.NewUsers(m.known)
 	next.keys.Generation = m.keys.Generation + 1
-	r, buf := value.NewReader(src), new(entryBuffer)
+	r := value.NewReader(src)
 	readHeader(r)
 	next.readClock(r)
-	next.settings = readSettings(r, m.level)
+	next.settings = settings.Read(r, m.level)
 	next.usersRev = r.U64()
 	next.users = readUsers(r, next.known)
 	next.library = library.ReadScripts(r)
 	next.functions = library.ReadFunctions(r)
-	for db := range next.keys.DBs {
-		next.readDatabase(r, buf, db)
-	}
+	next.keys.Read(r, fate.NamesHolder)
 	next.waits = wait.Read(r, waitable{next.table})
 	next.events = history.ReadLog(r)
-	next.digest = digest(r.U64())
+	next.digest = digest.Digest(r.U64())
 	r.End()
 	if err := r.Err(); err != nil {
 		return err
@@ -166,18 +150,18 @@ func (m *Machine) Fork(fence uint64, holdMs int64) {
 	if holdMs > 0 {
 		until, _ = addInt(m.tick, holdMs)
 	}
-	if next, err := m.settings.with(m.level, []string{nameLockHold, itoa(until), nameFullDisks, ""}); err == nil {
+	if next, err := m.settings.With(m.level, []string{settings.NameLockHold, itoa(until), settings.NameFullDisks, ""}); err == nil {
 		m.settings = next
 	}
 }
 
-// LastFence is the highest fence that was given.
+// LastFence returns the highest fence that was given.
 func (m *Machine) LastFence() uint64 { return m.keys.LastFence }
 
-// WallMs is the wall time of the last entry, in milliseconds since 1970; 0: there was none.
+// WallMs returns the wall time of the last entry, in milliseconds since 1970; 0: there was none.
 func (m *Machine) WallMs() int64 { return m.wallUs / 1000 }
 
-// Keys is how many keys there are in all databases.
+// Keys returns the number of keys in all databases.
 func (m *Machine) Keys() int { return m.keys.Len() }
 
 func (m *Machine) readClock(r *value.Reader) {
@@ -186,108 +170,6 @@ func (m *Machine) readClock(r *value.Reader) {
 	m.stats.expiredKeys = r.I64()
 	for i := range m.keys.CreatedAt {
 		m.keys.CreatedAt[i] = r.U64()
-	}
-}
-
-func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int) {
-	d := m.keys.DBs[db]
-	d.Swapped = r.U64()
-	if d.Floor = r.U64(); d.Floor > m.keys.LastFence {
-		r.Fail("a database has a fence that was not given")
-	}
-	var last *store.Entry
-	var lastPos uint64
-	var leases []store.Lease
-	for n := r.U64(); n > 0 && r.OK(); n-- {
-		e := m.readEntry(r, buf)
-		pos := value.Position(e.Key())
-		if last != nil && (pos < lastPos || pos == lastPos && e.Key() <= last.Key()) {
-			r.Fail("keys are not in order")
-		}
-		if e.Fence > m.keys.LastFence || e.Version > m.keys.Sequence {
-			r.Fail("a key is newer than the clock")
-		}
-		m.checkHolders(r, e)
-		if r.OK() {
-			d.Load(pos, e)
-			if e.Leased() {
-				leases = append(leases, store.LeaseOf(e))
-			}
-		}
-		last, lastPos = e, pos
-	}
-	d.LoadLeases(leases)
-}
-
-// entryBuffer has the key and the string of the entry that is being read, if they are short: newEntry
-// copies them.
-type entryBuffer struct{ key, str [store.InlineMax]byte }
-
-func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *store.Entry {
-	key, fence, version := r.TextIn(buf.key[:]), r.U64(), r.U64()
-	until := store.Deadline{Tick: r.I64(), WallMs: r.I64()}
-	if !until.IsSet() && until != store.Never {
-		r.Fail("a deadline that is none")
-	}
-	mark, facts, kind := readMark(r)
-	if mark == store.MayBeLock && until.IsSet() {
-		r.Fail("what has a lease and might become a lock")
-	}
-	tag, kind := readTag(r, kind)
-	v := value.ReadValue(r, kind, buf.str[:], m.keys.Generation)
-	if tag != nil && v.Aggregate() != nil {
-		r.Fail("a tag of what is no string")
-	}
-	if mark != store.NoLock && v.Aggregate() != nil && v.Aggregate().Kind() != value.HashKind {
-		r.Fail("what is known of a lock that is no string")
-	}
-	e := store.NewMarked(key, nil, v, until, tag, mark)
-	if mark == store.IsLock {
-		e = e.WithFacts(facts)
-	}
-	if l := e.HashLock(); l != nil {
-		l.Read(r, namesHolder)
-	}
-	e.Fence, e.Version = fence, version
-	return e
-}
-
-// readMark reads what is known of a lock, if there is anything, and the kind of what follows.
-func readMark(r *value.Reader) (mark store.Mark, facts lock.Facts, kind byte) {
-	switch kind = r.Byte(); kind {
-	case value.KindMaybe:
-		return store.MayBeLock, facts, r.Byte()
-	case value.KindLock:
-		return store.IsLock, value.ReadFacts(r), r.Byte()
-	}
-	return store.NoLock, facts, kind
-}
-
-// readTag reads a tag, if that is what kind says, and the kind of the value that follows.
-func readTag(r *value.Reader, kind byte) (*store.Tag, byte) {
-	if kind != value.KindTagged {
-		return nil, kind
-	}
-	tag := &store.Tag{Owner: r.Text(), Note: r.Text()}
-	if *tag == (store.Tag{}) {
-		r.Fail("an empty tag")
-	}
-	return tag, r.Byte()
-}
-
-// checkHolders refuses a lock whose holders can not be those of its key.
-func (m *Machine) checkHolders(r *value.Reader, e *store.Entry) {
-	l := e.Lock()
-	if l == nil {
-		return
-	}
-	if e.Deadline() != endOf(l) {
-		r.Fail("a lock that ends before its holders")
-	}
-	for h := range l.Each {
-		if h.Fence > m.keys.LastFence || h.Version > m.keys.Sequence {
-			r.Fail("a holder of a lock is newer than the clock")
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/digest"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -31,7 +32,7 @@ func untraced(t testing.TB, m *Machine) []byte {
 	t.Helper()
 	trace := m.digest
 	defer func() { m.digest = trace }()
-	m.digest = digestBegin
+	m.digest = digest.Begin
 	return image(t, m)
 }
 
@@ -49,7 +50,7 @@ func restored(t testing.TB, img []byte) *Machine {
 func sample(t testing.TB) *Machine {
 	t.Helper()
 	m := New(fakeScripts{})
-	m.settings, _ = m.settings.with(1, []string{nameHashEntries, "128"}) // no default
+	m.settings, _ = m.settings.With(1, []string{"hash-max-listpack-entries", "128"}) // no default
 	at := resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000, Index: 10}
 	mustApply(t, m, at, 0,
 		"SET lock token NX PX 30000",

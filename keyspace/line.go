@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"lockd/keyspace/fate"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
@@ -8,12 +9,12 @@ import (
 	"lockd/resp"
 )
 
-// Package lock decides who gets a lock; here it learns how keys hold locks, and what it decides is done.
+// Package lock decides which token gets a lock. This file tells it how keys hold locks.
 
-// lockName is the name of the lock of a key.
+// lockName returns the name of the lock of a key.
 func (c *ctx) lockName(key string) lock.Name { return lock.Name{Space: c.db, Key: key} }
 
-// lockTable are the lines of all locks, with what their keys hold.
+// lockTable returns the lines of all locks, with what their keys hold.
 func (c *ctx) lockTable() lock.Table { return lock.Table{Line: c.m.waits.Line(), Keys: c} }
 
 // payFor charges what a table has looked at, and returns it.
@@ -23,7 +24,7 @@ func payFor(m *Machine, t *lock.Table) int64 {
 	return work
 }
 
-// Holding is how the key of a lock holds it; see lock.Keys.
+// Holding returns how a key holds its lock; see lock.Keys.
 func (c *ctx) Holding(name lock.Name) lock.Holding {
 	d := c.m.keys.DBs[name.Space]
 	c.m.meter.Spend(d.FindWork(name.Key))
@@ -33,8 +34,7 @@ func (c *ctx) Holding(name lock.Name) lock.Holding {
 	return lock.Holding{}
 }
 
-// holdingOf is how a key that is there holds a lock. A string that is too long for a token is held by nobody who could
-// ask for it.
+// holdingOf returns how a key that is there holds a lock. No token can hold a string that is too long for one.
 func holdingOf(e *store.Entry) lock.Holding {
 	h := lock.Holding{Held: true, Ends: e.Ends()}
 	if e.Aggregate() != nil {
@@ -42,7 +42,7 @@ func holdingOf(e *store.Entry) lock.Holding {
 		h.Foreign = h.Many == nil
 		return h
 	}
-	if len(e.Str()) <= lockTokenBytesMax {
+	if len(e.Str()) <= fate.TokenBytesMax {
 		h.Token = e.Str()
 	}
 	if t := e.Tag(); t != nil {
@@ -52,7 +52,7 @@ func holdingOf(e *store.Entry) lock.Holding {
 }
 
 // Moving reports whether the line of a lock has still to move up; see lock.Keys.
-func (c *ctx) Moving(name lock.Name) bool { return c.m.waits.Moving(name) }
+func (c *ctx) Moving(name lock.Name) bool { return c.m.waits.Ready.Has(wait.LineOf(name)) }
 
 // askFor asks for a lock for a client. A dry run does not know whether one in line whose time is over by its own clock
 // still stands there.
@@ -72,7 +72,7 @@ func (c *ctx) askFor(l *lockRequest) (lock.Answer, error) {
 	return answer, lockError(err)
 }
 
-// lockError is what a client is told of an error of package lock.
+// lockError returns an error of package lock in the words for clients.
 func lockError(err error) error {
 	switch limit, ok := err.(lock.LimitError); {
 	case ok:
@@ -85,10 +85,9 @@ func lockError(err error) error {
 	return err
 }
 
-// granted is the version of a lock that its client has only now, for the case that it is not there
-// any more; nil where the command was no LOCK or has got nothing. A token that held the lock before
-// (its fence is no later than the last one before the command) may have been told so: a request of
-// its program that comes late takes nothing away.
+// granted returns the version of a lock that a command has granted, by which the lock can be taken back; nil where the
+// command was no LOCK or has got nothing. A token that held the lock before (its fence is no later than the last one
+// before the command) may have been told so: a request of its program that comes late takes nothing away.
 func granted(m *Machine, db int, p *pending, reply resp.Reply, lastFence uint64) *resp.Watch {
 	if p.lock == nil || reply.Kind != resp.KindInt || uint64(reply.Int) <= lastFence {
 		return nil
@@ -104,8 +103,8 @@ func granted(m *Machine, db int, p *pending, reply resp.Reply, lastFence uint64)
 	return w
 }
 
-// stillHeld reports whether nobody has touched the holder of a version since. The key is still the
-// one that the holder was given: RENAME and SWAPDB make another one of it.
+// stillHeld reports whether nobody has touched the holder with a version since it got that. The key is still the one
+// that the holder was given: RENAME and SWAPDB make another one of it.
 func stillHeld(m *Machine, db int, key string, version uint64) bool {
 	d := m.keys.DBs[db]
 	e, _ := d.Keys.Get(key)
@@ -120,7 +119,7 @@ func stillHeld(m *Machine, db int, key string, version uint64) bool {
 	return false
 }
 
-// haveChanged reports whether the version of a watched key differs from what it was.
+// haveChanged reports whether a watched key has another version than it had.
 func haveChanged(m *Machine, watched []resp.Watch) bool {
 	for _, w := range watched {
 		switch {
@@ -137,8 +136,9 @@ func haveChanged(m *Machine, watched []resp.Watch) bool {
 	return false
 }
 
-// undoLock returns the undo of a LOCK that was granted to a token; nil where the command has granted nothing new.
-func undoLock(m *Machine, db int, p *pending, reply resp.Reply, lastFence uint64) *wait.Reversal {
+// reverseLock returns the reversal of a LOCK that was granted to a token; nil where the command has granted nothing
+// new.
+func reverseLock(m *Machine, db int, p *pending, reply resp.Reply, lastFence uint64) *wait.Reversal {
 	lock := granted(m, db, p, reply, lastFence)
 	if lock == nil {
 		return nil

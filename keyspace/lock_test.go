@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/fate"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
@@ -385,11 +386,11 @@ func TestLineOfLapsedSession(t *testing.T) {
 // The limits of a lock.
 func TestLimitsOfLock(t *testing.T) {
 	s := newBlockStage(t)
-	long := strings.Repeat("t", lockTokenBytesMax)
+	long := strings.Repeat("t", fate.TokenBytesMax)
 	if got := s.run("LOCK door " + long + " PX 5000"); got != s.run("FENCE door") {
 		t.Errorf("the longest token is answered %s", got)
 	}
-	want := fmt.Sprintf(errTextTooLongFmt, "token", lockTokenBytesMax)
+	want := fmt.Sprintf(errTextTooLongFmt, "token", fate.TokenBytesMax)
 	for _, line := range []string{"LOCK door " + long + "t PX 5000", "RENEW door " + long + "t PX 5000"} {
 		if got := s.run(line); got != want {
 			t.Errorf("a token that is too long is answered %s", got)

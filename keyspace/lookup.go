@@ -25,7 +25,7 @@ func (c *ctx) lookupString(key string) (e *store.Entry, err error) {
 	return e, nil
 }
 
-// orNil is the error of a lookup, or nil for a key that is absent.
+// orNil returns the error of a lookup, or nil for a key that is absent.
 func orNil(err error) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
@@ -33,7 +33,7 @@ func orNil(err error) resp.Reply {
 	return resp.Nil()
 }
 
-// orZero is the answer of a count where there is nothing, or the error.
+// orZero returns the answer of a count where there is nothing, or the error.
 func orZero(err error) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
@@ -59,9 +59,9 @@ func lookupAs[T value.Aggregate](c *ctx, key string) (v T, err error) {
 }
 
 // editAs lets edit change the aggregate at key, one that fresh makes where key is
-// absent. The caller has made sure (lookupAs) that key holds nothing else. What is
-// left empty is deleted, unless its kind keeps it; emptied says so, and the caller sends the event "del" after
-// its own.
+// absent. The caller has made sure (lookupAs) that key holds nothing else. An
+// aggregate that is left empty is deleted, unless its kind keeps it; emptied says so, and the caller sends the event
+// "del" after its own.
 func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, edit func(v T)) (emptied bool) {
 	was := c.lookup(key)
 	var v T
@@ -80,7 +80,7 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 		c.m.meter.Spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
 	}
 	if v.Len() > 0 || v.Kind().KeepsEmpty {
-		c.m.put(&c.why, c.db, key, was, store.NewMarked(key, was, value.OfAggregate(v), d, nil, c.markOfEdited(key, was, v)))
+		c.m.put(&c.why, c.db, key, was, store.NewMarked(key, was, value.OfAggregate(v), d, nil, markOfEdited(c, key, was, v)))
 		return false
 	}
 	if was != nil {
@@ -90,84 +90,84 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 }
 
 // notifyRemoved sends the event of a command that has removed elements, and "del" if it has emptied the key.
-func (c *ctx) notifyRemoved(class emit.Classes, event, key string, emptied bool) {
+func notifyRemoved(c *ctx, class emit.Classes, event, key string, emptied bool) {
 	c.notify(class, event, key)
 	if emptied {
 		c.notify(emit.Generic, "del", key)
 	}
 }
 
-// markOfEdited is the mark of a key whose aggregate was changed, or made.
-func (c *ctx) markOfEdited(key string, was *store.Entry, v value.Aggregate) store.Mark {
+// markOfEdited returns the mark of a key whose aggregate was changed, or made.
+func markOfEdited(c *ctx, key string, was *store.Entry, v value.Aggregate) store.Mark {
 	if was != nil {
 		return was.Mark()
 	}
-	if h, ok := v.(*value.Hash); ok {
-		return c.hashMark(key, h)
+	if h, ok := v.(*value.Hash); ok && c.run != nil {
+		return c.m.locks().HashMark(key, h)
 	}
 	return store.NoLock
 }
 
 // lookupHash is lookupAs for hashes.
-func (c *ctx) lookupHash(key string) (h *value.Hash, err error) {
+func lookupHash(c *ctx, key string) (h *value.Hash, err error) {
 	return lookupAs[*value.Hash](c, key)
 }
 
 // editHash is editAs for hashes.
-func (c *ctx) editHash(key string, edit func(h *value.Hash)) (emptied bool) {
+func editHash(c *ctx, key string, edit func(h *value.Hash)) (emptied bool) {
 	return editAs(c, key, value.NewHash, func(h *value.Hash) {
-		h.Limit(c.m.settings.hashes)
+		h.Limit(c.m.settings.Hashes)
 		edit(h)
 	})
 }
 
 // lookupList is lookupAs for lists.
-func (c *ctx) lookupList(key string) (l *value.List, err error) {
+func lookupList(c *ctx, key string) (l *value.List, err error) {
 	return lookupAs[*value.List](c, key)
 }
 
 // editList is editAs for lists.
-func (c *ctx) editList(key string, edit func(l *value.List)) (emptied bool) {
+func editList(c *ctx, key string, edit func(l *value.List)) (emptied bool) {
 	return editAs(c, key, value.NewList, func(l *value.List) {
 		before := l.Size()
 		edit(l)
-		l.Resize(c.m.settings.lists, l.Size() < before)
+		l.Resize(c.m.settings.Lists, l.Size() < before)
 	})
 }
 
 // lookupSet is lookupAs for sets.
-func (c *ctx) lookupSet(key string) (s *value.Set, err error) {
+func lookupSet(c *ctx, key string) (s *value.Set, err error) {
 	return lookupAs[*value.Set](c, key)
 }
 
 // editSet is editAs for sets.
-func (c *ctx) editSet(key string, edit func(s *value.Set)) (emptied bool) {
+func editSet(c *ctx, key string, edit func(s *value.Set)) (emptied bool) {
 	return editAs(c, key, value.NewSet, func(s *value.Set) {
-		s.Limit(c.m.settings.sets)
+		s.Limit(c.m.settings.Sets)
 		edit(s)
 	})
 }
 
 // lookupZset is lookupAs for sorted sets.
-func (c *ctx) lookupZset(key string) (z *value.Zset, err error) {
+func lookupZset(c *ctx, key string) (z *value.Zset, err error) {
 	return lookupAs[*value.Zset](c, key)
 }
 
 // editZset is editAs for sorted sets.
-func (c *ctx) editZset(key string, edit func(z *value.Zset)) (emptied bool) {
+func editZset(c *ctx, key string, edit func(z *value.Zset)) (emptied bool) {
 	return editAs(c, key, value.NewZset, func(z *value.Zset) {
-		z.Limit(c.m.settings.zsets)
+		z.Limit(c.m.settings.Zsets)
 		edit(z)
 	})
 }
 
 // lookupStream is lookupAs for streams.
-func (c *ctx) lookupStream(key string) (s *value.Stream, err error) {
+func lookupStream(c *ctx, key string) (s *value.Stream, err error) {
 	return lookupAs[*value.Stream](c, key)
 }
 
 // editStream is editAs for streams.
-func (c *ctx) editStream(key string, edit func(s *value.Stream)) {
+func editStream(c *ctx, key string, edit func(s *value.Stream)) {
 	editAs(c, key, value.NewStream, edit)
 }
 
@@ -318,7 +318,7 @@ var comparisons = []comparison{
 	{word: "IFDNE", digest: true},
 }
 
-// comparisonOf is the comparison that a word names; nil for another word.
+// comparisonOf returns the comparison that a word names; nil for another word.
 func comparisonOf(word string) *comparison {
 	for i := range comparisons {
 		if resp.Is(word, comparisons[i].word) {
@@ -328,7 +328,7 @@ func comparisonOf(word string) *comparison {
 	return nil
 }
 
-// condition is a comparison with an operand; without a comparison it is always met.
+// condition has a comparison and its operand; without a comparison it is always met.
 type condition struct {
 	*comparison
 	operand string
@@ -337,7 +337,7 @@ type condition struct {
 // meets reports whether a key is as the condition asks; e is nil where it is absent,
 // and then differs from everything. As in Redis, the digest's length is looked at last,
 // and the digits never.
-func (c *ctx) meets(cond condition, e *store.Entry) (met bool, err error) {
+func meets(c *ctx, cond condition, e *store.Entry) (met bool, err error) {
 	switch {
 	case cond.comparison == nil:
 		return true, nil
@@ -351,7 +351,7 @@ func (c *ctx) meets(cond condition, e *store.Entry) (met bool, err error) {
 	case len(cond.operand) != digestDigits:
 		return false, resp.Error(errDigestLength)
 	}
-	return strings.EqualFold(c.digest(e), cond.operand) == cond.equal, nil
+	return strings.EqualFold(stringDigest(c, e), cond.operand) == cond.equal, nil
 }
 
 const digestDigits = 16
@@ -359,8 +359,8 @@ const digestDigits = 16
 // digestWork is the work of a byte.
 const digestWork = 2
 
-// digest is the XXH3 hash of a string, 64 bits, with the default secret and no seed.
-func (c *ctx) digest(e *store.Entry) string {
+// stringDigest returns the XXH3 hash of a string, 64 bits, with the default secret and no seed.
+func stringDigest(c *ctx, e *store.Entry) string {
 	c.m.meter.Spend(digestWork * int64(len(e.Str())))
 	return fmt.Sprintf("%0*x", digestDigits, xxh3.HashString(e.Str()))
 }

@@ -1,10 +1,13 @@
 package keyspace
 
 import (
+	"lockd/keyspace/digest"
 	"lockd/keyspace/emit"
+	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/settings"
 	"lockd/keyspace/store"
 	"lockd/keyspace/wait"
 	"lockd/resp"
@@ -27,7 +30,7 @@ type Machine struct {
 	tick      int64 // the log clock, in milliseconds
 	wallUs    int64 // the latest wall time of the entries
 	keys      store.Store
-	settings  *settings
+	settings  *settings.Values
 	users     *acl.Users
 	usersRev  uint64 // counts their changes
 	library   library.Scripts
@@ -35,19 +38,18 @@ type Machine struct {
 	stats     stats
 	waits     wait.Table
 	events    history.Log
-	digest    digest
+	digest    digest.Digest
 
 	// What the cluster's level in force says; it is in no image of this package.
 	level int
 	*commandSet
 
 	// What belongs to the call that is running, or is derived.
-	index     uint64        // of the entry being applied
-	user      string        // whose rights the scripts of the running request have; "": all
-	sightings string        // of the running request
-	denied    []resp.Denial // what they were denied
-	draws     uint64        // calls of ctx.rand since the call began
-	command   ctx           // of the running request
+	index     uint64 // of the entry being applied
+	rights    rights // of the running request
+	sightings string // of the running request
+	draws     uint64 // calls of ctx.rand since the call began
+	command   ctx    // of the running request
 	replies   replyRoom
 	meter     meter.Meter
 	applying  bool // an entry: what becomes of locks is noted
@@ -55,7 +57,7 @@ type Machine struct {
 	reads     *emit.Reads // of the running request, if its session tracks
 	journal   *journal
 	dryRun    dryRun
-	embargo   embargo
+	embargo   fate.Embargo
 	seen      seen
 
 	serving     bool  // a waiter's command is being executed
@@ -71,18 +73,21 @@ type stats struct{ expiredKeys int64 }
 // New returns an empty machine that runs its scripts with scripts.
 func New(scripts Scripts) *Machine {
 	m := &Machine{
-		scripts: scripts, observers: observers(), keys: store.New(), settings: defaultSettings(), waits: wait.New(),
-		level: LevelLowest, commandSet: commandSets[LevelLowest], digest: digestBegin,
+		scripts: scripts, observers: observers(), keys: store.New(), settings: settings.Default(), waits: wait.New(),
+		level: LevelLowest, commandSet: commandSets[LevelLowest], digest: digest.Begin,
 	}
 	m.users = acl.NewUsers(m.known)
 	return m
 }
 
-// Tick is the log clock, in milliseconds, as of the last Apply.
+// Tick returns the log clock, in milliseconds, as of the last Apply.
 func (m *Machine) Tick() int64 { return m.tick }
 
-// Wall is the latest wall time of the entries, in microseconds since 1970; 0: there was none.
+// Wall returns the latest wall time of the entries, in microseconds since 1970; 0: there was none.
 func (m *Machine) Wall() int64 { return m.wallUs }
+
+// Digest returns the digest as of the last entry.
+func (m *Machine) Digest() uint64 { return uint64(m.digest) }
 
 // Apply runs one entry of the log; see cluster.Machine.
 func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
@@ -91,7 +96,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.wallUs = max(m.wallUs, at.Wall)
 	at.Wall = m.wallUs
 	m.index, m.draws, m.applying = at.Index, 0, true
-	if m.settings.historyMax > 0 {
+	if m.settings.HistoryMax > 0 {
 		m.events.Begin(m.wallUs / 1000)
 	}
 	m.searched = 0
@@ -106,7 +111,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	}
 	m.seen.peakBytes = max(m.seen.peakBytes, m.usedBytes())
 	m.out.EmitChanges()
-	m.events.Trim(m.settings.historyMax)
+	m.events.Trim(m.settings.HistoryMax)
 	m.foldEntry()
 	messages := m.out.Messages()
 	m.seen.countEvents(messages)
@@ -164,8 +169,8 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		return res
 	}
 	m.meter.BeginRequest(m.usedBytes())
-	m.embargo.watched = req.Watch != nil && len(req.Watch.Check) > 0
-	m.user, m.sightings, m.denied = req.User, req.Sightings, nil
+	m.embargo.Watched = req.Watch != nil && len(req.Watch.Check) > 0
+	m.rights, m.sightings = rights{user: req.User}, req.Sightings
 	m.reads = nil
 	if req.Trace {
 		m.reads = emit.NewReads(m.out.Position(), len(req.Cmds))
@@ -186,7 +191,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		if before > meter.WorkMax || !req.Multi && m.meter.RepliesExceeded() {
 			break // the rest goes into another entry, so that others get their turn in between
 		}
-		m.command = ctx{m: m, at: at, db: cmd.DB, why: cause{client: req.Sender}}
+		m.command = ctx{m: m, at: at, db: cmd.DB, why: fate.Cause{Client: req.Sender}}
 		m.answer(&res, m.command.execute(cmd))
 		m.reads.EndCommand(m.out.Position())
 		if !req.Multi {
@@ -195,7 +200,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	serviceAt(m, at).ready()
 	m.meter.Spend(before + m.meter.TakeWork())
-	res.Work, res.Denied = m.meter.Work(), m.denied
+	res.Work, res.Denied = m.meter.Work(), m.rights.denied
 	res.Trace = m.reads.Done(m.index)
 	m.meter.AddReply(res.Trace.Size())
 	return res
@@ -231,7 +236,7 @@ func (m *Machine) answer(res *resp.Result, reply resp.Reply) {
 	m.meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
 }
 
-// versions are what haveChanged compares.
+// versions returns the versions that haveChanged compares.
 func (m *Machine) versions(keys []resp.Key) []uint64 {
 	versions := make([]uint64, len(keys))
 	for i, k := range keys {
@@ -281,13 +286,13 @@ func (m *Machine) foldEntry() {
 	d := &m.digest
 	messages := m.out.Messages()
 	for i := range messages {
-		d.message(&messages[i])
+		d.Message(&messages[i])
 	}
 	for _, n := range [...]uint64{
 		m.index, uint64(m.tick), m.draws, m.keys.Sequence, m.keys.LastFence, uint64(m.stats.expiredKeys),
-		uint64(m.usedBytes()), m.waits.LastSeq(), m.waits.Sessions.Last, uint64(m.waits.Len()),
+		uint64(m.usedBytes()), m.waits.LastSeq, m.waits.Sessions.Last, uint64(m.waits.Len()),
 	} {
-		d.add(n)
+		d.Add(n)
 	}
 }
 
@@ -299,7 +304,7 @@ func eventsIn(messages []resp.Message) (n int) {
 	return n
 }
 
-// NextDeadline is the tick after which the next lease or wait ends; false if there is none.
+// NextDeadline returns the tick after which the next lease or wait ends; false if there is none.
 func (m *Machine) NextDeadline() (tick int64, ok bool) {
 	_, l, leased := m.keys.NextLease()
 	end, waits := m.waits.NextEnd()

@@ -159,12 +159,12 @@ func TestScriptTakesWhatItsRequestLeaves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newSpinner(t)
-			ask(m, []string{"CONFIG", "SET", nameScriptSteps, "100000"})
+			ask(m, []string{"CONFIG", "SET", "lockd-script-steps", "100000"})
 			m.applying = true
 			m.meter.BeginRequest(m.usedBytes())
 			steps, _ := strconv.ParseInt(tt.left, 10, 64)
 			const program = meter.CompileWork + 100*meter.SourceWork
-			work := meter.WorkMax - steps*m.settings.stepWork
+			work := meter.WorkMax - steps*m.settings.StepWork
 			if steps > 0 {
 				work -= program
 			}
@@ -187,8 +187,8 @@ func TestScriptTakesWhatItsRequestLeaves(t *testing.T) {
 func TestStepsCountForTheirEntry(t *testing.T) {
 	for _, most := range []int64{1000, 10_000_000, 1_000_000_000} {
 		m := New(luavm.New())
-		ask(m, []string{"CONFIG", "SET", nameScriptSteps, strconv.FormatInt(most, 10)})
-		if lim := m.meter.BeginScript(m.settings.script, m.settings.stepWork); lim.Steps != most {
+		ask(m, []string{"CONFIG", "SET", "lockd-script-steps", strconv.FormatInt(most, 10)})
+		if lim := m.meter.BeginScript(m.settings.Script, m.settings.StepWork); lim.Steps != most {
 			t.Errorf("of %d steps a script may take %d", most, lim.Steps)
 		}
 		ask(m, []string{"EVAL", "for i = 1, 900 do end return redis.call('set', 'k', 'v')", "0"})

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/fate"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -65,10 +66,10 @@ func (run *scriptRun) take(m *Machine, left int64) {
 	m.meter.SpendSteps(steps)
 }
 
-// tokensGivenMax is how many arguments of a script, the first ones, are looked at for tokens.
+// tokensGivenMax bounds how many arguments of a script, the first ones, are looked at for tokens.
 const tokensGivenMax = 16
 
-// mayBeTokens are the arguments of a script that are looked at.
+// mayBeTokens returns the arguments of a script that are looked at for tokens.
 func mayBeTokens(argv []string) []string { return argv[:min(len(argv), tokensGivenMax)] }
 
 // The replies of redis.call to what a script may not do, in Redis's words.
@@ -85,17 +86,17 @@ const (
 // what is left of the limits, and whether the script has met one of them.
 type scriptStart func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool)
 
-// runLua runs a script or a function, and undoes its writes if it meets a limit. Its steps and the
+// inLua runs a script or a function, and undoes its writes if it meets a limit. Its steps and the
 // work of its commands both count against the request, as they happen: the more of one, the less is
 // left of the other.
-func (c *ctx) runLua(run *scriptRun, start scriptStart) resp.Reply {
+func (run *scriptRun) inLua(c *ctx, start scriptStart) resp.Reply {
 	if c.m.applying {
 		c.m.begin()
 	}
-	lim := c.m.meter.BeginScript(c.m.settings.script, c.m.settings.stepWork)
+	lim := c.m.meter.BeginScript(c.m.settings.Script, c.m.settings.StepWork)
 	run.left, run.base = lim.Steps, c.m.keys.Bytes()
 	reply, left, limited := start(lim, func(args resp.Args, left int64) (resp.Reply, int64) {
-		return c.call(run, args, left)
+		return run.call(c, args, left)
 	})
 	run.take(c.m, left.Steps)
 	c.m.meter.Spend(lim.MemBytes - left.MemBytes)
@@ -121,17 +122,17 @@ func (c *ctx) runLua(run *scriptRun, start scriptStart) resp.Reply {
 
 // call runs one command for redis.call; see resp.ScriptCall. The steps of the call itself pay for
 // the first part of the command's work, so a script of many small commands keeps all its steps.
-func (c *ctx) call(run *scriptRun, args resp.Args, left int64) (reply resp.Reply, leftThen int64) {
+func (run *scriptRun) call(c *ctx, args resp.Args, left int64) (reply resp.Reply, leftThen int64) {
 	m := c.m
 	run.take(m, left)
 	before := m.meter.Work()
-	reply = c.runCalled(run, args)
+	reply = run.runCalled(c, args)
 	m.meter.Refund(before)
 	switch {
 	case run.exhausted != "":
 	case m.meter.Exceeded():
 		run.exhausted = meter.ErrWork
-	case m.embargo.guards && m.embargo.met:
+	case m.embargo.Guards && m.embargo.Met:
 		run.exhausted = m.embargoError().Str
 	}
 	if run.exhausted != "" {
@@ -143,12 +144,12 @@ func (c *ctx) call(run *scriptRun, args resp.Args, left int64) (reply resp.Reply
 }
 
 // runCalled runs a command that a script calls.
-func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
+func (run *scriptRun) runCalled(c *ctx, args resp.Args) resp.Reply {
 	if len(args) == 0 {
 		return resp.Err(errScriptNoArgs)
 	}
 	if args[0] == resp.ScriptMay {
-		return c.m.scriptMay(args[1:])
+		return scriptMay(c.m, args[1:])
 	}
 	row, fail := c.m.table.Find(args)
 	if row == nil {
@@ -159,9 +160,9 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	switch {
 	case row.Flags&resp.NoScript != 0:
 		return resp.Err(errScriptNotHere)
-	case c.m.user != "":
-		if why, object := c.m.mayCall(c.m.known.Of(&row.Spec), args); why != acl.Allowed {
-			c.m.recordDenied(why, object)
+	case c.m.rights.user != "":
+		if why, object := mayCall(c.m, c.m.known.Of(&row.Spec), args); why != acl.Allowed {
+			c.m.rights.record(why, object)
 			return resp.Err(errScriptUser[why])
 		}
 	}
@@ -183,11 +184,11 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 		run.wrote = true
 	}
 	run.inner = ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
-	run.inner.why = cause{by: row.Name, script: true, condition: true, client: c.why.client}
+	run.inner.why = fate.Cause{By: row.Name, Script: true, Condition: true, Client: c.why.Client}
 	reply := perform(&run.inner, req, wrong)
-	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.m.settings.noRoom != "" && c.m.keys.Bytes() > run.base {
+	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.m.settings.NoRoom != "" && c.m.keys.Bytes() > run.base {
 		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.
-		run.exhausted = c.m.settings.noRoom
+		run.exhausted = c.m.settings.NoRoom
 	}
 	c.m.reads.Record(&row.Spec, args, c.m.out.Position())
 	c.m.meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
@@ -220,31 +221,43 @@ var errScriptUser = map[acl.Reason]string{
 	acl.DeniedChannel: "ERR The user executing the script can't publish to the channel mentioned in the command",
 }
 
-// mayCall says whether the user of the running request may make a call, whose number of arguments is
-// right, and if not, what is denied. A user who is gone by now may call nothing.
-func (m *Machine) mayCall(cmd *acl.Command, args resp.Args) (why acl.Reason, object string) {
-	if m.user == "" {
-		return acl.Allowed, ""
+// rights bounds what the scripts of the running request may call.
+type rights struct {
+	user   string        // whose rights they have; "": all
+	denied []resp.Denial // what they were denied
+}
+
+// check says whether the user may make a call, whose number of arguments is right, and if not, what is denied. A user
+// who is gone by now may call nothing.
+func (r *rights) check(users *acl.Users, cmd *acl.Command, args resp.Args) (why acl.Reason, object string, work int64) {
+	if r.user == "" {
+		return acl.Allowed, "", 0
 	}
-	user := m.users.Get(m.user)
+	user := users.Get(r.user)
 	if user == nil {
-		return acl.DeniedCommand, cmd.Spec.Name
+		return acl.DeniedCommand, cmd.Spec.Name, 0
 	}
 	why, object, steps := user.Check(cmd, args)
-	m.meter.Spend(value.FindWork + int64(steps))
+	return why, object, value.FindWork + int64(steps)
+}
+
+// record has the result say what a script was denied.
+func (r *rights) record(why acl.Reason, object string) {
+	d := resp.Denial{Reason: why.String(), Object: strings.Clone(object[:min(len(object), resp.DenialBytesMax)])}
+	if len(r.denied) < resp.DenialsMax {
+		r.denied = append(r.denied, d)
+	}
+}
+
+// mayCall checks a call, and counts the work.
+func mayCall(m *Machine, cmd *acl.Command, args resp.Args) (why acl.Reason, object string) {
+	why, object, work := m.rights.check(m.users, cmd, args)
+	m.meter.Spend(work)
 	return why, object
 }
 
-// recordDenied has the result say what a script was denied.
-func (m *Machine) recordDenied(why acl.Reason, object string) {
-	d := resp.Denial{Reason: why.String(), Object: strings.Clone(object[:min(len(object), resp.DenialBytesMax)])}
-	if len(m.denied) < resp.DenialsMax {
-		m.denied = append(m.denied, d)
-	}
-}
-
 // scriptMay answers redis.acl_check_cmd.
-func (m *Machine) scriptMay(args resp.Args) resp.Reply {
+func scriptMay(m *Machine, args resp.Args) resp.Reply {
 	if len(args) == 0 {
 		return resp.Err(errScriptNoArgs)
 	}
@@ -252,9 +265,9 @@ func (m *Machine) scriptMay(args resp.Args) resp.Reply {
 	if cmd == nil {
 		return resp.Err("Invalid command passed to redis.acl_check_cmd()")
 	}
-	may := m.user == ""
+	may := m.rights.user == ""
 	if spec, _ := cmd.Spec.Check(args); !may && spec != nil {
-		why, _ := m.mayCall(cmd, args)
+		why, _ := mayCall(m, cmd, args)
 		may = why == acl.Allowed
 	}
 	return oneIf(may)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockd/keyspace/fate"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
@@ -12,15 +13,15 @@ import (
 	"lockd/resp"
 )
 
-// A command that finds nothing waits: package wait keeps it, in the order of the log. A change of a key marks what may be
-// served (marks); the entry that has made the change serves it, at the end of the command, transaction or script
+// A command that finds nothing waits: package wait keeps it, in the order of the log. A change of a key marks what may
+// be served (marks); the entry that has made the change serves it, at the end of the command, transaction or script
 // (service).
 
 // marks tells package wait what changes. The queues that are marked are served at the end of the command.
 type marks struct{ m *Machine }
 
 // markWaiters marks what a change may give to those who wait.
-func markWaiters(m *Machine, _ *cause, c store.Change) {
+func markWaiters(m *Machine, _ *fate.Cause, c store.Change) {
 	n, name := marks{m}, lock.Name{Space: c.DB, Key: c.Key}
 	if c.Next != nil {
 		n.arrived(c.DB, c.Next)
@@ -51,14 +52,14 @@ func (n marks) arrived(db int, e *store.Entry) {
 // or the keys, whichever are fewer.
 func (n marks) swapped(db int) {
 	n.allFreed(db)
-	d, waiting := n.m.keys.DBs[db], n.m.waits.Queued()
+	d, waiting := n.m.keys.DBs[db], n.m.waits.Queues.Len()
 	if d.Keys.Len() < waiting {
 		n.m.meter.Spend((value.VisitWork + value.TreeWork(waiting)) * int64(d.Keys.Len()))
 		n.allArrived(db)
 		return
 	}
 	n.m.meter.Spend((value.VisitWork + value.TreeWork(d.Keys.Len())) * int64(waiting))
-	for _, key := range n.m.waits.Keys(db) {
+	for _, key := range n.m.waits.Queues.Keys(db) {
 		if e, ok := d.Keys.Get(key); ok {
 			n.arrived(db, e)
 		}
@@ -69,7 +70,7 @@ func (n marks) swapped(db int) {
 func (n marks) allArrived(db int) {
 	var found []*store.Entry
 	for e := range n.m.keys.DBs[db].Keys.Each {
-		if e.Aggregate() != nil && n.m.waits.Next(queueOf(db, e), 0) != nil {
+		if e.Aggregate() != nil && n.m.waits.Queues.Next(queueOf(db, e), 0) != nil {
 			found = append(found, e)
 		}
 	}
@@ -187,7 +188,7 @@ func (s service) ready() {
 func (s service) queue(q wait.Queue) {
 	s.m.serving = true
 	defer func() { s.m.serving = false }()
-	for w := s.m.waits.Next(q, 0); w != nil; w = s.m.waits.Next(q, w.Seq) {
+	for w := s.m.waits.Queues.Next(q, 0); w != nil; w = s.m.waits.Queues.Next(q, w.Seq) {
 		c := &ctx{m: s.m, at: s.at, db: q.DB}
 		if e := c.lookup(q.Key); e == nil || e.Aggregate() == nil || kindOf(e.Aggregate().Kind()) != q.Kind {
 			return
@@ -211,7 +212,7 @@ func (s service) serve(c *ctx, w *wait.Waiter, key string) {
 	p := pendingOf(w)
 	reply, u := p.take(c, key)
 	if p.lock != nil {
-		u = undoLock(s.m, w.DB, p, reply, lastFence)
+		u = reverseLock(s.m, w.DB, p, reply, lastFence)
 	}
 	s.m.servedBytes += reply.Size()
 	s.m.meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
@@ -219,7 +220,7 @@ func (s service) serve(c *ctx, w *wait.Waiter, key string) {
 	s.m.out.EmitServed(resp.BlockEnd{ID: w.ID, Reply: reply, Given: given, Waited: true}, began)
 }
 
-// remember keeps what a client was given, and reports whether it does. A command that has changed nothing has no undo.
+// remember keeps a gift, and reports whether it does. A command that has changed nothing has no reversal.
 func (s service) remember(id resp.BlockID, db int, u *wait.Reversal, waited bool) bool {
 	if u == nil {
 		return false
@@ -271,8 +272,8 @@ func (s service) tell(id resp.BlockID, how resp.Ending) {
 	s.m.out.Emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: id, How: how}})
 }
 
-// sweepLines ends the leases and the waits that are over of keys that somebody stands in line for, however many: or else
-// a command of this entry might find one of them over, and take the lock before those in line.
+// sweepLines ends the leases and the waits that are over of keys that somebody stands in line for, however many: or
+// else a command of this entry might find one of them over, and take the lock before those in line.
 func (s service) sweepLines() {
 	for db := range s.m.keys.DBs {
 		for _, name := range s.lines(db) {
@@ -317,7 +318,7 @@ func (s service) timeOut(w *wait.Waiter) {
 
 // moveUp serves the line of a lock that has given way at a tick, if the lock was the last to be marked.
 func (s service) moveUp(name lock.Name, gave int64) {
-	if s.m.waits.Moving(name) {
+	if s.m.waits.Ready.Has(wait.LineOf(name)) {
 		s.m.waits.Ready.Truncate(s.m.waits.Ready.Len() - 1)
 		s.line(name, gave)
 	}

@@ -276,7 +276,7 @@ func hugeSet(m *Machine, key string, n int) {
 	const mib = 1 << 20
 	text := strings.Repeat("x", mib+n)
 	c := &ctx{m: m}
-	c.editSet(key, func(s *value.Set) {
+	editSet(c, key, func(s *value.Set) {
 		for i := range n {
 			s.Add(text[:mib+i])
 		}

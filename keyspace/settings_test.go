@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
-	"lockd/keyspace/check"
+	"lockd/keyspace/settings"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -46,25 +45,8 @@ func TestSettingsReportsAll(t *testing.T) {
 		}
 		all[msg.Channel] = msg.Payload
 	}
-	if all["maxclients"] != "7" || all["notify-keyspace-events"] != "AKE" || len(all) != len(parameters) {
+	if all["maxclients"] != "7" || all["notify-keyspace-events"] != "AKE" || len(all) != len(settings.Parameters) {
 		t.Errorf("%v", all)
-	}
-}
-
-// Each default is a value that its own check takes and keeps as it is: an image
-// holds such values, and must open.
-func TestDefaultsAreCanonical(t *testing.T) {
-	seen := map[string]bool{}
-	for _, p := range parameters {
-		if kept, err := p.take(p.value, p.value); kept != p.value || err != nil {
-			t.Errorf("%s %q: kept as %q, %s", p.name, p.value, kept, err)
-		}
-		for _, name := range []string{p.name, p.alias} {
-			if name != strings.ToLower(name) || (name != "" && seen[name]) {
-				t.Errorf("name %q", name)
-			}
-			seen[name] = true
-		}
 	}
 }
 
@@ -85,8 +67,8 @@ func TestSettingsTakeEffect(t *testing.T) {
 		{1, "OBJECT ENCODING g", "hashtable"},
 		{1, "CONFIG SET lockd-script-steps 5000 lockd-script-memory 2mb", "OK"},
 	})
-	if want := (resp.ScriptLimits{Steps: 5000, MemBytes: 2 << 20}); m.settings.script != want {
-		t.Errorf("%+v", m.settings.script)
+	if want := (resp.ScriptLimits{Steps: 5000, MemBytes: 2 << 20}); m.settings.Script != want {
+		t.Errorf("%+v", m.settings.Script)
 	}
 }
 
@@ -105,10 +87,11 @@ func TestSmallHashIsBounded(t *testing.T) {
 // A parameter of the next level is none before: nobody can set or see it, nor is it in an image, and the rules of before
 // are those of a build that does not have it. An image of that level has it.
 func TestParameterOfALevel(t *testing.T) {
-	was, rules := parameters, New(nil).Formats(Level)["settings"]
-	parameters = append(slices.Clone(was), parameter{name: "later", value: "no", check: check.YesNo, level: Level + 1})
-	defer func() { parameters = was }()
-	if sumOfParameters(Level) != rules || sumOfParameters(Level+1) == rules {
+	was, rules := settings.Parameters, New(nil).Formats(Level)["settings"]
+	settings.Parameters = append(slices.Clone(was),
+		settings.Parameter{Name: "later", Value: "no", Check: settings.YesNo, Level: Level + 1})
+	defer func() { settings.Parameters = was }()
+	if settings.SumAt(Level) != rules || settings.SumAt(Level+1) == rules {
 		t.Error("the rules")
 	}
 	now, next := nextLanguages()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"lockd/keyspace/fate"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
@@ -48,18 +49,18 @@ func (s steps) run(req resp.Request) resp.Reply {
 	default:
 		return resp.Err(errStep)
 	}
-	s.m.digest.reply(reply)
+	s.m.digest.Reply(reply)
 	return reply
 }
 
 const errStep = "ERR a step of blocking commands that can not be"
 
-// giveBackAll takes back what was given under some names.
+// giveBackAll takes gifts back.
 func (s steps) giveBackAll(ids []resp.BlockID) {
 	for _, id := range ids {
 		s.m.meter.Spend(meter.CommandWork)
 		s.giveBack(id)
-		s.m.digest.reply(resp.OK())
+		s.m.digest.Reply(resp.OK())
 	}
 }
 
@@ -102,9 +103,9 @@ func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (left
 		m.meter.AddReply(reply.Size())
 		if call.lock != nil {
 			lastFence = s.replaceGift(step, call, lastFence)
-			call.undo = undoLock(m, cmd.DB, &call.pending, reply, lastFence)
+			call.reversal = reverseLock(m, cmd.DB, &call.pending, reply, lastFence)
 		}
-		given := s.remember(w.ID, cmd.DB, call.undo, false)
+		given := s.remember(w.ID, cmd.DB, call.reversal, false)
 		m.out.EmitServed(resp.BlockEnd{ID: w.ID, Reply: reply, Given: given}, began)
 		return 0
 	case w.End <= m.tick:
@@ -118,7 +119,8 @@ func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (left
 	return w.LeftMs(m.tick)
 }
 
-// execute executes a blocking command up to where it would wait. If it answers something else, the call is the zero one.
+// execute executes a blocking command up to where it would wait. If it answers something else, the call is the zero
+// one.
 func (s steps) execute(cmd resp.Cmd, client resp.Sender) (call *blockCall, reply resp.Reply) {
 	call = &blockCall{}
 	if cmd.Spec == nil {
@@ -129,14 +131,14 @@ func (s steps) execute(cmd resp.Cmd, client resp.Sender) (call *blockCall, reply
 	case !cmd.Spec.Blocks(cmd.Args):
 		reply = resp.Err("ERR this is no blocking command")
 	default:
-		c := ctx{m: s.m, at: s.at, db: cmd.DB, why: cause{client: client}, block: call}
+		c := ctx{m: s.m, at: s.at, db: cmd.DB, why: fate.Cause{Client: client}, block: call}
 		reply = c.execute(cmd)
 	}
 	return call, reply
 }
 
-// replaceGift forgets a lock that was granted under another name, of which nobody was told, and returns the fence that
-// was the last before that grant: what the token is granted now takes its place.
+// replaceGift forgets a lock that was granted under another id, of which no client was told: the lock that the token is
+// granted now takes its place, as if no fence had been given before. It returns the last fence before the grant.
 func (s steps) replaceGift(step *resp.BlockStep, call *blockCall, lastFence uint64) uint64 {
 	gift := s.m.waits.Gifts.Get(step.Instead)
 	if gift == nil || gift.Lock == nil || gift.Lock.Key != call.lock.key || gift.Cmds[0][2] != call.lock.Token {
@@ -146,7 +148,7 @@ func (s steps) replaceGift(step *resp.BlockStep, call *blockCall, lastFence uint
 	return 0
 }
 
-// enter lets a waiter wait. In the line for a lock it takes the place of one with its token.
+// enter lets a waiter wait. In the line for a lock it takes the place of the waiter with its token.
 func (s steps) enter(w *wait.Waiter) {
 	if want := w.Lock(); want != nil {
 		if before := s.m.waits.Line().Waiter(w.Name(), want.Token); before != nil {
@@ -178,12 +180,12 @@ func (s steps) tend(step *resp.BlockStep) resp.Reply {
 		}
 	}
 	if len(step.Sessions) > 0 {
-		s.m.digest.reply(resp.Int(kept))
+		s.m.digest.Reply(resp.Int(kept))
 	}
 	for _, id := range step.Cancelled {
 		s.cancel(id)
 		s.m.meter.Spend(meter.CommandWork)
-		s.m.digest.reply(resp.OK())
+		s.m.digest.Reply(resp.OK())
 	}
 	s.giveBackAll(step.Undelivered)
 	for _, id := range step.Sessions {
@@ -195,7 +197,8 @@ func (s steps) tend(step *resp.BlockStep) resp.Reply {
 	return resp.Int(kept)
 }
 
-// cancel ends the wait of a command, and prevents it from starting later. Where its session is over it will never start.
+// cancel ends the wait of a command, and prevents it from starting later. Where its session is over it will never
+// start.
 func (s steps) cancel(id resp.BlockID) {
 	if !wait.IsID(id) {
 		return
@@ -233,8 +236,8 @@ func (s steps) resume(id, suspensions uint64) {
 	})
 }
 
-// giveBack takes back what was given under a name, as long as the machine remembers it: it may be asked for twice. It is
-// never refused for lack of memory. A database that was emptied or exchanged since takes nothing back.
+// giveBack takes a gift back, as long as it is remembered: a node may ask for it twice. It is never refused for lack of
+// memory. A database that was emptied or exchanged since takes nothing back.
 func (s steps) giveBack(id resp.BlockID) {
 	gift := s.m.waits.Gifts.TakeBack(id)
 	if gift == nil || gift.Version == 0 || s.m.keys.DBs[gift.DB].Swapped > gift.Version ||
@@ -245,7 +248,7 @@ func (s steps) giveBack(id resp.BlockID) {
 	absent := gift.Key != "" && c.lookup(gift.Key) == nil
 	for _, cmd := range gift.Cmds {
 		row, _ := table.Find(cmd)
-		c.why = cause{by: row.Name}
+		c.why = fate.Cause{By: row.Name}
 		s.m.meter.Spend(meter.CommandWork)
 		req, wrong := row.Run(cmd)
 		if reply := perform(c, req, wrong); reply.IsErr() || reply.Kind == resp.KindInt && reply.Int == 0 {

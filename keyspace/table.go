@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"lockd/keyspace/settings"
 	"lockd/resp"
 	"lockd/resp/acl"
 )
@@ -133,14 +134,14 @@ var rulesSince = []resp.Rule{
 	{Level: 1, Name: "work", Version: 1},             // what requests are charged (package meter)
 }
 
-// commandSet is what commands there are at a level, for scripts and for the rules of users.
+// commandSet has the commands of a level, for scripts and for the rules of users.
 type commandSet struct {
 	table     *resp.Table[parser]
 	elsewhere *resp.Table[struct{}]
 	known     *acl.Commands
 }
 
-// commandSets are those of all levels, by level; init makes them. The last one is that of connections.
+// commandSets has the commands of each level; init makes them. Connections use the last one.
 var commandSets [Level + 1]*commandSet
 
 func commandSetOf(level int) *commandSet {
@@ -161,15 +162,15 @@ func (l *commandSet) namesForScripts() uint64 {
 	return xxh3.HashString(b.String())
 }
 
-// Levels are those that this build can; see cluster.Machine.
+// Levels returns the levels that this build can; see cluster.Machine.
 func (m *Machine) Levels() (lowest, highest int) { return LevelLowest, Level }
 
-// Formats are the versions of everything, besides the rows, that the state follows from at a level; see
+// Formats returns the versions of everything, besides the rows, that the state follows from at a level; see
 // cluster.Machine.
 func (m *Machine) Formats(level int) map[string]uint64 {
 	formats := resp.RulesAt(rulesSince, level)
 	formats["names-for-scripts"] = commandSets[level].namesForScripts()
-	formats["settings"] = sumOfParameters(level)
+	formats["settings"] = settings.SumAt(level)
 	return formats
 }
 

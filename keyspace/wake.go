@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/emit"
+	"lockd/keyspace/fate"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
@@ -12,23 +13,23 @@ import (
 	"lockd/resp"
 )
 
-// Who waits for a lock by a library sleeps until the library's own script says that it is free. What ends
-// the lock otherwise, as the end of its lease or DEL, is said here, in the words of that script.
+// A program that waits for a lock by a library sleeps until the library's own script publishes that the lock is free.
+// Where the lock ends otherwise, as by the end of its lease or by DEL, the machine publishes the same message.
 
-// goneLock is a key that has gone, and how those who may wait for it are woken.
+// goneLock is a key that has gone; wake wakes the programs that may wait for it.
 type goneLock struct {
 	db   int
 	key  string
 	wake func(c *ctx, key string)
 }
 
-// What libraries call their things.
+// Names and messages of libraries.
 const (
 	redissonChannel  = "redisson_lock__channel"
 	redissonRWLock   = "redisson_rwlock"
 	redissonQueue    = "redisson_lock_queue"
 	redissonTimeouts = "redisson_lock_timeout"
-	redissonOne      = "0" // wakes one who waits
+	redissonOne      = "0" // wakes one program
 	redissonAll      = "1" // wakes all
 
 	pythonLock     = "lock:"
@@ -36,13 +37,13 @@ const (
 	pythonSignalMs = 1000
 )
 
-// fairLooksMax bounds how many of a fair lock's queue are looked at.
+// fairLooksMax bounds how many places of a fair lock's queue are looked at.
 const fairLooksMax = 64
 
-// queueWakeups notes that a key has gone for which programs may wait.
-func queueWakeups(m *Machine, _ *cause, change store.Change) {
+// queueWakeups notes a key that has gone and for which programs may wait.
+func queueWakeups(m *Machine, _ *fate.Cause, change store.Change) {
 	was := change.Was
-	if change.Next != nil || was == nil || !m.applying || !m.settings.wakeLibraries {
+	if change.Next != nil || was == nil || !m.applying || !m.settings.WakeLibraries {
 		return
 	}
 	var wake func(c *ctx, key string)
@@ -53,7 +54,7 @@ func queueWakeups(m *Machine, _ *cause, change store.Change) {
 		wake = wakeReaders
 	case l != nil:
 		wake = wakeRedisson
-	case was.Aggregate() == nil && m.waits.Queued() > 0 && strings.HasPrefix(was.Key(), pythonLock):
+	case was.Aggregate() == nil && m.waits.Queues.Len() > 0 && strings.HasPrefix(was.Key(), pythonLock):
 		wake = wakePython
 	default:
 		return
@@ -61,19 +62,19 @@ func queueWakeups(m *Machine, _ *cause, change store.Change) {
 	m.gone = append(m.gone, goneLock{change.DB, was.Key(), wake})
 }
 
-// writes reports whether one who writes holds a read-write lock.
+// writes reports whether a writer holds a read-write lock.
 func writes(l *store.HashLock) bool {
-	return len(l.Holders) > 0 && strings.HasSuffix(l.Holders[0].Token, hashWrite)
+	return len(l.Holders) > 0 && strings.HasSuffix(l.Holders[0].Token, fate.HashWrite)
 }
 
-// forgetAnnounced forgets, of the locks that a script has ended, those whose end it has published itself.
+// forgetAnnounced forgets the locks that a script has ended and whose end it has published itself.
 func forgetAnnounced(m *Machine, j *journal) {
 	if len(m.gone) == j.gone {
 		return
 	}
 	announced := map[string]bool{}
 	for _, msg := range m.out.Since(j.out) {
-		if strings.HasPrefix(msg.Channel, redissonPrefix) {
+		if strings.HasPrefix(msg.Channel, fate.RedissonPrefix) {
 			addNamed(announced, msg.Channel)
 		}
 	}
@@ -94,7 +95,7 @@ func addNamed(names map[string]bool, channel string) {
 	}
 }
 
-// wakeLibraries wakes those who wait for keys that have gone and not come back.
+// wakeLibraries wakes programs that wait for keys which have gone and not come back.
 func (s service) wakeLibraries() {
 	m := s.m
 	for len(m.gone) > 0 {
@@ -109,7 +110,7 @@ func (s service) wakeLibraries() {
 	m.gone = nil
 }
 
-// redissonName is the name of something that belongs to a lock.
+// redissonName returns the name by which Redisson knows something that belongs to a lock.
 func redissonName(what, key string) string {
 	if strings.Contains(key, "{") {
 		return what + ":" + key
@@ -118,35 +119,35 @@ func redissonName(what, key string) string {
 }
 
 // publishRedisson publishes as PUBLISH and as SPUBLISH: clients of a Redis Cluster listen to the latter.
-func (c *ctx) publishRedisson(channel, message string) {
+func publishRedisson(c *ctx, channel, message string) {
 	c.m.meter.Spend(2 * meter.PublishWork)
 	c.publish(resp.MessageChannel, channel, message)
 	c.publish(resp.MessageShard, channel, message)
 }
 
 func wakeWriter(c *ctx, key string) {
-	c.publishRedisson(redissonName(redissonRWLock, key), redissonOne)
+	publishRedisson(c, redissonName(redissonRWLock, key), redissonOne)
 }
 func wakeReaders(c *ctx, key string) {
-	c.publishRedisson(redissonName(redissonRWLock, key), redissonAll)
+	publishRedisson(c, redissonName(redissonRWLock, key), redissonAll)
 }
 
-// wakeRedisson wakes one who waits for a lock, and who is next if it is a fair one.
+// wakeRedisson wakes one program that waits for a lock, and the next one in the queue of a fair lock.
 func wakeRedisson(c *ctx, key string) {
 	channel := redissonName(redissonChannel, key)
-	c.publishRedisson(channel, redissonOne)
-	if next := c.nextInQueue(key); next != "" {
-		c.publishRedisson(channel+":"+next, redissonOne)
+	publishRedisson(c, channel, redissonOne)
+	if next := nextInQueue(c, key); next != "" {
+		publishRedisson(c, channel+":"+next, redissonOne)
 	}
 }
 
-// nextInQueue is the first in the queue of a fair lock who has not given up by now.
-func (c *ctx) nextInQueue(key string) string {
-	queue, err := c.lookupList(redissonName(redissonQueue, key))
+// nextInQueue returns the first in the queue of a fair lock that has not given up by now.
+func nextInQueue(c *ctx, key string) string {
+	queue, err := lookupList(c, redissonName(redissonQueue, key))
 	if err != nil || queue == nil {
 		return ""
 	}
-	ends, err := c.lookupZset(redissonName(redissonTimeouts, key))
+	ends, err := lookupZset(c, redissonName(redissonTimeouts, key))
 	if err != nil {
 		return ""
 	}
@@ -163,18 +164,18 @@ func (c *ctx) nextInQueue(key string) string {
 	return ""
 }
 
-// wakePython wakes one who waits for a lock of python-redis-lock, in BLPOP of a list, if there is one.
+// wakePython wakes one program that waits for a lock of python-redis-lock, in BLPOP of a list, if there is one.
 func wakePython(c *ctx, key string) {
 	signal := pythonSignal + strings.TrimPrefix(key, pythonLock)
-	c.m.meter.Spend(value.TreeWork(c.m.waits.Queued()))
-	if c.m.waits.Next(wait.Queue{DB: c.db, Key: signal, Kind: kindOf(value.ListKind)}, 0) == nil || c.lookup(signal) != nil {
+	c.m.meter.Spend(value.TreeWork(c.m.waits.Queues.Len()))
+	if c.m.waits.Queues.Next(wait.Queue{DB: c.db, Key: signal, Kind: kindOf(value.ListKind)}, 0) == nil || c.lookup(signal) != nil {
 		return
 	}
 	until, ok := c.after(pythonSignalMs)
 	if !ok {
 		return
 	}
-	c.pushAll(signal, []string{redissonAll}, value.LeftEnd, false)
+	pushAll(c, signal, []string{redissonAll}, value.LeftEnd, false)
 	c.setDeadline(signal, until)
 	c.notify(emit.Generic, "expire", signal)
 }

@@ -246,7 +246,7 @@ func TestZaddWithoutChange(t *testing.T) {
 // hugeZset stores a sorted set of n members of so many bytes, which share their memory.
 func hugeZset(m *Machine, key string, n, bytes int) {
 	text := strings.Repeat("x", n) + "y" + strings.Repeat("x", bytes)
-	(&ctx{m: m}).editZset(key, func(z *value.Zset) {
+	editZset(&ctx{m: m}, key, func(z *value.Zset) {
 		for i := range n {
 			z.Add(value.Scored{Score: float64(i), Member: text[i : i+bytes]})
 		}

@@ -24,18 +24,21 @@ var mayImport = map[string][]string{
 	"lockd/resp/server/stats": {"lockd/resp"}, // statistics for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and invalidations
-	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/doctor", "lockd/keyspace/emit", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp/acl", "lockd/resp/sight"},
-	"lockd/keyspace/algebra":  {"lockd/keyspace/value"},                                                              // union, intersection, difference
-	"lockd/keyspace/arg":      {"lockd/resp"},                                                                        // arguments that several families have
-	"lockd/keyspace/check":    {"lockd/resp"},                                                                        // values of settings
-	"lockd/keyspace/emit":     {"lockd/resp", "lockd/keyspace/value"},                                                // messages, and changes of keys
-	"lockd/keyspace/history":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                          // the history of locks
-	"lockd/keyspace/library":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                          // scripts and functions that are kept
-	"lockd/keyspace/lock":     {},                                                                                    // the order of grants
-	"lockd/keyspace/meter":    {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                          // what requests and entries may ask for
-	"lockd/keyspace/store":    {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/value"},                         // keys with their leases
-	"lockd/keyspace/value":    {"lockd/resp", "lockd/keyspace/lock"},                                                 // data structures, nothing of the machine
-	"lockd/keyspace/wait":     {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/store", "lockd/keyspace/value"}, // commands that wait
+	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/doctor", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp/acl", "lockd/resp/sight"},
+	"lockd/keyspace/algebra":  {"lockd/keyspace/value"},                                      // union, intersection, difference
+	"lockd/keyspace/arg":      {"lockd/resp"},                                                // arguments that several families have
+	"lockd/keyspace/digest":   {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/store"}, // what nodes compare
+	"lockd/keyspace/emit":     {"lockd/resp", "lockd/keyspace/value"},                        // messages, and changes of keys
+	// What becomes of locks.
+	"lockd/keyspace/fate":     {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/history", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value"},
+	"lockd/keyspace/history":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                                                    // the history of locks
+	"lockd/keyspace/library":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                                                    // scripts and functions that are kept
+	"lockd/keyspace/lock":     {},                                                                                                              // the order of grants
+	"lockd/keyspace/meter":    {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                                                    // what requests and entries may ask for
+	"lockd/keyspace/settings": {"lockd/resp", "lockd/keyspace/emit", "lockd/keyspace/history", "lockd/keyspace/meter", "lockd/keyspace/value"}, // CONFIG
+	"lockd/keyspace/store":    {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/value"},                                                   // keys with their leases
+	"lockd/keyspace/value":    {"lockd/resp", "lockd/keyspace/lock"},                                                                           // data structures, nothing of the machine
+	"lockd/keyspace/wait":     {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/store", "lockd/keyspace/value"},                           // commands that wait
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clients", "lockd/cluster/clock", "lockd/cluster/face", "lockd/cluster/figures", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/join", "lockd/cluster/record", "lockd/cluster/refound", "lockd/cluster/replica", "lockd/cluster/snapshot", "lockd/cluster/wait", "lockd/cluster/wake"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
@@ -161,8 +164,8 @@ var mayImport = map[string][]string{
 var (
 	purePackages = []string{
 		"lockd/resp", "lockd/luavm",
-		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/emit", "lockd/keyspace/history",
-		"lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait",
+		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history",
+		"lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait",
 		"lockd/keyspace/doctor", "lockd/resp/acl", "lockd/resp/sight",
 		"lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc",
 	}

@@ -6,8 +6,7 @@ import (
 	"lockd/resp"
 )
 
-// Classes is a set of classes of keyspace notifications, and of the two ways
-// to name their channels (K, E).
+// Classes is a set of classes of keyspace notifications, and of the two ways to name their channels (K, E).
 type Classes uint32
 
 // The classes, in Redis's letters. lockd has no modules and no eviction; the letters are accepted and kept all the
@@ -29,7 +28,7 @@ const (
 	New                          // n
 )
 
-// all is what A stands for: everything but m and n.
+// all has the classes that A stands for: everything but m and n.
 const all = Generic | String | List | Set | Hash |
 	Zset | Expired | Evicted | Stream | Module
 

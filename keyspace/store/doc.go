@@ -6,6 +6,7 @@
 // calls alone, so it is the same on every node. A store is for one goroutine at a time; an Entry that is stored, and a
 // KeyView, do not change, so any goroutine may read them.
 //
+//	image.go     the databases as an image has them
 //	store.go     Store: all databases, Put, and the Change that it tells; versions and fences
 //	journal.go   an attempt that is taken back, and databases that are replaced
 //	database.go  a numbered database: its keys, its leases, and what follows from them

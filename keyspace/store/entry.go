@@ -421,3 +421,8 @@ func (e *Entry) Write(w *value.Writer) {
 		l.write(w)
 	}
 }
+
+// EndOf returns the deadline of a key with a lock of many: the key ends with the last of its holders.
+func EndOf(l *lock.Many) Deadline {
+	return Deadline{Tick: l.Last().Tick, WallMs: l.Last().WallMs}
+}

@@ -120,8 +120,8 @@ func (g *Gifts) Of(session, upTo uint64) (found []*Gift) {
 	return found
 }
 
-// Give remembers a gift, and reports whether it does: one that is larger than all gifts may be is forgotten at once. The
-// oldest make room. It returns its work.
+// Give remembers a gift, and reports whether it does: one that is larger than all gifts may be is forgotten at once.
+// The oldest make room. It returns its work.
 func (g *Gifts) Give(gift *Gift) (kept bool, work int64) {
 	gift.Reversal = gift.clone()
 	bytes := gift.bytes()

@@ -12,7 +12,7 @@ import (
 // Frozen returns the part of a table that an image holds, as it is now, in O(1).
 func (t *Table) Frozen() Table {
 	return Table{
-		lastSeq:  t.lastSeq,
+		LastSeq:  t.LastSeq,
 		Sessions: Sessions{Last: t.Sessions.Last, byID: t.Sessions.byID.Copy()},
 		waiters:  t.waiters.Copy(),
 		Gifts:    Gifts{all: t.Gifts.all.Copy()},
@@ -32,7 +32,7 @@ const (
 
 // Write writes the table into an image.
 func (t *Table) Write(w *value.Writer) {
-	w.U64(t.lastSeq)
+	w.U64(t.LastSeq)
 	w.U64(t.Sessions.Last)
 	w.U64(uint64(t.Sessions.byID.Len()))
 	t.Sessions.byID.Scan(func(s *session) bool {
@@ -136,8 +136,8 @@ type Commands interface {
 
 // Read reads a table from an image.
 func Read(r *value.Reader, commands Commands) Table {
-	t := New()
-	t.lastSeq, t.Sessions.Last = r.U64(), r.U64()
+	t := &reader{New(), r, commands}
+	t.LastSeq, t.Sessions.Last = r.U64(), r.U64()
 	last := uint64(0)
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		s := readSession(r)
@@ -147,9 +147,16 @@ func Read(r *value.Reader, commands Commands) Table {
 		t.Sessions.byID.Set(s)
 		last = s.ID
 	}
-	t.readWaiters(r, commands)
-	t.readGifts(r, commands)
-	return t
+	t.readWaiters()
+	t.readGifts()
+	return t.Table
+}
+
+// reader reads a table.
+type reader struct {
+	Table
+	*value.Reader
+	commands Commands
 }
 
 func readSession(r *value.Reader) *session {
@@ -168,36 +175,36 @@ func readSession(r *value.Reader) *session {
 	return s
 }
 
-func (t *Table) readWaiters(r *value.Reader, commands Commands) {
+func (r *reader) readWaiters() {
 	seen := map[uint64]bool{}
 	var before *Waiter
 	for n := r.U64(); n > 0 && r.OK(); n-- {
-		w := t.readWaiter(r, commands)
-		if r.OK() && (before != nil && !byID(before.ID, w.ID) || seen[w.Seq] || t.State(w.ID) != resp.BlockOver) {
+		w := r.readWaiter()
+		if r.OK() && (before != nil && !byID(before.ID, w.ID) || seen[w.Seq] || r.State(w.ID) != resp.BlockOver) {
 			r.Fail("waiters are not in order")
 		}
-		if r.OK() && w.Lock() != nil && t.line.Waiter(w.Name(), w.Lock().Token) != nil {
+		if r.OK() && w.Lock() != nil && r.line.Waiter(w.Name(), w.Lock().Token) != nil {
 			r.Fail("a token is twice in the line for a lock")
 		}
 		if r.OK() {
-			t.Enter(w)
+			r.Enter(w)
 		}
 		seen[w.Seq], before = true, w
 	}
 }
 
-func (t *Table) readWaiter(r *value.Reader, commands Commands) *Waiter {
+func (r *reader) readWaiter() *Waiter {
 	parts := r.Parts("a command that waits", waiterClient)
 	w := &Waiter{ID: resp.BlockID{Session: r.U64(), Number: r.U64()}, Seq: r.U64()}
 	db := r.U64()
 	w.End = r.I64()
-	w.Args = readArgs(r)
+	w.Args = readArgs(r.Reader)
 	if parts&waiterClient != 0 {
 		c := resp.Client{ID: r.U64(), Name: r.Text(), Addr: r.Text(), Node: r.Text()}
 		w.Client = c.Sender()
 	}
-	w.Command = commands.Waiting(w.Args)
-	if w.Command == nil || db >= store.Databases || w.Seq > t.lastSeq || !t.Sessions.Has(w.ID.Session) {
+	w.Command = r.commands.Waiting(w.Args)
+	if w.Command == nil || db >= store.Databases || w.Seq > r.LastSeq || !r.Sessions.Has(w.ID.Session) {
 		r.Fail("a command that can not wait")
 		return w
 	}
@@ -205,17 +212,17 @@ func (t *Table) readWaiter(r *value.Reader, commands Commands) *Waiter {
 	return w
 }
 
-func (t *Table) readGifts(r *value.Reader, commands Commands) {
+func (r *reader) readGifts() {
 	var before *Gift
 	for n := r.U64(); n > 0 && r.OK(); n-- {
-		g := readGift(r)
-		unknown := func(cmd resp.Args) bool { return !commands.Reverses(cmd) }
+		g := readGift(r.Reader)
+		unknown := func(cmd resp.Args) bool { return !r.commands.Reverses(cmd) }
 		if r.OK() && (before != nil && !giftsByID(before, g) || g.DB < 0 || g.DB >= store.Databases || len(g.Cmds) == 0 ||
-			slices.ContainsFunc(g.Cmds, unknown) || g.ID.Session > t.Sessions.Last) {
+			slices.ContainsFunc(g.Cmds, unknown) || g.ID.Session > r.Sessions.Last) {
 			r.Fail("something given that can not be")
 		}
 		if r.OK() {
-			t.Gifts.add(g)
+			r.Gifts.add(g)
 		}
 		before = g
 	}

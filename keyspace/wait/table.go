@@ -2,7 +2,6 @@ package wait
 
 import (
 	"cmp"
-	"strings"
 
 	"github.com/tidwall/btree"
 
@@ -38,31 +37,14 @@ type Table struct {
 	Gifts    Gifts
 	Ready    Ready
 
-	lastSeq uint64                 // of a waiter
+	LastSeq uint64                 // the last place that was given to a waiter
 	waiters *btree.BTreeG[*Waiter] // by id
 
 	// Derived from these.
-	places *btree.BTreeG[place] // of those whose session is not suspended, but for those in line
-	line   lock.Line            // who wait for locks
-	ends   *btree.BTreeG[end]   // of those that do not wait for ever
+	Queues Queues             // of waiters whose session is not suspended, but for those in line
+	line   lock.Line          // the waiters for locks
+	ends   *btree.BTreeG[end] // of waiters that do not wait for ever
 	bytes  int64
-}
-
-// place is the place of a waiter in the queue of one of its keys. Each kind has a queue of its own, so waiters for
-// another kind are not visited.
-type place struct {
-	Queue
-	seq uint64
-	of  *Waiter
-}
-
-func byPlace(a, b place) bool {
-	return cmp.Or(
-		cmp.Compare(a.DB, b.DB),
-		strings.Compare(a.Key, b.Key),
-		cmp.Compare(a.Kind, b.Kind),
-		cmp.Compare(a.seq, b.seq),
-	) < 0
 }
 
 // end is the end of a waiter's time.
@@ -79,28 +61,22 @@ func New() Table {
 	return Table{
 		Sessions: newSessions(), Gifts: newGifts(),
 		waiters: newOrder(func(a, b *Waiter) bool { return byID(a.ID, b.ID) }),
-		places:  newOrder(byPlace), line: lock.NewLine(), ends: newOrder(byEnd),
+		Queues:  Queues{newOrder(byPlace)}, line: lock.NewLine(), ends: newOrder(byEnd),
 	}
 }
 
 // Cleared returns a table in which nobody waits, and which gives no number a second time.
 func (t *Table) Cleared() Table {
 	next := New()
-	next.lastSeq, next.Sessions.Last = t.lastSeq, t.Sessions.Last
+	next.LastSeq, next.Sessions.Last = t.LastSeq, t.Sessions.Last
 	return next
 }
 
 // Len is the number of waiters.
 func (t *Table) Len() int { return t.waiters.Len() }
 
-// Queued is the number of places in the queues of keys, without those of waiters that are passed over.
-func (t *Table) Queued() int { return t.places.Len() }
-
 // Bytes is the memory that all waiters are assumed to take.
 func (t *Table) Bytes() int64 { return t.bytes }
-
-// LastSeq is the last place that was given to a waiter.
-func (t *Table) LastSeq() uint64 { return t.lastSeq }
 
 // Line has those who wait for locks. It is for reading.
 func (t *Table) Line() *lock.Line { return &t.line }
@@ -164,8 +140,8 @@ func (t *Table) Admit(w *Waiter) error {
 			return ErrTooManyInLines
 		}
 	}
-	t.lastSeq++
-	w.Seq = t.lastSeq
+	t.LastSeq++
+	w.Seq = t.LastSeq
 	return nil
 }
 
@@ -209,9 +185,7 @@ func (t *Table) queue(w *Waiter) {
 		t.line.Resume(w.inLine)
 		return
 	}
-	for _, key := range w.Keys() {
-		t.places.Set(w.place(key))
-	}
+	t.Queues.enter(w)
 }
 
 // unqueue has a waiter passed over.
@@ -220,9 +194,7 @@ func (t *Table) unqueue(w *Waiter) {
 		t.line.PassOver(w.inLine)
 		return
 	}
-	for _, key := range w.Keys() {
-		t.places.Delete(w.place(key))
-	}
+	t.Queues.leave(w)
 }
 
 // placesWork is the work of adding a waiter to the queues of its keys, or of removing it.
@@ -234,7 +206,7 @@ func (t *Table) placesWork(w *Waiter) (work int64) {
 }
 
 // findWork is the work of finding a place.
-func (t *Table) findWork() int64 { return value.TreeWork(t.places.Len() + t.line.Len()) }
+func (t *Table) findWork() int64 { return value.TreeWork(t.Queues.Len() + t.line.Len()) }
 
 // Suspend has the waiters of a session passed over, as its node may be dead: they keep their places. It returns them,
 // and its work; ok is false where the session is suspended already, or not open.
@@ -250,8 +222,8 @@ func (t *Table) Suspend(session uint64) (passed []*Waiter, work int64, ok bool) 
 	return passed, work, true
 }
 
-// Resume ends a suspension of a session, unless it was suspended again since. Its waiters come back to their places, and
-// back is told of each, with the work of that.
+// Resume ends a suspension of a session, unless it was suspended again since. Its waiters come back to their places,
+// and back is told of each, with the work of that.
 func (t *Table) Resume(session, suspensions uint64, back func(w *Waiter, work int64)) {
 	if !t.Sessions.resume(session, suspensions) {
 		return
@@ -263,21 +235,9 @@ func (t *Table) Resume(session, suspensions uint64, back func(w *Waiter, work in
 	}
 }
 
-// Next returns the waiter that has waited longest in the queue of a key, among those behind a place; nil: there is none.
-func (t *Table) Next(q Queue, behind uint64) *Waiter {
-	var found *Waiter
-	t.places.Ascend(place{Queue: q, seq: behind + 1}, func(p place) bool {
-		if p.Queue == q {
-			found = p.of
-		}
-		return false
-	})
-	return found
-}
-
 // Arrived marks the queue of a key that has come to hold a value, if somebody waits in it.
 func (t *Table) Arrived(q Queue) {
-	if t.Next(q, 0) != nil {
+	if t.Queues.Next(q, 0) != nil {
 		t.Ready.Mark(q)
 	}
 }
@@ -297,20 +257,6 @@ func (t *Table) Awaited(name lock.Name) (waits bool, work int64) {
 		return false, 0
 	}
 	return t.line.LenOf(name) > 0, lineWork
-}
-
-// Moving reports whether a lock has given way and its line has not moved up yet.
-func (t *Table) Moving(name lock.Name) bool { return t.Ready.Has(LineOf(name)) }
-
-// Keys lists the keys of a database in whose queues somebody waits, in their order.
-func (t *Table) Keys(db int) (keys []string) {
-	t.places.Ascend(place{Queue: Queue{DB: db}}, func(p place) bool {
-		if p.DB == db && (len(keys) == 0 || keys[len(keys)-1] != p.Key) {
-			keys = append(keys, p.Key)
-		}
-		return p.DB == db
-	})
-	return keys
 }
 
 // FirstEnd returns the waiter whose time is over first; nil: all wait for ever.

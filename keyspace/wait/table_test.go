@@ -241,7 +241,7 @@ func (w *world) serve() {
 			continue
 		}
 		behind := uint64(0)
-		for next := w.table.Next(q, behind); next != nil; next = w.table.Next(q, behind) {
+		for next := w.table.Queues.Next(q, behind); next != nil; next = w.table.Queues.Next(q, behind) {
 			if len(want) == 0 || next != want[0] {
 				w.t.Fatalf("%v overtakes in %v", next.ID, q)
 			}
@@ -419,9 +419,9 @@ func (w *world) check() {
 	if tick, ok := w.table.NextEnd(); ok != (len(w.sessions) > 0) || ok && tick != ends {
 		w.t.Fatalf("next end %d, want %d", tick, ends)
 	}
-	if w.table.Len() != len(w.waiters) || w.table.Queued() != places || w.table.Bytes() != size {
+	if w.table.Len() != len(w.waiters) || w.table.Queues.Len() != places || w.table.Bytes() != size {
 		w.t.Fatalf("%d wait in %d places, %d bytes; want %d, %d, %d",
-			w.table.Len(), w.table.Queued(), w.table.Bytes(), len(w.waiters), places, size)
+			w.table.Len(), w.table.Queues.Len(), w.table.Bytes(), len(w.waiters), places, size)
 	}
 	for db := range 2 {
 		want := map[string]bool{}
@@ -430,7 +430,7 @@ func (w *world) check() {
 				want[key] = true
 			}
 		}
-		if got := w.table.Keys(db); !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
+		if got := w.table.Queues.Keys(db); !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
 			w.t.Fatalf("somebody waits for %q, want %v", got, want)
 		}
 	}

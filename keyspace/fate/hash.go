@@ -1,4 +1,4 @@
-package keyspace
+package fate
 
 import (
 	"slices"
@@ -9,20 +9,21 @@ import (
 	"lockd/keyspace/value"
 )
 
-// A lock of Redisson's kind is a hash that scripts keep: its fields are those who hold it, each with a
-// count of how often. What is known of it stands in its entry, beside the hash, which changes in place.
+// A lock of Redisson's kind is a hash that scripts keep: each field is a holder, its value counts how often. The facts
+// of the lock stand in its entry, beside the hash, which changes in place.
 
-const (
-	hashMode  = "mode"   // the field in which a read-write lock says how it is held
-	hashWrite = ":write" // the end of the token of one who writes
+const hashMode = "mode" // the field in which a read-write lock says how it is held
 
-	redissonPrefix = "redisson_" // of what belongs to a lock
-)
+// HashWrite ends the token of a holder that writes.
+const HashWrite = ":write"
 
-// namesHolder reports whether a field stands for one who holds a lock: it begins with a UUID, which its
+// RedissonPrefix begins the names of what belongs to a lock of Redisson.
+const RedissonPrefix = "redisson_"
+
+// NamesHolder reports whether a field stands for one who holds a lock: it begins with a UUID, which its
 // program has drawn.
-func namesHolder(field string) bool {
-	if len(field) > lockTokenBytesMax {
+func NamesHolder(field string) bool {
+	if len(field) > TokenBytesMax {
 		return false
 	}
 	digits := 0
@@ -37,20 +38,20 @@ func namesHolder(field string) bool {
 	return digits == 32
 }
 
-// helpsRedisson reports whether a key belongs to a lock of Redisson: the answer to a release, kept for one
+// HelpsRedisson reports whether a key belongs to a lock of Redisson: the answer to a release, kept for one
 // that is sent again, or the lease of a reader. Scripts give them a lease, but they are no locks.
-func helpsRedisson(key string) bool {
-	return strings.HasPrefix(key, redissonPrefix) || strings.Contains(key, ":rwlock_timeout:")
+func HelpsRedisson(key string) bool {
+	return strings.HasPrefix(key, RedissonPrefix) || strings.Contains(key, ":rwlock_timeout:")
 }
 
-// hashMark is the mark of a hash that comes into being: what a script makes may be a lock, if it counts one
-// holder, or says how it will be held.
-func (c *ctx) hashMark(key string, h *value.Hash) store.Mark {
-	if c.run == nil || h.Len() > 2 || !c.m.namesLock(key) {
+// HashMark returns the mark of a hash that a script makes: it may be a lock, if it counts one holder, or says how it
+// will be held.
+func (r Recorder) HashMark(key string, h *value.Hash) store.Mark {
+	if h.Len() > 2 || !r.NamesLock(key) {
 		return store.NoLock
 	}
 	for i := range h.Len() {
-		if name, count := h.At(i); name != hashMode && (count != "1" || !namesHolder(name)) {
+		if name, count := h.At(i); name != hashMode && (count != "1" || !NamesHolder(name)) {
 			return store.NoLock
 		}
 	}
@@ -59,18 +60,18 @@ func (c *ctx) hashMark(key string, h *value.Hash) store.Mark {
 
 // completeHash completes a lock that is a hash with its facts and its holders, and reports whether it has a new holder
 // who needs a fence of his own.
-func (m *Machine) completeHash(why *cause, was, next *store.Entry) (raises bool) {
+func (r Recorder) completeHash(why *Cause, was, next *store.Entry) (raises bool) {
 	before, after := was.HashLock(), next.HashLock()
 	if after == nil {
 		return false
 	}
 	if before == nil {
-		after.Facts = m.newFacts(why, next.Tick)
+		after.Facts = r.newFacts(why, next.Tick)
 	} else if was.Deadline() != next.Deadline() {
-		after.Facts.Renew(next.Tick, m.tick)
+		after.Facts.Renew(next.Tick, r.Tick)
 	}
 	held := holdersOfHash(before)
-	after.Holders = m.hashHolders(why, held, after.Hash())
+	after.Holders = r.hashHolders(why, held, after.Hash())
 	return before != nil && joins(after.Holders, stayed(held, after.Holders, func(*store.HashHolder) {}))
 }
 
@@ -82,21 +83,22 @@ func holdersOfHash(l *store.HashLock) []store.HashHolder {
 }
 
 // noteHash notes who has lost a lock that is a hash, and to whom it was granted.
-func (m *Machine) noteHash(of lockName, was, next *store.Entry) {
+func (r Recorder) noteHash(of subject, was, next *store.Entry) {
 	before, after := was.HashLock(), next.HashLock()
 	held, holds := holdersOfHash(before), holdersOfHash(after)
 	kept := stayed(held, holds, func(h *store.HashHolder) {
 		one := before.Holder(h)
-		m.recordLoss(of.held(h), &one, next != nil && after == nil)
+		r.recordLoss(of.held(h), &one, next != nil && after == nil)
 	})
 	for i := kept; i < len(holds); i++ {
 		h := after.Holder(&holds[i])
 		h.Fence = after.Fence
-		m.recordGrant(of.held(&holds[i]), &h)
+		r.recordGrant(of.held(&holds[i]), &h)
 	}
 }
 
-// stayed counts the holders who have stayed, which come first in holds and in their old order, and visits the others.
+// stayed counts the holders that have stayed, which come first in holds and in their old order. It visits the holders
+// that have left.
 func stayed(held, holds []store.HashHolder, left func(h *store.HashHolder)) (kept int) {
 	for i := range held {
 		if kept < len(holds) && holds[kept].Token == held[i].Token {
@@ -108,54 +110,54 @@ func stayed(held, holds []store.HashHolder, left func(h *store.HashHolder)) (kep
 	return kept
 }
 
-// joins reports whether a lock has a new holder who shares it with nobody, or new holders alone: its key may have been
-// there all the time. Of its holders, those who have stayed come first.
+// joins reports whether a lock has a new holder that shares it with nobody, or new holders alone: its key may have been
+// there all the time. The first holders have stayed.
 func joins(holds []store.HashHolder, stayed int) bool {
 	alone := func(h store.HashHolder) bool { return !h.Shared }
 	news := holds[stayed:]
 	return len(news) > 0 && (stayed == 0 || slices.ContainsFunc(news, alone))
 }
 
-// held is the lock as one holds it.
-func (of lockName) held(h *store.HashHolder) lockName {
+// held returns the subject for one of the holders.
+func (of subject) held(h *store.HashHolder) subject {
 	if h.Shared {
 		of.permits = history.SharedPermits
 	}
 	return of
 }
 
-// hashHolders are those who hold a lock that others have held, whom a hash counts: those who stay, in their order, and
-// then those who are new.
-func (m *Machine) hashHolders(why *cause, held []store.HashHolder, h *value.Hash) []store.HashHolder {
-	m.meter.Spend(value.FarWork * int64(1+len(held)))
+// hashHolders returns the holders that a hash counts, of a lock that some have held before: those that stay, in their
+// order, and then the new ones.
+func (r Recorder) hashHolders(why *Cause, held []store.HashHolder, h *value.Hash) []store.HashHolder {
+	r.Meter.Spend(value.FarWork * int64(1+len(held)))
 	if sameHolders(held, h) {
 		return held
 	}
 	holds := make([]store.HashHolder, 0, min(len(held)+1, store.HashHoldersMax))
 	if h.Len() > 2*store.HashHoldersMax { // most of it is something else
 		for _, one := range held {
-			m.meter.Spend(h.FindWork(one.Token))
+			r.Meter.Spend(h.FindWork(one.Token))
 			if _, there := h.Get(one.Token); there {
 				holds = append(holds, one)
 			}
 		}
 		return holds
 	}
-	m.meter.Spend(2 * value.FarWork * int64(h.Len()+len(held)))
+	r.Meter.Spend(2 * value.FarWork * int64(h.Len()+len(held)))
 	places := make(map[string]int, len(held))
 	for i := range held {
 		places[held[i].Token] = i
 	}
 	var stays [store.HashHoldersMax]bool
-	next := store.HashHolder{SinceTick: m.tick, SinceMs: m.wallUs / 1000, Client: clientHash(why.client)}
+	next := store.HashHolder{SinceTick: r.Tick, SinceMs: r.WallMs, Client: clientHash(why.Client)}
 	var fresh []store.HashHolder
 	_, moded := h.Get(hashMode)
 	for i := range h.Len() {
 		next.Token, _ = h.At(i)
 		if place, known := places[next.Token]; known {
 			stays[place] = true
-		} else if namesHolder(next.Token) {
-			next.Shared = moded && !strings.HasSuffix(next.Token, hashWrite)
+		} else if NamesHolder(next.Token) {
+			next.Shared = moded && !strings.HasSuffix(next.Token, HashWrite)
 			fresh = append(fresh, next)
 		}
 	}
@@ -167,7 +169,7 @@ func (m *Machine) hashHolders(why *cause, held []store.HashHolder, h *value.Hash
 	return append(holds, fresh[:min(len(fresh), store.HashHoldersMax-len(holds))]...)
 }
 
-// sameHolders reports whether a small hash counts those who have held it, and nobody else.
+// sameHolders reports whether a small hash counts the holders that it had, and no other.
 func sameHolders(held []store.HashHolder, h *value.Hash) bool {
 	n := h.Len()
 	if n > len(held)+1 {

@@ -1,6 +1,4 @@
-// Package check checks the values given to CONFIG SET. Each check returns the value as it is stored, or an error in
-// Redis's words.
-package check
+package settings
 
 import (
 	"math"
@@ -10,11 +8,12 @@ import (
 	"lockd/resp"
 )
 
-// Value checks a value.
-type Value func(value string) (kept string, err error)
+// Check checks a value that CONFIG SET is given. It returns the value as it is kept, or what is wrong with it, in the
+// words of Redis.
+type Check func(value string) (kept string, err error)
 
-// Text returns a check for texts of at most a number of bytes.
-func Text(bytesMax int) Value {
+// Text checks for a text of some bytes at most.
+func Text(bytesMax int) Check {
 	return func(value string) (string, error) {
 		if len(value) > bytesMax {
 			return "", resp.Errorf("argument may have %d bytes at most", bytesMax)
@@ -23,8 +22,8 @@ func Text(bytesMax int) Value {
 	}
 }
 
-// Number returns a check for whole numbers within bounds.
-func Number(least, most int64) Value {
+// Number checks for a whole number.
+func Number(least, most int64) Check {
 	return func(value string) (string, error) {
 		n, ok := resp.ParseInt(value)
 		if !ok {
@@ -41,8 +40,8 @@ func within(n, least, most int64) (kept string, err error) {
 	return itoa(n), nil
 }
 
-// Memory returns a check for numbers of bytes, also in units: 1k is 1000, 1kb is 1024, and so on.
-func Memory(least int64) Value {
+// Memory checks for a number of bytes, also in units: 1k is 1000, 1kb is 1024, and so on.
+func Memory(least int64) Check {
 	return func(value string) (string, error) {
 		n, ok := parseMemory(value)
 		if !ok {
@@ -52,7 +51,7 @@ func Memory(least int64) Value {
 	}
 }
 
-// MemoryOrPercent checks a number of bytes, or a share of all memory as "50%".
+// MemoryOrPercent checks for a number of bytes, or a share of all memory as "50%".
 func MemoryOrPercent(value string) (kept string, err error) {
 	if digits, ok := strings.CutSuffix(value, "%"); ok {
 		n, ok := resp.ParseInt(digits)
@@ -101,8 +100,8 @@ func YesNo(value string) (kept string, err error) {
 	return "", resp.Error("argument must be 'yes' or 'no'")
 }
 
-// OneOf returns a check for one of some words in any case; the value is stored as the word is written there.
-func OneOf(words ...string) Value {
+// OneOf checks for one of some words, in any case, and keeps the word in its own.
+func OneOf(words ...string) Check {
 	return func(value string) (string, error) {
 		for _, w := range words {
 			if strings.EqualFold(value, w) {
@@ -113,10 +112,11 @@ func OneOf(words ...string) Value {
 	}
 }
 
-// bufferClasses are the classes of client-output-buffer-limit, in its order.
+// bufferClasses lists the classes of client-output-buffer-limit, in its order.
 var bufferClasses = []string{"normal", "slave", "pubsub"}
 
-// Buffers reads "class hard soft seconds ..."; classes that it does not name stay as they are in has.
+// Buffers reads "class hard soft seconds ..." and leaves the classes that it
+// does not name as they are in has.
 func Buffers(has, value string) (kept string, err error) {
 	words, limits := strings.Fields(value), strings.Fields(has)
 	if len(words) == 0 || len(words)%4 != 0 {
