@@ -127,7 +127,7 @@ func TestLateCallForElection(t *testing.T) {
 		others := c.others(lead)
 		term := lead.raft.CurrentTerm()
 		call := func(from, to *testNode) error {
-			return from.trans.callElection(raft.Server{ID: raft.ServerID(to.id), Address: raft.ServerAddress(to.addr)}, from.addr)
+			return from.trans.yielder.callElection(raft.Server{ID: raft.ServerID(to.id), Address: raft.ServerAddress(to.addr)}, from.addr)
 		}
 		for _, to := range []*testNode{lead, others[1]} {
 			if err := call(others[0], to); err == nil || err.Error() != errOtherLeads.Error() {

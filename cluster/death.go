@@ -70,7 +70,7 @@ type deaths struct {
 	running sync.WaitGroup
 }
 
-// life is what is known of the processes of a member.
+// life records the processes of a member.
 type life struct {
 	process     uint64        // the latest
 	starts      uint64        // its number, where it has one
@@ -102,6 +102,20 @@ type inquiry struct {
 	asked   bool          // by another node
 	agreed  time.Duration // monotonic: when the others agreed for the first time; 0: they have not
 }
+
+// overtaken reports whether a later process of the member may have ended, too. The lock of deaths is held.
+func (q *inquiry) overtaken(l *life) bool { return l.again && l.process != q.process }
+
+// replaced reports whether a later process of the same data folder has introduced itself. The lock is held.
+func (q *inquiry) replaced(l *life) bool { return slices.Contains(l.former, q.process) }
+
+// heardSince reports whether the process has introduced itself since a monotonic time. The lock is held.
+func (q *inquiry) heardSince(l *life, t time.Duration) bool {
+	return l.process == q.process && l.heard > t
+}
+
+// known reports whether it is known already that the process has ended. The lock is held.
+func (q *inquiry) known(l *life) bool { return l.told == q.process }
 
 func newDeaths(c *core, peers *peer.Port, t *transport, room *figures.Room, gone func(id string)) *deaths {
 	return &deaths{
@@ -261,17 +275,17 @@ func (d *deaths) inquire(l *life, q *inquiry) {
 		switch {
 		case sees == peer.Alive, sees == peer.Unsure && q.asked, sees == peer.Ended && d.settled(l, q):
 			return
-		case d.overtaken(l, q), !d.sleep(lookPause):
+		case d.inspect(l, q.overtaken), !d.sleep(lookPause):
 			return
 		}
 	}
 }
 
-// overtaken reports whether a later process of the member may have ended, too.
-func (d *deaths) overtaken(l *life, q *inquiry) bool {
+// inspect calls see with what is known of the processes of a member, under the lock.
+func (d *deaths) inspect(l *life, see func(*life) bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return l.again && l.process != q.process
+	return see(l)
 }
 
 // end ends an inquiry, or has it begin again.
@@ -328,7 +342,7 @@ func (d *deaths) finding(sees peer.Life) peer.Finding {
 func (d *deaths) able() bool {
 	self := func(s raft.Server) bool { return s.ID == d.raft.Self }
 	return d.raft.State() == raft.Follower && !d.broken.Load() && slices.ContainsFunc(d.raft.Voters(), self) &&
-		d.trans.standsBack() == nil
+		d.trans.yielder.standsBack() == nil
 }
 
 // connected reports whether a connection with the process has not ended. Nobody reads those on which a leader
@@ -343,7 +357,7 @@ func (d *deaths) look(l *life, q *inquiry) peer.Life {
 	began := d.clock.Monotonic()
 	for refused := 1; ; refused++ {
 		switch sees := d.lookOnce(l, q); {
-		case sees == peer.Alive || d.heardSince(l, q, began):
+		case sees == peer.Alive || d.inspect(l, func(l *life) bool { return q.heardSince(l, began) }):
 			return peer.Alive
 		case sees == peer.Unsure && d.connected(q):
 			return peer.Alive
@@ -362,7 +376,7 @@ func (d *deaths) look(l *life, q *inquiry) peer.Life {
 
 // lookOnce asks who is at the address of the process.
 func (d *deaths) lookOnce(l *life, q *inquiry) peer.Life {
-	if d.replaced(l, q) {
+	if d.inspect(l, q.replaced) {
 		return peer.Ended
 	}
 	who, err := d.peers.WhoWithin(q.addr, lookMax)
@@ -376,31 +390,10 @@ func (d *deaths) lookOnce(l *life, q *inquiry) peer.Life {
 	switch {
 	case who.Process == q.process:
 		return peer.Alive
-	case d.replaced(l, q):
+	case d.inspect(l, q.replaced):
 		return peer.Ended
 	}
 	return peer.Unsure
-}
-
-// replaced reports whether a later process of the same data folder has introduced itself.
-func (d *deaths) replaced(l *life, q *inquiry) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Contains(l.former, q.process)
-}
-
-// heardSince reports whether the process has introduced itself again.
-func (d *deaths) heardSince(l *life, q *inquiry, t time.Duration) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return l.process == q.process && l.heard > t
-}
-
-// heardSinceFound reports whether the process has introduced itself since this node found that it had ended.
-func (d *deaths) heardSinceFound(l *life, q *inquiry) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return l.process == q.process && l.heard > l.foundAt
 }
 
 // settled asks the other voters, if it matters here that the process has ended, and does what follows. It returns false
@@ -408,14 +401,14 @@ func (d *deaths) heardSinceFound(l *life, q *inquiry) bool {
 func (d *deaths) settled(l *life, q *inquiry) bool {
 	leads := d.lead.Held()
 	switch {
-	case leads && d.knows(l, q), !leads && q.term != 0 && !d.mayStand(q):
+	case leads && d.inspect(l, q.known), !leads && q.term != 0 && !d.mayStand(q):
 		return true
 	case !leads && q.term == 0:
 		return d.raft.State() != raft.Leader // which it may soon be ready to be
 	}
 	voices, agreed := d.ask(q)
 	d.log.Debug("asked whether the process of a member has ended", "member", q.id, "agreed", agreed, "voices", len(voices))
-	if !agreed || d.heardSinceFound(l, q) {
+	if !agreed || d.inspect(l, func(l *life) bool { return q.heardSince(l, l.foundAt) }) {
 		return false
 	}
 	d.mark(l, q)
@@ -425,13 +418,6 @@ func (d *deaths) settled(l *life, q *inquiry) bool {
 	d.log.Warn("the process of a member has ended: start it, or look at its log", "member", q.id)
 	d.gone(q.id)
 	return true
-}
-
-// knows reports whether it is known already that a process has ended.
-func (d *deaths) knows(l *life, q *inquiry) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return l.told == q.process
 }
 
 // mark keeps that a process has ended.

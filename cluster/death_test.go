@@ -668,7 +668,7 @@ func TestNextInTurnStands(t *testing.T) {
 		began := time.Now()
 		others[0].deaths.mu.Lock()
 		others[0].deaths.trans = &transport{ // whose Raft takes nothing
-			core: others[0].core, stores: others[0].stores, contacts: others[0].contacts,
+			core: others[0].core, stores: others[0].stores, contacts: others[0].contacts, yielder: others[0].trans.yielder,
 			requests: make(chan raft.RPC), closed: others[0].trans.closed,
 		}
 		others[0].deaths.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
@@ -33,18 +34,21 @@ type entrance struct {
 	*core
 	peers   *peer.Port
 	members *members
+	gate    *gatekeeper
 	state   *replica.State
 	dir     *store.Folder // nil in memory
 	empty   bool          // the disk was empty at the start
 	joiner  *join.Joiner
 
+	moved atomic.Pointer[map[raft.Server]string] // where members were found that Raft's configuration has elsewhere
+
 	single bool // the data folder, at the start, was that of a node that is a cluster by itself
 }
 
-func newEntrance(c *core, d data, peers *peer.Port, m *members, s *replica.State) *entrance {
+func newEntrance(c *core, d data, peers *peer.Port, m *members, g *gatekeeper, s *replica.State) *entrance {
 	self := func(s raft.Server) bool { return string(s.ID) == c.cfg.ID }
-	return &entrance{
-		core: c, peers: peers, members: m, state: s, dir: d.dir, empty: d.stores.Empty,
+	e := &entrance{
+		core: c, peers: peers, members: m, gate: g, state: s, dir: d.dir, empty: d.stores.Empty,
 		joiner: &join.Joiner{
 			Self: c.cfg.ID, Advertise: func() string { return *m.advertise.Load() },
 			Cluster: func() string { return m.identity().Cluster },
@@ -52,6 +56,8 @@ func newEntrance(c *core, d data, peers *peer.Port, m *members, s *replica.State
 			TLS:     c.cfg.JoinTLS, Clock: c.clock, Log: c.log, Stop: c.stop,
 		},
 	}
+	e.moved.Store(&map[raft.Server]string{})
+	return e
 }
 
 // Join makes this node, which was opened with Config.Join, a member of the cluster that the members at some client
@@ -107,7 +113,7 @@ func (e *entrance) check(servers []raft.Server) error {
 	}
 	e.single = len(known) == 1 && known[e.cfg.ID] != ""
 	if was := known[e.cfg.ID]; was != "" && was != *e.members.advertise.Load() {
-		if err := e.members.checkOriginal(e.members.identity(), was); err != nil {
+		if err := e.gate.checkOriginal(e.members.identity(), was); err != nil {
 			return err
 		}
 	}
@@ -190,7 +196,30 @@ func (e *entrance) findMoved() {
 	defer cancel()
 	f := e.finder(ctx)
 	f.Addrs = e.cfg.Discover.Addrs
-	e.members.recordMoved(f.Look(ctx))
+	e.recordMoved(f.Look(ctx))
+}
+
+// where returns the address at which the member was found that Raft's configuration has at another one, or "".
+func (e *entrance) where(addr string) string {
+	moved := *e.moved.Load()
+	if len(moved) == 0 {
+		return ""
+	}
+	return moved[raft.Server{ID: raft.ServerID(e.raft.IDAt(addr)), Address: raft.ServerAddress(addr)}]
+}
+
+// recordMoved takes what nodes that were found say of themselves: members among them may have come back elsewhere.
+func (e *entrance) recordMoved(found []peer.Identity) {
+	moved, mine := map[raft.Server]string{}, e.members.identity().Cluster
+	for _, s := range e.raft.Servers() {
+		for _, who := range found {
+			if who.ID == string(s.ID) && who.Cluster == mine && mine != "" && who.PeerAddr != string(s.Address) &&
+				e.members.roster.Load().Check(who, membership.OwnArch) == nil {
+				moved[raft.Server{ID: s.ID, Address: s.Address}] = who.PeerAddr
+			}
+		}
+	}
+	e.moved.Store(&moved)
 }
 
 // found founds the cluster that all of its members have promised.

@@ -47,7 +47,7 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 			replies[i] = fail
 		} else if isOwn(c) {
 			began := n.clock.Monotonic()
-			replies[i] = n.doOwn(ctx, c)
+			replies[i] = doOwn(ctx, n, c)
 			took += int64(n.clock.Monotonic() - began)
 		} else {
 			replies[i], done.Replies = done.Replies[0], done.Replies[1:]
@@ -108,7 +108,7 @@ func (n *Node) catchUp(ctx context.Context) error {
 }
 
 // doOwn runs a command about the node, on the leader if that must run it.
-func (n *Node) doOwn(ctx context.Context, c resp.Cmd) resp.Reply {
+func doOwn(ctx context.Context, n *Node, c resp.Cmd) resp.Reply {
 	run := n.commands.own(&c).Run
 	if run.here == nil {
 		return n.router.run(ctx, resp.Request{Cmds: []resp.Cmd{c}}).Replies[0]
@@ -120,7 +120,7 @@ func (n *Node) doOwn(ctx context.Context, c resp.Cmd) resp.Reply {
 }
 
 // leadOwn runs a command about the cluster on this node, which leads.
-func (n *Node) leadOwn(ctx context.Context, c resp.Cmd) (outcome, resp.Reply) {
+func leadOwn(ctx context.Context, n *Node, c resp.Cmd) (outcome, resp.Reply) {
 	if leaf, fail := c.Spec.Check(c.Args); leaf == nil {
 		return settled(fail)
 	}

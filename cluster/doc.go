@@ -34,7 +34,7 @@
 //	lead.go           elections, and who leads
 //	death.go          the process of a member has ended: who says so, and what follows
 //	transport.go      Raft's messages
-//	yield.go          a leader that cannot go on lets another one lead
+//	yield.go          yielder: a leader that cannot go on lets another one lead
 //	read.go           reads: rounds of questions
 //	propose.go        the door to the log
 //	commands.go       what clients may send, and what must not be logged any more

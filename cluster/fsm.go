@@ -196,7 +196,7 @@ func (f *fsm) restore(r io.Reader) error {
 		return err
 	}
 	f.members.tellLevel()
-	f.snapshots.TakeGrown()
+	f.snapshots.Installed()
 	return fault.At(fault.Installed)
 }
 

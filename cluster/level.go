@@ -78,8 +78,8 @@ func absent(list []surveyed) string {
 	return ""
 }
 
-// levels are the levels as LOCKD LEVEL shows them: the one in force, why it does not rise, and those of each member.
-func (m *members) levels(ctx context.Context) resp.Reply {
+// levelsReply returns the levels as LOCKD LEVEL shows them: the one in force, why it does not rise, and those of each member.
+func levelsReply(ctx context.Context, m *members) resp.Reply {
 	level, waits, list := m.level(), "", m.survey(ctx)
 	if level < m.highest {
 		waits = cmp.Or(absent(list), m.behind(level+1))

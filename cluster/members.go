@@ -47,8 +47,6 @@ type members struct {
 
 	saving sync.Mutex // while the folder is told of the cluster; taken after state.mu
 
-	moved atomic.Pointer[map[raft.Server]string] // where members were found that Raft's configuration has elsewhere
-
 	advertise   atomic.Pointer[string] // how the other nodes reach this one
 	process     uint64                 // of this process, drawn at its start
 	incarnation string                 // of this node's data folder
@@ -84,7 +82,6 @@ func newMembers(
 	m.roster.Store(membership.Empty)
 	m.hints.Store(membership.Empty)
 	m.advertise.Store(&c.cfg.PeerAdvertise)
-	m.moved.Store(&map[raft.Server]string{})
 	return m
 }
 
@@ -100,29 +97,6 @@ func (m *members) openBook() error {
 		return fmt.Errorf("data folder %s is not to be used any more: %s", m.cfg.Dir, why)
 	}
 	return nil
-}
-
-// where is the address at which the member was found that Raft's configuration has at another one, or "".
-func (m *members) where(addr string) string {
-	moved := *m.moved.Load()
-	if len(moved) == 0 {
-		return ""
-	}
-	return moved[raft.Server{ID: raft.ServerID(m.raft.IDAt(addr)), Address: raft.ServerAddress(addr)}]
-}
-
-// recordMoved takes what nodes that were found say of themselves: members among them may have come back elsewhere.
-func (m *members) recordMoved(found []peer.Identity) {
-	moved, mine := map[raft.Server]string{}, m.identity().Cluster
-	for _, s := range m.raft.Servers() {
-		for _, who := range found {
-			if who.ID == string(s.ID) && who.Cluster == mine && mine != "" && who.PeerAddr != string(s.Address) &&
-				m.roster.Load().Check(who, membership.OwnArch) == nil {
-				moved[raft.Server{ID: s.ID, Address: s.Address}] = who.PeerAddr
-			}
-		}
-	}
-	m.moved.Store(&moved)
 }
 
 // isMember reports whether the roster knows a node, as far as this node knows the roster.
@@ -170,39 +144,160 @@ func (m *members) found() error {
 // metMax bounds the peers that a node remembers having met.
 const metMax = 1024
 
+// gatekeeper judges who connects, and what others say when this node does. All methods may be called concurrently.
+type gatekeeper struct {
+	*core
+	members *members
+}
+
 // admit implements peer.Handler.
-func (m *members) admit(who peer.Identity, kind peer.Kind) error {
-	if err := m.checkPeer(who); err != nil {
-		if kind != 0 && m.founder {
-			m.foundsBeside(fmt.Errorf("%w (it calls)", err), who.PeerAddr)
+func (g *gatekeeper) admit(who peer.Identity, kind peer.Kind) error {
+	if err := g.members.checkPeer(who); err != nil {
+		if kind != 0 && g.members.founder {
+			g.foundsBeside(fmt.Errorf("%w (it calls)", err), who.PeerAddr)
 		}
 		return err
 	}
-	if err := m.checkCaller(who, kind); err != nil {
+	if err := g.checkCaller(who, kind); err != nil {
 		return err
 	}
-	if err := m.checkClone(who); err != nil {
+	if err := g.checkClone(who); err != nil {
 		return err
 	}
-	level, err := m.checkLevel(who)
+	level, err := g.checkLevel(who)
 	if err != nil {
 		return err
 	}
-	if err := membership.CheckRules(who, m.cfg.ID, m.rules, level); err != nil {
+	if err := membership.CheckRules(who, g.cfg.ID, g.members.rules, level); err != nil {
 		return err
 	}
-	if err := m.book.Meet(who); err != nil {
+	if err := g.members.book.Meet(who); err != nil {
 		return err
 	}
-	common := membership.Alike(who, m.rules, level, m.highest)
+	common := membership.Alike(who, g.members.rules, level, g.members.highest)
 	who.Rules, who.Tokens = "", "" // checked, and no longer needed
-	m.metMu.Lock()
-	if _, known := m.met[who.ID]; known || len(m.met) < metMax {
-		m.met[who.ID], m.compatibleLevel[who.ID] = who, common
+	g.members.metMu.Lock()
+	if _, known := g.members.met[who.ID]; known || len(g.members.met) < metMax {
+		g.members.met[who.ID], g.members.compatibleLevel[who.ID] = who, common
 	}
-	m.metMu.Unlock()
-	wake.Signal(m.due)
+	g.members.metMu.Unlock()
+	wake.Signal(g.members.due)
 	return nil
+}
+
+// checkLevel reports why a node may not take part because of its level, or else the level at which it and this node
+// must be alike. That is the one in force as far as either of them knows: it never falls.
+func (g *gatekeeper) checkLevel(who peer.Identity) (level int, err error) {
+	level = max(g.members.level(), who.Level)
+	lowest, highest := max(who.Lowest, membership.LevelFirst), max(who.Highest, membership.LevelFirst)
+	switch {
+	case level > g.members.highest:
+		err := g.members.tooOld(level)
+		g.fatal(err) // the log that this node would be sent is beyond it
+		return level, err
+	case level > highest:
+		return level, fmt.Errorf("node %s %s: level %d is in force, and it can do %s; start a newer lockd on its data "+
+			"folder", who.ID, membership.SaysOld, level, membership.SayLevels(lowest, highest))
+	case level < g.members.lowest || level < lowest:
+		return level, fmt.Errorf("nodes %s and %s are of versions too far apart: level %d is in force, and they can do %s "+
+			"and %s; start the version between them first",
+			g.cfg.ID, who.ID, level, membership.SayLevels(g.members.lowest, g.members.highest),
+			membership.SayLevels(lowest, highest))
+	}
+	return level, nil
+}
+
+// checkCaller reports why a node that has connected may not do what it connected for. A joining
+// node is called, and calls nobody before it knows its cluster. A member that this node has not
+// heard of may only replicate, because that is how this node hears of it; it may not forward
+// requests of clients.
+func (g *gatekeeper) checkCaller(who peer.Identity, kind peer.Kind) error {
+	switch {
+	case kind != 0 && g.members.search.Refuses():
+		return fmt.Errorf("node %s is in no cluster yet, and looks for one", g.cfg.ID)
+	case kind == 0 || g.members.identity().Cluster == "": // this node is the caller, or is itself joining
+		return nil
+	case who.Cluster == "" && !g.knows(who.ID):
+		return fmt.Errorf("%w: node %s is in no cluster, and none of the members of %s", peer.ErrUninvited, who.ID,
+			g.members.identity().Cluster) // membership.SaysNone
+	case who.Cluster == "":
+		return fmt.Errorf("%w: node %s does not say in which cluster it is", peer.ErrUninvited, who.ID)
+	case kind == peer.ForCalls && !g.knows(who.ID):
+		return fmt.Errorf("%w: node %s is no member as far as is known here", peer.ErrUninvited, who.ID)
+	}
+	return nil
+}
+
+// knows reports whether a node is a member.
+func (g *gatekeeper) knows(id string) bool {
+	_, member := g.members.roster.Load().Members[id]
+	return member || slices.ContainsFunc(g.raft.Servers(), func(s raft.Server) bool { return string(s.ID) == id })
+}
+
+// refused implements peer.Handler.
+func (g *gatekeeper) refused(by string, err error) {
+	if membership.IsFinal(err.Error()) {
+		g.fatal(fmt.Errorf("%w (says %s)", err, by))
+		return
+	}
+	if g.members.listed() && g.members.search.On() && strings.Contains(err.Error(), membership.SaysNone) {
+		g.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add new nodes "+
+			"to that one with --join", err, by))
+		return
+	}
+}
+
+// foundsBeside stops a single node that was founded at an address of another cluster, whose member at an address calls
+// it: two side by side would both grant the same lock. Its folder is refused from then on. A caller may say anything, so
+// the member is asked where it is.
+func (g *gatekeeper) foundsBeside(met error, at string) {
+	if g.clock.Monotonic()-g.members.openedAt >= foundingMax || !strings.Contains(met.Error(), membership.SaysForeign) {
+		return
+	}
+	who, err := g.members.peers.WhoWithin(at, askBackMax)
+	if err != nil || who.Cluster == "" || who.Cluster == g.members.identity().Cluster {
+		return
+	}
+	why := fmt.Errorf("%w: this new node does not found a cluster beside a node that has data; add new nodes to that one "+
+		"with --join and an empty data folder", met)
+	if err := g.members.book.Condemn(g.members.identity(), why.Error()); err != nil {
+		g.log.Warn("this will not be remembered after a restart: look at the disk", "why", err)
+	}
+	g.fatal(why)
+}
+
+// checkClone refuses a node whose start is news if an earlier start of its data folder still answers at an address at
+// which it is known: two processes do not share a folder, so the later one runs on a copy. A start is news once.
+func (g *gatekeeper) checkClone(who peer.Identity) error {
+	if !g.members.book.News(who) {
+		return nil
+	}
+	var addrs []string
+	for _, s := range g.raft.StartedServers() {
+		if string(s.ID) == who.ID {
+			addrs = append(addrs, string(s.Address))
+		}
+	}
+	if known, ok := g.members.roster.Load().Members[who.ID]; ok && !slices.Contains(addrs, known.PeerAddr) {
+		addrs = append(addrs, known.PeerAddr)
+	}
+	for _, addr := range addrs {
+		if err := g.checkOriginal(who, addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOriginal asks at an address whether the original of a node is there.
+func (g *gatekeeper) checkOriginal(who peer.Identity, addr string) error {
+	there, err := g.members.peers.WhoWithin(addr, askBackMax)
+	if err != nil || there.ID != who.ID || there.Incarnation != who.Incarnation || there.Starts >= who.Starts {
+		return nil
+	}
+	return fmt.Errorf("node %s %s: the original answers at %s, on its start %d, and this is start %d; stop this node, and "+
+		"give it a new id and an empty data folder (a folder is moved while its node is stopped)",
+		who.ID, membership.SaysCopied, addr, there.Starts, who.Starts)
 }
 
 // checkPeer reports why a node may not take part. Its address is no reason: this node may have been
@@ -230,27 +325,6 @@ func (m *members) checkPeer(who peer.Identity) error {
 // level is the level in force, as far as this node has applied the log.
 func (m *members) level() int { return m.roster.Load().Level }
 
-// checkLevel reports why a node may not take part because of its level, or else the level at which it and this node
-// must be alike. That is the one in force as far as either of them knows: it never falls.
-func (m *members) checkLevel(who peer.Identity) (level int, err error) {
-	level = max(m.level(), who.Level)
-	lowest, highest := max(who.Lowest, membership.LevelFirst), max(who.Highest, membership.LevelFirst)
-	switch {
-	case level > m.highest:
-		err := m.tooOld(level)
-		m.fatal(err) // the log that this node would be sent is beyond it
-		return level, err
-	case level > highest:
-		return level, fmt.Errorf("node %s %s: level %d is in force, and it can do %s; start a newer lockd on its data "+
-			"folder", who.ID, membership.SaysOld, level, membership.SayLevels(lowest, highest))
-	case level < m.lowest || level < lowest:
-		return level, fmt.Errorf("nodes %s and %s are of versions too far apart: level %d is in force, and they can do %s "+
-			"and %s; start the version between them first",
-			m.cfg.ID, who.ID, level, membership.SayLevels(m.lowest, m.highest), membership.SayLevels(lowest, highest))
-	}
-	return level, nil
-}
-
 // tooOld returns why this node cannot go on where a level is in force.
 func (m *members) tooOld(level int) error {
 	return membership.TooOld(m.cfg.ID, m.lowest, m.highest, level)
@@ -269,67 +343,9 @@ func (m *members) stateConfig() replica.Config {
 	}
 }
 
-// checkCaller reports why a node that has connected may not do what it connected for. A joining
-// node is called, and calls nobody before it knows its cluster. A member that this node has not
-// heard of may only replicate, because that is how this node hears of it; it may not forward
-// requests of clients.
-func (m *members) checkCaller(who peer.Identity, kind peer.Kind) error {
-	switch {
-	case kind != 0 && m.search.Refuses():
-		return fmt.Errorf("node %s is in no cluster yet, and looks for one", m.cfg.ID)
-	case kind == 0 || m.identity().Cluster == "": // this node is the caller, or is itself joining
-		return nil
-	case who.Cluster == "" && !m.knows(who.ID):
-		return fmt.Errorf("%w: node %s is in no cluster, and none of the members of %s", peer.ErrUninvited, who.ID,
-			m.identity().Cluster) // membership.SaysNone
-	case who.Cluster == "":
-		return fmt.Errorf("%w: node %s does not say in which cluster it is", peer.ErrUninvited, who.ID)
-	case kind == peer.ForCalls && !m.knows(who.ID):
-		return fmt.Errorf("%w: node %s is no member as far as is known here", peer.ErrUninvited, who.ID)
-	}
-	return nil
-}
-
-// knows reports whether a node is a member.
-func (m *members) knows(id string) bool {
-	_, member := m.roster.Load().Members[id]
-	return member || slices.ContainsFunc(m.raft.Servers(), func(s raft.Server) bool { return string(s.ID) == id })
-}
-
 // foundingMax is how long after its first start a new single node stops if it meets members of a cluster. Later a
 // stranger must not stop it.
 const foundingMax = 30 * time.Second
-
-// refused implements peer.Handler.
-func (m *members) refused(by string, err error) {
-	if membership.IsFinal(err.Error()) {
-		m.fatal(fmt.Errorf("%w (says %s)", err, by))
-		return
-	}
-	if m.listed() && m.search.On() && strings.Contains(err.Error(), membership.SaysNone) {
-		m.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add new nodes "+
-			"to that one with --join", err, by))
-		return
-	}
-}
-
-// foundsBeside stops a single node that was founded at an address of another cluster, whose member at an address calls
-// it: two side by side would both grant the same lock. Its folder is refused from then on. A caller may say anything, so
-// the member is asked where it is.
-func (m *members) foundsBeside(met error, at string) {
-	if m.clock.Monotonic()-m.openedAt >= foundingMax || !strings.Contains(met.Error(), membership.SaysForeign) {
-		return
-	}
-	if who, err := m.peers.WhoWithin(at, askBackMax); err != nil || who.Cluster == "" || who.Cluster == m.identity().Cluster {
-		return
-	}
-	why := fmt.Errorf("%w: this new node does not found a cluster beside a node that has data; add new nodes to that one "+
-		"with --join and an empty data folder", met)
-	if err := m.book.Condemn(m.identity(), why.Error()); err != nil {
-		m.log.Warn("this will not be remembered after a restart: look at the disk", "why", err)
-	}
-	m.fatal(why)
-}
 
 // tellLevel logs that the level has risen since it was last called. Only the goroutine that applies calls it.
 func (m *members) tellLevel() {
@@ -342,40 +358,6 @@ func (m *members) tellLevel() {
 
 // askBackMax is how long a node that calls makes another one wait while it asks at an address who is there.
 const askBackMax = 300 * time.Millisecond
-
-// checkClone refuses a node whose start is news if an earlier start of its data folder still answers at an address at
-// which it is known: two processes do not share a folder, so the later one runs on a copy. A start is news once.
-func (m *members) checkClone(who peer.Identity) error {
-	if !m.book.News(who) {
-		return nil
-	}
-	var addrs []string
-	for _, s := range m.raft.StartedServers() {
-		if string(s.ID) == who.ID {
-			addrs = append(addrs, string(s.Address))
-		}
-	}
-	if known, ok := m.roster.Load().Members[who.ID]; ok && !slices.Contains(addrs, known.PeerAddr) {
-		addrs = append(addrs, known.PeerAddr)
-	}
-	for _, addr := range addrs {
-		if err := m.checkOriginal(who, addr); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkOriginal asks at an address whether the original of a node is there.
-func (m *members) checkOriginal(who peer.Identity, addr string) error {
-	there, err := m.peers.WhoWithin(addr, askBackMax)
-	if err != nil || there.ID != who.ID || there.Incarnation != who.Incarnation || there.Starts >= who.Starts {
-		return nil
-	}
-	return fmt.Errorf("node %s %s: the original answers at %s, on its start %d, and this is start %d; stop this node, and "+
-		"give it a new id and an empty data folder (a folder is moved while its node is stopped)",
-		who.ID, membership.SaysCopied, addr, there.Starts, who.Starts)
-}
 
 // set takes a new roster into use. state.mu is held.
 func (m *members) set(next *membership.Roster) {

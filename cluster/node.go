@@ -51,6 +51,7 @@ type Node struct {
 
 	// Beside it.
 	members     *members
+	gate        *gatekeeper
 	contacts    *followers.Contacts
 	deaths      *deaths
 	acked       *followers.Acked
@@ -146,6 +147,7 @@ func assemble(c *core, d data) *Node {
 	lost := make(chan struct{}, 1) // a member's process has ended, or this node leads: for the suspender
 	n.contacts = followers.NewContacts(c.clock, c.raft.Self, c.cfg.Heartbeat)
 	n.members = newMembers(c, d, n.peers, clock.NewMembers(c.clock, c.raft, &c.lead, c.log, n.peers), n.serveStatus, n.contacts.Gone)
+	n.gate = &gatekeeper{core: c, members: n.members}
 	n.commands = &commands{protocol: protocolOf(&c.cfg), data: c.cfg.Machine, members: n.members}
 	n.state = replica.New(n.members.stateConfig())
 	n.acked = followers.NewAcked(c.raft, n.members.identityOf, n.state.Applied.Load)
@@ -163,12 +165,20 @@ func assemble(c *core, d data) *Node {
 	n.trans = &transport{
 		core: c, stores: d.stores, peers: n.peers, members: n.members, contacts: n.contacts, acked: n.acked,
 		announcer: n.announcer, ownLog: n.ownLog, snapshots: n.snapshots, replicas: n.replicas,
+		yielder: &yielder{
+			core: c, stores: d.stores, members: n.members, contacts: n.contacts, announcer: n.announcer,
+			replicas: n.replicas, timeoutNow: func(
+				id raft.ServerID, to raft.ServerAddress, req *raft.TimeoutNowRequest, answer *raft.TimeoutNowResponse,
+			) error {
+				return n.trans.TimeoutNow(id, to, req, answer)
+			},
+		},
 	}
 	n.deaths = newDeaths(c, n.peers, n.trans, n.room, func(string) { wake.Signal(lost) })
 	n.leaderWatch = newLeaderWatch(c, n.contacts, func() { n.elections.recordLoss() }, d.stores.Slow)
 	n.router = &router{
 		core: c, commands: n.commands, attempts: n.attempts, reader: n.reader, proposer: n.proposer, state: n.state,
-		watch: n.leaderWatch, peers: n.peers, leadOwn: n.leadOwn,
+		watch: n.leaderWatch, peers: n.peers, leadOwn: func(ctx context.Context, c resp.Cmd) (outcome, resp.Reply) { return leadOwn(ctx, n, c) },
 	}
 	n.blocker = wait.NewBlocker(wait.BlockerConfig{
 		State: n.state, Clock: c.clock, Changed: &c.changed, Stop: c.stop, Self: c.cfg.ID, Starts: n.members.starts,
@@ -193,7 +203,7 @@ func assemble(c *core, d data) *Node {
 		clocks: n.members.clocks, deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender,
 		elected: make(chan bool, 16),
 	}
-	n.entrance = newEntrance(c, d, n.peers, n.members, n.state)
+	n.entrance = newEntrance(c, d, n.peers, n.members, n.gate, n.state)
 	n.keeper = &keeper{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,
 		find: n.entrance.findMoved,
@@ -224,8 +234,11 @@ func (n *Node) open() error {
 		Leads:   func() bool { return n.raft.Started.Load() && n.raft.State() == raft.Leader },
 		Applied: n.state.Applied.Load,
 		Base:    n.snapshots.Base,
-		Stored:  n.stored,
-		Now:     n.clock.Monotonic,
+		Stored: func(took time.Duration) {
+			n.syncs.Add(took)
+			n.proposer.stored()
+		},
+		Now: n.clock.Monotonic,
 	})
 	if err := n.members.begin(n.stores.Empty); err != nil {
 		return err
@@ -255,12 +268,6 @@ func (n *Node) open() error {
 // peer.SecretMin bytes. It does nothing on a node that was opened with neither secrets nor certificates.
 func (n *Node) SetPeerSecrets(secrets [][]byte) { n.peers.SetSecrets(secrets) }
 
-// stored hears that entries are on this node's disk.
-func (n *Node) stored(took time.Duration) {
-	n.syncs.Add(took)
-	n.proposer.stored()
-}
-
 // openPeers opens the peer port. It is served when the node is ready to judge who connects.
 func (n *Node) openPeers() error {
 	var certs *peer.Certificates
@@ -269,10 +276,10 @@ func (n *Node) openPeers() error {
 	}
 	err := n.peers.Listen(peer.Config{
 		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.members.identity,
-		Heartbeat: n.cfg.Heartbeat, Patience: followers.Timeout, Log: n.log, Expect: n.raft.IDAt, Where: n.members.where,
+		Heartbeat: n.cfg.Heartbeat, Patience: followers.Timeout, Log: n.log, Expect: n.raft.IDAt, Where: n.entrance.where,
 		Secrets: n.cfg.PeerSecrets, Certs: certs, Ready: n.ready,
 	}, peer.Handler{
-		Admit: n.members.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.members.refused,
+		Admit: n.gate.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.gate.refused,
 		Doubt: n.deaths.doubted, Heard: n.deaths.heard, Ended: n.deaths.ended,
 		Query: n.asker.Serve,
 	})
@@ -329,8 +336,17 @@ func (n *Node) startRaft() (err error) {
 			return err
 		}
 	}
-	if err := n.scanLog(); err != nil {
+	found, err := scanLog(n.stores)
+	if err != nil {
 		return err
+	}
+	n.fsm.replayTo = found.replayTo
+	if found.scanned {
+		// Until the log is committed again, this is what keeps out a member that has lost its data.
+		n.members.hints.Store(found.hints)
+		if err := n.entrance.check(found.servers); err != nil {
+			return err
+		}
 	}
 	n.snapshots.RecordSize()
 	r, err := raft.NewRaft(conf, n.fsm, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans)
@@ -342,40 +358,46 @@ func (n *Node) startRaft() (err error) {
 	return nil
 }
 
-// scanLog looks through the log before Raft starts: where the replay ends, and
-// what it knows about the members. Until the log is committed again, the latter is
-// what keeps out a member that has lost its data.
-func (n *Node) scanLog() error {
-	first, err := n.stores.Log.FirstIndex()
+// logScan is what a look through the log finds before Raft starts.
+type logScan struct {
+	replayTo uint64             // index of the last entry that the machine applies
+	hints    *membership.Roster // what the log says of the members, committed or not
+	servers  []raft.Server      // the members
+	scanned  bool               // there is a log
+}
+
+// scanLog looks through the log before Raft starts.
+func scanLog(s *store.Stores) (found logScan, err error) {
+	found = logScan{hints: membership.Empty}
+	first, err := s.Log.FirstIndex()
 	if err != nil || first == 0 {
-		return err
+		return found, err
 	}
-	last, err := n.stores.Log.LastIndex()
+	last, err := s.Log.LastIndex()
 	if err != nil {
-		return err
+		return found, err
 	}
-	hints, servers := membership.Empty, serversOfSnapshot(n.stores)
+	found.servers, found.scanned = serversOfSnapshot(s), true
 	for i := first; i <= last; i++ {
 		var l raft.Log
-		if err := n.stores.Log.GetLog(i, &l); err != nil {
-			return fmt.Errorf("log entry %d: %w", i, err)
+		if err := s.Log.GetLog(i, &l); err != nil {
+			return found, fmt.Errorf("log entry %d: %w", i, err)
 		}
 		if l.Type == raft.LogConfiguration {
-			servers = raft.DecodeConfiguration(l.Data).Servers
+			found.servers = raft.DecodeConfiguration(l.Data).Servers
 		}
 		if l.Type != raft.LogCommand {
 			continue
 		}
-		n.fsm.replayTo = i
+		found.replayTo = i
 		if record.KindOf(l.Data) != record.Roster {
 			continue // not decoded here: there are millions of requests
 		}
 		if e, err := record.Decode(l.Data); err == nil && e.Term == l.Term {
-			hints = hints.With(e.Change)
+			found.hints = found.hints.With(e.Change)
 		}
 	}
-	n.members.hints.Store(hints)
-	return n.entrance.check(servers)
+	return found, nil
 }
 
 // serversOfSnapshot returns the members as of the newest snapshot, if there is one.
@@ -453,17 +475,12 @@ func (n *Node) Close(ctx context.Context) error {
 				n.log.Info("leadership could not be handed over before stopping: the others elect", "why", err)
 			}
 		}
-		n.drain(ctx)
+		answering, cancel := context.WithTimeout(ctx, drainMax)
+		defer cancel()
+		wake.Poll(answering, func() bool { return n.router.serving.Load() == 0 })
 		err = n.shutdown()
 	})
 	return err
-}
-
-// drain waits for requests that are being answered.
-func (n *Node) drain(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, drainMax)
-	defer cancel()
-	wake.Poll(ctx, func() bool { return n.router.serving.Load() == 0 })
 }
 
 // drainMax bounds the wait for requests that are being answered.

@@ -263,7 +263,7 @@ type claim struct {
 	key string
 }
 
-// claimOf is the claim of a request for which router.mayRefuse holds: its only key.
+// claimOf is the claim of a request for which mayRefuse holds: its only key.
 func claimOf(req resp.Request) claim {
 	c := req.Cmds[0]
 	return claim{db: c.DB, key: c.Args[1]}

@@ -111,10 +111,10 @@ func (r *router) submit(o *op, write bool) {
 	case !write:
 		r.reader.submit(o)
 	case r.lacksRoom(o):
-	case r.asksForLock(o) && r.proposer.findsTaken(o):
+	case asksForLock(o) && r.proposer.findsTaken(o):
 		o.joins = r.clock.Monotonic() + joinMax
 		r.proposer.submit(o)
-	case !r.mayRefuse(o):
+	case !mayRefuse(o):
 		r.proposer.submit(o)
 	case r.isRefused(o.req):
 		o.try = true
@@ -145,16 +145,16 @@ func (r *router) lacksRoom(o *op) bool {
 const tryBytesMax = 64 << 10
 
 // asksForLock reports whether a request asks for a lock and would wait for it.
-func (r *router) asksForLock(o *op) bool {
+func asksForLock(o *op) bool {
 	b := o.req.Block
-	return b != nil && b.Kind == resp.BlockAsk && r.mayDryRun(o)
+	return b != nil && b.Kind == resp.BlockAsk && mayDryRun(o)
 }
 
 // mayRefuse reports whether a request is of a kind that often changes nothing.
-func (r *router) mayRefuse(o *op) bool { return o.req.Block == nil && r.mayDryRun(o) }
+func mayRefuse(o *op) bool { return o.req.Block == nil && mayDryRun(o) }
 
 // mayDryRun reports the same of a blocking request, too.
-func (r *router) mayDryRun(o *op) bool {
+func mayDryRun(o *op) bool {
 	if len(o.req.Cmds) != 1 || o.size > tryBytesMax {
 		return false
 	}
@@ -230,7 +230,7 @@ func (r *router) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 	if write {
 		r.follow(o)
 	}
-	if r.mayDryRun(o) {
+	if mayDryRun(o) {
 		go r.submit(o, write) // it locks the machine, and the connection must not wait for that
 		return
 	}

@@ -141,7 +141,7 @@ func cmdTransfer(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Re
 func cmdLevel(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Reply) {
 	switch len(args) {
 	case 2:
-		return settled(n.members.levels(ctx))
+		return settled(levelsReply(ctx, n.members))
 	case 3:
 		level, err := face.Number(args[2])
 		if err != nil {

@@ -3,10 +3,10 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -40,13 +40,11 @@ type transport struct {
 	ownLog    *ownLog
 	snapshots *snapshot.Snapshots
 	replicas  *followers.Conns
+	yielder   *yielder
 
 	requests  chan raft.RPC // of all connections
 	closed    chan struct{}
 	closeOnce sync.Once
-	yielding  atomic.Bool
-	resigned  atomic.Uint64 // the term in which this node leads no more, as its entries do not arrive
-	tried     atomic.Uint64 // the last term in which it has tried its links
 }
 
 // SetHeartbeatHandler implements raft.Transport by doing nothing.
@@ -76,14 +74,14 @@ func (t *transport) AppendEntries(
 	if !alive {
 		t.contacts.Sending(id, args)
 		defer func() { t.contacts.Delivered(id, args.Term, err == nil) }()
-	} else if t.contacts.Patient() && t.tried.Swap(args.Term) != args.Term {
-		go t.tryLinks()
+	} else if t.contacts.Patient() && t.yielder.tried.Swap(args.Term) != args.Term {
+		go t.yielder.tryLinks()
 	}
 	for {
-		if t.yields() {
+		if t.yielder.yields() {
 			return errYields
 		}
-		if t.resigned.Load() == args.Term || alive && t.resigns(args.Term) {
+		if t.yielder.resigned.Load() == args.Term || alive && t.yielder.resigns(args.Term) {
 			return errResigned
 		}
 		who, met := t.members.identityOf(string(id))
@@ -148,7 +146,7 @@ func (t *transport) relay() {
 			case *raft.RequestVoteRequest:
 				nameCandidate(req)
 			case *raft.TimeoutNowRequest:
-				if why := t.mayNotStand(req); why != nil {
+				if why := t.yielder.mayNotStand(req); why != nil {
 					rpc.Respond(nil, why)
 					continue
 				}
@@ -291,7 +289,7 @@ var errLostLog = errors.New("the member has lost entries that it had confirmed")
 func (t *transport) RequestPreVote(
 	id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse,
 ) error {
-	if err := t.standsBack(); err != nil {
+	if err := t.yielder.standsBack(); err != nil {
 		return err
 	}
 	return t.NetworkTransport.RequestPreVote(id, target, args, resp)
@@ -301,8 +299,26 @@ func (t *transport) RequestPreVote(
 func (t *transport) RequestVote(
 	id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse,
 ) error {
-	if err := t.standsBack(); err != nil {
+	if err := t.yielder.standsBack(); err != nil {
 		return err
 	}
 	return t.NetworkTransport.RequestVote(id, target, args, resp)
+}
+
+// TimeoutNow implements raft.Transport: it tells the successor in a transfer to stand for election.
+// Raft takes no entry until it is answered, so a member that hangs from that moment on is not waited
+// for as long as other messages are. What it does when it wakes is stand, which leaders bear.
+func (t *transport) TimeoutNow(
+	id raft.ServerID, target raft.ServerAddress, req *raft.TimeoutNowRequest, _ *raft.TimeoutNowResponse,
+) error {
+	answered := make(chan error, 1)
+	go func() { answered <- t.NetworkTransport.TimeoutNow(id, target, req, &raft.TimeoutNowResponse{}) }()
+	patience := time.NewTimer(t.cfg.Heartbeat)
+	defer patience.Stop()
+	select {
+	case err := <-answered:
+		return err
+	case <-patience.C:
+		return fmt.Errorf("node %s has not answered for %s", id, t.cfg.Heartbeat)
+	}
 }

@@ -152,7 +152,7 @@ func TestYieldingLeaderIsSilent(t *testing.T) {
 		if !lead.stores.Slow() || !lead.lead.Held() {
 			t.Fatalf("its disk is slow: %v, it leads: %v", lead.stores.Slow(), lead.lead.Held())
 		}
-		lead.trans.yielding.Store(true)
+		lead.trans.yielder.yielding.Store(true)
 		other.disk.gate.open(nil)
 		time.Sleep(3 * time.Second)
 		if lead.lead.Held() || lead.raft.State() == raft.Leader {

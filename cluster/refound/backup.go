@@ -42,6 +42,7 @@ type BackupHead struct {
 	MadeMs  int64  `json:"madeMs"` // wall time, since 1970
 }
 
+// ErrBackup marks errors of files that are no backups, or are damaged.
 var ErrBackup = errors.New("this is no sound backup")
 
 // sealer writes a backup: what goes through it is summed for the tail.
@@ -67,6 +68,7 @@ func (s *sealer) tail() []byte {
 	return s.sum.Sum(tail)
 }
 
+// WriteBackup writes a backup of a state. head says where the state comes from.
 func WriteBackup(w io.Writer, head BackupHead, i *replica.Image) error {
 	head.Program, head.Format = backupProgram, backupFormat
 	line, err := json.Marshal(head)

@@ -33,7 +33,7 @@ type pacedImage struct {
 
 // Begin returns an image for Raft. What has grown until now is in it.
 func (s *Snapshots) Begin(i *replica.Image) raft.FSMSnapshot {
-	s.counted.Store(s.TakeGrown())
+	s.counted.Store(s.takeGrown())
 	return pacedImage{i, s}
 }
 
@@ -192,8 +192,11 @@ type growth struct {
 	asked          bool
 }
 
-// TakeGrown resets the counts: the state is in a snapshot, or will be.
-func (s *Snapshots) TakeGrown() *growth {
+// Installed resets the counts: the state has come in a leader's snapshot.
+func (s *Snapshots) Installed() { s.takeGrown() }
+
+// takeGrown resets the counts: the state is in a snapshot, or will be.
+func (s *Snapshots) takeGrown() *growth {
 	return &growth{s.GrownEntries.Swap(0), s.GrownBytes.Swap(0), s.grownWork.Swap(0), s.asked.Swap(false)}
 }
 
