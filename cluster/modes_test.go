@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	goflag "flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,10 +14,9 @@ import (
 
 	"lockd/cluster/face"
 	"lockd/cluster/membership"
+	"lockd/internal/testfile"
 	"lockd/resp"
 )
-
-var rewrite = goflag.Bool("rewrite", false, "write the answers into the transcripts; read the diff as code")
 
 // Every reply and event of the two client modes, over what happens to a cluster, in
 // virtual time. A line of a transcript is one of:
@@ -52,7 +50,7 @@ func TestModeTranscripts(t *testing.T) {
 					break
 				}
 			}
-			if *rewrite {
+			if *testfile.Rewrite {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}

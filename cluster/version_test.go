@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -16,36 +15,16 @@ import (
 	"lockd/cluster/record"
 	"lockd/cluster/refound"
 	"lockd/cluster/replica"
+	"lockd/internal/testfile"
 	"lockd/resp"
 )
-
-// golden compares what is written today with a file of version 1, and returns what the file has. Until a release has
-// the version it may still change: go test ./cluster -run Version1Opens -rewrite. Once it is released, files of it are
-// never written again, and a change of the format is version 2 with a folder of its own.
-func golden(t *testing.T, name string, written []byte) []byte {
-	t.Helper()
-	path := filepath.Join("testdata", "v1", name)
-	if *rewrite {
-		if err := os.WriteFile(path, written, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(b, written) {
-		t.Errorf("the format of %s has changed", name)
-	}
-	return b
-}
 
 // The snapshots and backups that version 1 has written open, for ever, with all that they hold.
 func TestVersion1Opens(t *testing.T) {
 	machine := newTestMachine()
 	c := newCore(Config{Machine: machine, Clock: clock.NewSystem()})
 	n := replica.New(newMembers(c, data{}, nil, nil, nil, nil).stateConfig())
-	if err := n.Restore(bytes.NewReader(golden(t, "image.bin", sampleImage()))); err != nil {
+	if err := n.Restore(bytes.NewReader(testfile.Compare(t, filepath.Join("testdata", "v1", "image.bin"), sampleImage()))); err != nil {
 		t.Fatal(err)
 	}
 	if n.Applied.Load() != 42 || !reflect.DeepEqual(n.Roster(), sampleRoster()) {
@@ -56,13 +35,13 @@ func TestVersion1Opens(t *testing.T) {
 		t.Errorf("image.bin: a is %q", got)
 	}
 	want := numberedRoster()
-	applied, ros, err := record.ReadImage(bytes.NewReader(golden(t, "image-level.bin", imageOf(want))))
+	applied, ros, err := record.ReadImage(bytes.NewReader(testfile.Compare(t, filepath.Join("testdata", "v1", "image-level.bin"), imageOf(want))))
 	if err != nil || applied != 42 || !reflect.DeepEqual(ros, want) {
 		t.Errorf("image-level.bin: applied %d, roster %+v, %v", applied, ros, err)
 	}
 	holds := newTestMachine()
 	holds.vars["a"] = testVar{Value: "1"}
-	golden(t, "backup.bin", testBackup(t, holds))
+	testfile.Compare(t, filepath.Join("testdata", "v1", "backup.bin"), testBackup(t, holds))
 	heir := newTestHeir()
 	head, err := refound.ReadBackup(filepath.Join("testdata", "v1", "backup.bin"), heir)
 	if err != nil || head.Index != 42 || head.Node != "n1" || heir.vars["a"].Value != "1" {

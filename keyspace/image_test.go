@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"lockd/internal/testfile"
 	"lockd/keyspace/digest"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
@@ -141,19 +141,9 @@ func TestRestoredMachineHasTheSameImage(t *testing.T) {
 // write the file with go test ./keyspace -run ImageOfVersion1 -rewrite. Once it is
 // released, a change of the format is version 2 with a file of its own.
 func TestImageOfVersion1(t *testing.T) {
-	file := filepath.Join("testdata", "v1", "sample.image")
-	written := image(t, sample(t))
-	if *rewrite {
-		if err := os.WriteFile(file, written, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	img, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(img, written) || !bytes.Equal(image(t, restored(t, img)), img) {
-		t.Error("the format of the image has changed")
+	img := testfile.Compare(t, filepath.Join("testdata", "v1", "sample.image"), image(t, sample(t)))
+	if !bytes.Equal(image(t, restored(t, img)), img) {
+		t.Error("the image that was restored is another one")
 	}
 }
 

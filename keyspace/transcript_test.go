@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha1"
 	"encoding/hex"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/internal/testfile"
 	"lockd/luavm"
 	"lockd/resp"
 	"lockd/resp/notation"
@@ -60,7 +60,6 @@ import (
 //
 // To write the replies anew: go test ./keyspace -run Transcript -rewrite. Read
 // the diff, and commit it only if you understand each line of it.
-var rewrite = flag.Bool("rewrite", false, "write the replies of testdata/*.txt anew")
 
 // transcriptWall is the wall clock at tick 0, in unix ms: 2024-01-01T00:00:00Z.
 const transcriptWall = 1704067200000
@@ -165,11 +164,11 @@ func playFile(t *testing.T, file string) {
 	got := make([][]answer, len(blocks))
 	for i, b := range blocks {
 		got[i] = stage.play(b)
-		if !*rewrite {
+		if !*testfile.Rewrite {
 			b.check(t, file, got[i])
 		}
 	}
-	if *rewrite {
+	if *testfile.Rewrite {
 		rewriteTranscript(t, file, blocks, got)
 	} else if t.Failed() {
 		t.Log("if what it got is right,", howToRewrite)

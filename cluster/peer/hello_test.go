@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"lockd/cluster/peer/peertest"
+	"lockd/internal/testfile"
 	"lockd/resp"
 )
 
@@ -67,8 +66,6 @@ func TestHelloStrangers(t *testing.T) {
 	}
 }
 
-var rewrite = flag.Bool("rewrite", false, "write the file of testdata/v1 anew")
-
 // The messages of version 1 are read for ever, and are those that are written. Until a release has the version the file
 // may be written anew, with go test ./cluster/peer -run HelloOfVersion1 -rewrite; afterwards a change that a node of the
 // release would misread is version 2.
@@ -79,17 +76,7 @@ func TestHelloOfVersion1(t *testing.T) {
 	who.Promise = Promise{Round: 2, Members: []Founder{{ID: "n1", Incarnation: "i1", PeerAddr: "n1:1"}}}
 	said := refusal{By: "n2", Text: "another cluster"}
 	written := appendHello(appendHello(appendHello(nil, ForLog, who), helloAccept, struct{}{}), helloRefuse, said)
-	path := filepath.Join("testdata", "v1", "hello.bin")
-	if *rewrite {
-		if err := os.WriteFile(path, written, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(b, written) {
-		t.Fatalf("the messages have changed: %q, %v", written, err)
-	}
-	r := bytes.NewReader(b)
+	r := bytes.NewReader(testfile.Compare(t, filepath.Join("testdata", "v1", "hello.bin"), written))
 	kind, body, err := readHello(r)
 	if err != nil || kind != ForLog {
 		t.Fatalf("%q, %v", kind, err)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/internal/testfile"
 )
 
 // Each folder that cannot be used is refused with a sentence that names it and
@@ -238,8 +239,6 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-var rewrite = flag.Bool("rewrite", false, "write the file of testdata/v1 anew")
-
 // What a folder of version 1 says of itself is read for ever, and is what is written. Until a release has the version the
 // file may be written anew, with go test ./cluster/store -run FolderOfVersion1 -rewrite; afterwards a change is version 2.
 func TestFolderOfVersion1(t *testing.T) {
@@ -247,14 +246,8 @@ func TestFolderOfVersion1(t *testing.T) {
 		Program: metaProgram, Format: 1, ID: "n1", Incarnation: "INCARNATION", Cluster: "CLUSTER", Arch: "amd64", LogStore: WAL,
 		Number: 3, History: History{Starts: 2, Tokens: "AAAAAAAAAABBBBBBBBBB"},
 	}
-	path := filepath.Join("testdata", "v1", metaFile)
-	if *rewrite {
-		if err := os.WriteFile(path, encodeMeta(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text := readFile(t, path)
-	if got, err := decodeMeta([]byte(text)); err != nil || got != want || text != string(encodeMeta(want)) {
+	text := testfile.Compare(t, filepath.Join("testdata", "v1", metaFile), encodeMeta(want))
+	if got, err := decodeMeta(text); err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 }

@@ -1,0 +1,35 @@
+package testfile
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+)
+
+// recorder is a test that keeps what it is told.
+type recorder struct {
+	testing.TB
+	told string
+}
+
+func (r *recorder) Helper()                           {}
+func (r *recorder) Errorf(format string, args ...any) { r.told += fmt.Sprintf(format, args...) }
+
+// A file that differs is told, and is written anew only if that was asked for.
+func TestCompare(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.bin")
+	for _, step := range []struct {
+		rewrite       bool
+		written, kept string
+		differs       bool
+	}{
+		{true, "one", "one", false}, {false, "one", "one", false}, {false, "two", "one", true}, {true, "two", "two", false},
+	} {
+		*Rewrite = step.rewrite
+		r := &recorder{TB: t}
+		if kept := Compare(r, path, []byte(step.written)); string(kept) != step.kept || (r.told != "") != step.differs {
+			t.Errorf("%+v: kept %q, told %q", step, kept, r.told)
+		}
+	}
+	*Rewrite = false
+}
