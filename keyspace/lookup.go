@@ -275,7 +275,7 @@ func (r *drawCall[T]) Run(c *ctx) resp.Reply {
 	case of == none || r.count == 0:
 		return resp.Array()
 	}
-	if err := c.m.meter.Drawable(of.Len(), r.count); err != nil {
+	if err := drawable(c, of.Len(), r.count); err != nil {
 		return resp.Fail(err)
 	}
 	var items []resp.Reply
@@ -289,6 +289,12 @@ func (r *drawCall[T]) Run(c *ctx) resp.Reply {
 		return resp.Pairs(items...)
 	}
 	return resp.Array(items...)
+}
+
+// drawable counts the work of drawing from n elements, and of finding what was drawn, or says why that is too much.
+func drawable(c *ctx, n int, count int64) error {
+	draws := min(count, int64(n))
+	return c.m.meter.Pay(2 * max(draws, -draws) * value.TreeWork(n))
 }
 
 func drawItem[T collection](c *ctx, key string, at func(of T, i int) (item, beside resp.Reply)) resp.Reply {

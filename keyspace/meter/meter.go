@@ -181,12 +181,6 @@ func (m *Meter) Listable(n int) error {
 	return m.Pay(value.VisitWork * int64(n))
 }
 
-// Drawable counts the work of drawing from n elements, and of finding what was drawn, or says why that is too much.
-func (m *Meter) Drawable(n int, count int64) error {
-	draws := min(count, int64(n))
-	return m.Pay(2 * max(draws, -draws) * value.TreeWork(n))
-}
-
 // Matches reports whether a name matches, and counts the work.
 func (m *Meter) Matches(g *arg.Glob, name string) bool {
 	before := g.Work()
