@@ -66,7 +66,7 @@ func New(c Config) *State {
 	return s
 }
 
-// Full names the nodes whose disks keep the state from growing, and how what would let it grow is answered.
+// fullNow names the nodes whose disks keep the state from growing, and how what would let it grow is answered.
 type fullNow struct{ Nodes, Refusal string }
 
 // refreshFullDisks has the requests be judged by the setting as it is now. mu is held.
