@@ -36,7 +36,7 @@ type waiting interface {
 	waits() *pending // nil: it can not, as its arguments mean something else with time
 }
 
-func (p *pending) Run(c *ctx) resp.Reply { return c.await(p) }
+func (p *pending) Run(c *ctx) resp.Reply { return await(c, p) }
 func (p *pending) waits() *pending       { return p }
 
 // The methods of wait.Command.
@@ -98,7 +98,7 @@ type blockCall struct {
 }
 
 // await executes a blocking command, or lets it wait if it may.
-func (c *ctx) await(p *pending) resp.Reply {
+func await(c *ctx, p *pending) resp.Reply {
 	if err := c.begin(p.timeoutMs, p.waits); err != nil {
 		return resp.Fail(err)
 	}

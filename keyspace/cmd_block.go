@@ -109,7 +109,7 @@ func parseBlockPop(args resp.Args, end value.ListEnd) (call, error) {
 	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ListKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
-			u := c.reversePop(key, end)
+			u := reversePop(c, key, end)
 			taken := popList(c, key, end, 1)
 			if taken.IsErr() {
 				return taken, nil
@@ -143,7 +143,7 @@ func parseBlockMove(args resp.Args, from, to value.ListEnd) (call, error) {
 	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ListKind, keys: args[1:2], absent: resp.Nil,
 		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
-			u := c.reverseMove(key, target, from, to)
+			u := reverseMove(c, key, target, from, to)
 			moved := moveElement(c, key, target, from, to)
 			if moved.IsErr() {
 				return moved, nil
@@ -161,7 +161,7 @@ func parseBLMPop(args resp.Args) (call, error) {
 	return withTimeout(args[1], &pending{
 		kind: value.ListKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
-			u := c.reversePop(key, value.ListEnd(o.End))
+			u := reversePop(c, key, value.ListEnd(o.End))
 			taken := popList(c, key, value.ListEnd(o.End), o.Count)
 			if taken.IsErr() {
 				return taken, nil
@@ -179,7 +179,7 @@ func parseBlockPopScored(args resp.Args, from popFrom) (call, error) {
 		kind: value.ZsetKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
 			z, _ := lookupZset(c, key)
-			u := c.reversePopScored(key)
+			u := reversePopScored(c, key)
 			popped, err := popScored(c, key, z, from, 1)
 			if err != nil {
 				return resp.Fail(err), nil
@@ -198,7 +198,7 @@ func parseBZMPop(args resp.Args) (call, error) {
 		kind: value.ZsetKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
 			z, _ := lookupZset(c, key)
-			u := c.reversePopScored(key)
+			u := reversePopScored(c, key)
 			popped, err := popScored(c, key, z, popEnds[o.End], o.Count)
 			if err != nil {
 				return resp.Fail(err), nil
@@ -212,7 +212,7 @@ func parseBZMPop(args resp.Args) (call, error) {
 
 // reversePop returns the reversal of a command that pops from an end of a list. It is called before that command runs,
 // and completed with what that has popped.
-func (c *ctx) reversePop(key string, end value.ListEnd) *wait.Reversal {
+func reversePop(c *ctx, key string, end value.ListEnd) *wait.Reversal {
 	return &wait.Reversal{Key: key, Until: c.lookup(key).Deadline(), Cmds: []resp.Args{{pushEvents[end], key}}}
 }
 
@@ -226,20 +226,20 @@ func popped(u *wait.Reversal, elems []resp.Reply) *wait.Reversal {
 
 // reverseMove returns the reversal of a command that moves an element from an end of a list to an end of another:
 // unless somebody has taken it from there, it goes back.
-func (c *ctx) reverseMove(source, target string, from, to value.ListEnd) *wait.Reversal {
+func reverseMove(c *ctx, source, target string, from, to value.ListEnd) *wait.Reversal {
 	l, _ := lookupList(c, source)
 	at, _ := l.End(from, 1)
 	elem, nearest := l.Get(at), "1"
 	if to == value.RightEnd {
 		nearest = "-1"
 	}
-	u := c.reversePop(source, from)
+	u := reversePop(c, source, from)
 	u.Cmds = []resp.Args{{"lrem", target, nearest, elem}, {pushEvents[from], source, elem}}
 	return u
 }
 
 // reversePopScored returns the reversal of a command that pops from a sorted set, to be completed by scored.
-func (c *ctx) reversePopScored(key string) *wait.Reversal {
+func reversePopScored(c *ctx, key string) *wait.Reversal {
 	return &wait.Reversal{Key: key, Until: c.lookup(key).Deadline(), Cmds: []resp.Args{{"zadd", key, "NX"}}}
 }
 

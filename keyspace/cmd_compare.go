@@ -48,7 +48,7 @@ const (
 )
 
 func digestOf(c *ctx, key string) resp.Reply {
-	e, err := c.lookupString(key)
+	e, err := lookupString(c, key)
 	if err != nil || e == nil {
 		return orNil(err)
 	}
@@ -93,7 +93,7 @@ func (r *delEXCall) Run(c *ctx) resp.Reply {
 }
 
 func deleteIfEqual(c *ctx, key, text string) resp.Reply {
-	e, err := c.lookupString(key)
+	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -166,7 +166,7 @@ func (r *msetEXCall) Run(c *ctx) resp.Reply {
 	}
 	c.why.Condition = c.why.Condition || r.onlyNew
 	for i := 0; i < len(pairs); i += 2 {
-		c.setString(pairs[i], store.StringValue(pairs[i+1]), r.keptOr(c.lookup(pairs[i]), until), r.expiry != nil)
+		setString(c, pairs[i], store.StringValue(pairs[i+1]), r.keptOr(c.lookup(pairs[i]), until), r.expiry != nil)
 	}
 	return resp.Int(1)
 }

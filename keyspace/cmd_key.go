@@ -551,7 +551,7 @@ func (r *expireCall) Run(c *ctx) resp.Reply {
 		// The key ends then already. Nothing changes, and no watcher is disturbed,
 		// even if the wall clock was set in between and the remainder would differ.
 	default:
-		c.setDeadline(key, until)
+		setDeadline(c, key, until)
 		c.notify(emit.Generic, "expire", key)
 	}
 	return resp.Int(1)
@@ -652,7 +652,7 @@ func persist(c *ctx, key string) resp.Reply {
 	if e == nil || !e.Leased() {
 		return resp.Int(0)
 	}
-	c.setDeadline(key, store.Never)
+	setDeadline(c, key, store.Never)
 	c.notify(emit.Generic, "persist", key)
 	return resp.Int(1)
 }

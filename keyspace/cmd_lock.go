@@ -186,7 +186,7 @@ func (l *lockRequest) waits() *pending {
 
 // renews reports whether LOCK renews a lock that the token holds, and changes neither its OWNER nor its NOTE.
 func (l *lockRequest) renews(c *ctx) bool {
-	e, held, err := c.lookupLock(l.key)
+	e, held, err := lookupLock(c, l.key)
 	var known store.Tag
 	switch {
 	case err != nil || e == nil || (l.Mode != lock.Exclusive) != (held != nil):
@@ -211,7 +211,7 @@ func (l *lockRequest) Run(c *ctx) resp.Reply {
 	if _, ok := c.after(l.leaseMs); !ok {
 		return invalidExpire(resp.LockCommand)
 	}
-	switch answer, err := c.askFor(l); {
+	switch answer, err := askFor(c, l); {
 	case err != nil:
 		return resp.Fail(err)
 	case answer == lock.Yes:
@@ -349,7 +349,7 @@ func (r *renewCall) Run(c *ctx) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	e, held, err := c.lookupLock(key)
+	e, held, err := lookupLock(c, key)
 	switch {
 	case err != nil || e == nil:
 		return orNil(err)
@@ -358,7 +358,7 @@ func (r *renewCall) Run(c *ctx) resp.Reply {
 			return putHolder(c, key, e, held.Mode(), *h, until)
 		}
 	case e.Str() == token:
-		c.setDeadline(key, until)
+		setDeadline(c, key, until)
 		c.notify(emit.Generic, "expire", key)
 		return fenceAt(c, key)
 	}
@@ -374,7 +374,7 @@ func parseUnlock(args resp.Args) (call, error) { return (*unlockCall)(args[1:]),
 // In a script it does not, as that might be undone.
 func (r *unlockCall) Run(c *ctx) resp.Reply {
 	key, token := r[0], r[1]
-	e, held, err := c.lookupLock(key)
+	e, held, err := lookupLock(c, key)
 	c.why.Condition = true
 	switch {
 	case err != nil:

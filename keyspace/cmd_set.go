@@ -295,7 +295,7 @@ func drawMembers(c *ctx, s *value.Set, count int64) (members []string, err error
 	}
 	members = make([]string, 0, n)
 	bytes := frames
-	for _, i := range c.choose(s.Len(), count) {
+	for _, i := range choose(c, s.Len(), count) {
 		member := s.At(i)
 		if bytes += int64(len(member)); bytes > meter.ReplyBytesMax {
 			return nil, resp.Error(meter.ErrReplyTooLarge)

@@ -194,12 +194,12 @@ func (r *setCall) Run(c *ctx) resp.Reply {
 	until = r.keptOr(was, until)
 	c.why.Condition = c.why.Condition || r.onlyNew
 	c.why.Compared = r.when.comparison != nil || r.get && c.run == nil
-	c.setString(r.key, store.StringValue(r.value), until, r.expiry != nil)
+	setString(c, r.key, store.StringValue(r.value), until, r.expiry != nil)
 	return reply
 }
 
 // setString puts a value and sends the events of SET.
-func (c *ctx) setString(key string, v value.Value, until store.Deadline, leased bool) {
+func setString(c *ctx, key string, v value.Value, until store.Deadline, leased bool) {
 	c.putUntil(key, v, until)
 	c.notify(emit.String, "set", key)
 	if leased {
@@ -317,7 +317,7 @@ func setNX(c *ctx, key, text string) resp.Reply {
 		return resp.Int(0)
 	}
 	c.why.Condition = true
-	c.setString(key, store.StringValue(text), store.Never, false)
+	setString(c, key, store.StringValue(text), store.Never, false)
 	return resp.Int(1)
 }
 
@@ -346,7 +346,7 @@ func (r *setForCall) Run(c *ctx) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.setString(r.key, store.StringValue(r.value), until, true)
+	setString(c, r.key, store.StringValue(r.value), until, true)
 	return resp.OK()
 }
 
@@ -356,7 +356,7 @@ type getCall [1]string
 func parseGet(args resp.Args) (call, error) { return (*getCall)(args[1:]), nil }
 
 func (r *getCall) Run(c *ctx) resp.Reply {
-	e, err := c.lookupString(r[0])
+	e, err := lookupString(c, r[0])
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -364,17 +364,17 @@ func (r *getCall) Run(c *ctx) resp.Reply {
 }
 
 func getSet(c *ctx, key, text string) resp.Reply {
-	e, err := c.lookupString(key)
+	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	c.why.Compared = c.run == nil
-	c.setString(key, store.StringValue(text), store.Never, false)
+	setString(c, key, store.StringValue(text), store.Never, false)
 	return bulkOrNil(e)
 }
 
 func getDel(c *ctx, key string) resp.Reply {
-	e, err := c.lookupString(key)
+	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -407,7 +407,7 @@ func parseGetEX(args resp.Args) (call, error) {
 
 func (r *getEXCall) Run(c *ctx) resp.Reply {
 	key := r.key
-	e, err := c.lookupString(key)
+	e, err := lookupString(c, key)
 	if err != nil || e == nil {
 		return orNil(err)
 	}
@@ -421,10 +421,10 @@ func (r *getEXCall) Run(c *ctx) resp.Reply {
 			deleteNotify(c, key)
 			break
 		}
-		c.setDeadline(key, until)
+		setDeadline(c, key, until)
 		c.notify(emit.Generic, "expire", key)
 	case r.persist && e.Deadline().IsSet():
-		c.setDeadline(key, store.Never)
+		setDeadline(c, key, store.Never)
 		c.notify(emit.Generic, "persist", key)
 	}
 	return bulkOrNil(e)
@@ -437,7 +437,7 @@ func mget(c *ctx, keys []string) resp.Reply {
 		if c.m.meter.Exceeded() {
 			return resp.Err(meter.ErrWork)
 		}
-		e, _ := c.lookupString(key)
+		e, _ := lookupString(c, key)
 		replies[i] = bulkOrNil(e)
 	}
 	return resp.Array(replies...)
@@ -477,12 +477,12 @@ func msetNX(c *ctx, pairs []string) resp.Reply {
 
 func setPairs(c *ctx, pairs resp.Args) {
 	for i := 0; i < len(pairs); i += 2 {
-		c.setString(pairs[i], store.StringValue(pairs[i+1]), store.Never, false)
+		setString(c, pairs[i], store.StringValue(pairs[i+1]), store.Never, false)
 	}
 }
 
 func appendTo(c *ctx, key, text string) resp.Reply {
-	e, err := c.lookupString(key)
+	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -497,12 +497,12 @@ func appendTo(c *ctx, key, text string) resp.Reply {
 	if old == "" {
 		grown = strings.Clone(grown) // the sum is then the argument itself
 	}
-	c.rewrite(key, grown, "append")
+	rewrite(c, key, grown, "append")
 	return resp.Int(int64(len(grown)))
 }
 
 // rewrite puts a value that a command has made out of the old one: the lease stays.
-func (c *ctx) rewrite(key, fresh, event string) {
+func rewrite(c *ctx, key, fresh, event string) {
 	until := store.Never
 	if was := c.lookup(key); was != nil {
 		until = was.Deadline()
@@ -512,7 +512,7 @@ func (c *ctx) rewrite(key, fresh, event string) {
 }
 
 func strLen(c *ctx, key string) resp.Reply {
-	e, err := c.lookupString(key)
+	e, err := lookupString(c, key)
 	if err != nil || e == nil {
 		return orZero(err)
 	}
@@ -534,7 +534,7 @@ func parseGetRange(args resp.Args) (call, error) {
 }
 
 func (r *getRangeCall) Run(c *ctx) resp.Reply {
-	e, err := c.lookupString(r.key)
+	e, err := lookupString(c, r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -577,7 +577,7 @@ func parseSetRange(args resp.Args) (call, error) {
 }
 
 func (r *setRangeCall) Run(c *ctx) resp.Reply {
-	e, err := c.lookupString(r.key)
+	e, err := lookupString(c, r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -592,7 +592,7 @@ func (r *setRangeCall) Run(c *ctx) resp.Reply {
 		return resp.Err(resp.ErrStringTooBig)
 	}
 	fresh := overlay(old, int(r.offset), r.patch)
-	c.rewrite(r.key, fresh, "setrange")
+	rewrite(c, r.key, fresh, "setrange")
 	return resp.Int(int64(len(fresh)))
 }
 
@@ -647,7 +647,7 @@ func parseDecrBy(args resp.Args) (call, error) {
 
 // addTo adds n to the number at key; an absent key counts as 0.
 func addTo(c *ctx, key string, n int64) resp.Reply {
-	e, err := c.lookupString(key)
+	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -663,13 +663,13 @@ func addTo(c *ctx, key string, n int64) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrOverflow)
 	}
-	c.rewrite(key, itoa(sum), "incrby")
+	rewrite(c, key, itoa(sum), "incrby")
 	return resp.Int(sum)
 }
 
 // incrByFloat judges the increment after the key, and with it what the key holds, as Redis does.
 func incrByFloat(c *ctx, key, increment string) resp.Reply {
-	e, err := c.lookupString(key)
+	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -688,7 +688,7 @@ func incrByFloat(c *ctx, key, increment string) resp.Reply {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
 	c.m.meter.Spend(2 * value.LongDoubleWork(sum.String()))
-	c.rewrite(key, sum.String(), "incrbyfloat")
+	rewrite(c, key, sum.String(), "incrbyfloat")
 	return resp.Bulk(sum.String())
 }
 

@@ -128,7 +128,7 @@ func (c *ctx) randN(n int) int { return int(c.rand() % uint64(n)) }
 
 // choose draws from the n numbers below n: count different ones, all of them in
 // their order where count reaches n, or -count independent ones.
-func (c *ctx) choose(n int, count int64) []int {
+func choose(c *ctx, n int, count int64) []int {
 	if count < 0 {
 		chosen := make([]int, -count)
 		for i := range chosen {
@@ -212,7 +212,7 @@ func (s *seen) count(found bool) {
 // putUntil gives key a value and a deadline, or store.Never.
 func (c *ctx) putUntil(key string, v value.Value, d store.Deadline) {
 	was := c.lookup(key)
-	if was == nil && c.why.Condition || was != nil && c.handsOver(was, v) {
+	if was == nil && c.why.Condition || was != nil && handsOver(c, was, v) {
 		c.m.put(&c.why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.m.locks().MarkOf(&c.why, key, v)))
 		return
 	}
@@ -222,7 +222,7 @@ func (c *ctx) putUntil(key string, v value.Value, d store.Deadline) {
 // handsOver reports whether a command that replaces the token of a lock knows whose it was: it has compared it, or it
 // answers it, its transaction has watched keys, or its script was given both tokens. So the next one holds the lock.
 // What anything else writes is data: a counter that a script keeps, a result in the place of a lock.
-func (c *ctx) handsOver(was *store.Entry, v value.Value) bool {
+func handsOver(c *ctx, was *store.Entry, v value.Value) bool {
 	switch {
 	case was.Mark() == store.NoLock || was.Aggregate() != nil || was.Holds(v):
 		return false
@@ -242,7 +242,7 @@ func (c *ctx) delete(key string) bool {
 }
 
 // setDeadline gives a key that is there a deadline; never takes it away.
-func (c *ctx) setDeadline(key string, d store.Deadline) {
+func setDeadline(c *ctx, key string, d store.Deadline) {
 	if was := c.lookup(key); was != nil {
 		c.m.put(&c.why, c.db, key, was, c.m.until(&c.why, was, d))
 	}

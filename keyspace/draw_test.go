@@ -16,7 +16,7 @@ func TestChoose(t *testing.T) {
 	for seed := range uint64(rounds) {
 		c := &ctx{m: m, at: resp.Stamp{Seed: seed * 0x9e3779b97f4a7c15}}
 		m.draws = 0
-		chosen := c.choose(n, 3)
+		chosen := choose(c, n, 3)
 		for _, i := range chosen {
 			times[i]++
 		}
@@ -32,7 +32,7 @@ func TestChoose(t *testing.T) {
 	}
 	c := &ctx{m: m}
 	for count, want := range map[int64]int{0: 0, 10: 10, 11: 10, maxInt: 10, -1: 1, -30: 30} {
-		if got := c.choose(n, count); len(got) != want || want == n && !slices.IsSorted(got) {
+		if got := choose(c, n, count); len(got) != want || want == n && !slices.IsSorted(got) {
 			t.Errorf("choose(%d, %d): %v", n, count, got)
 		}
 	}

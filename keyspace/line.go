@@ -15,7 +15,7 @@ import (
 func (c *ctx) lockName(key string) lock.Name { return lock.Name{Space: c.db, Key: key} }
 
 // lockTable returns the lines of all locks, with what their keys hold.
-func (c *ctx) lockTable() lock.Table { return lock.Table{Line: c.m.waits.Line(), Keys: c} }
+func lockTable(c *ctx) lock.Table { return lock.Table{Line: c.m.waits.Line(), Keys: c} }
 
 // payFor charges what a table has looked at, and returns it.
 func payFor(m *Machine, t *lock.Table) int64 {
@@ -56,7 +56,7 @@ func (c *ctx) Moving(name lock.Name) bool { return c.m.waits.Ready.Has(wait.Line
 
 // askFor asks for a lock for a client. A dry run does not know whether one in line whose time is over by its own clock
 // still stands there.
-func (c *ctx) askFor(l *lockRequest) (lock.Answer, error) {
+func askFor(c *ctx, l *lockRequest) (lock.Answer, error) {
 	var held lock.Holding
 	if e := c.lookup(l.key); e != nil {
 		held = holdingOf(e)

@@ -17,7 +17,7 @@ import (
 
 // lookupString finds a key that must hold a string, if it is there: e is nil where
 // it is absent.
-func (c *ctx) lookupString(key string) (e *store.Entry, err error) {
+func lookupString(c *ctx, key string) (e *store.Entry, err error) {
 	e = c.lookup(key)
 	if e != nil && e.Aggregate() != nil {
 		return nil, resp.Error(resp.ErrWrongType)
@@ -279,7 +279,7 @@ func (r *drawCall[T]) Run(c *ctx) resp.Reply {
 		return resp.Fail(err)
 	}
 	var items []resp.Reply
-	for _, i := range c.choose(of.Len(), r.count) {
+	for _, i := range choose(c, of.Len(), r.count) {
 		item, beside := r.at(of, i)
 		if items = append(items, item); r.pairs {
 			items = append(items, beside)
@@ -373,7 +373,7 @@ func stringDigest(c *ctx, e *store.Entry) string {
 
 // lookupLock finds a key that must hold a lock, if it is there: a string, where held is nil, or one
 // that several may hold.
-func (c *ctx) lookupLock(key string) (e *store.Entry, held *lock.Many, err error) {
+func lookupLock(c *ctx, key string) (e *store.Entry, held *lock.Many, err error) {
 	if e = c.lookup(key); e == nil || e.Aggregate() == nil {
 		return e, nil, nil
 	}

@@ -105,7 +105,7 @@ func (n marks) taken(name lock.Name) {
 	if n.m.meter.Spend(work); !waits {
 		return
 	}
-	t := (&ctx{m: n.m}).lockTable()
+	t := lockTable(&ctx{m: n.m})
 	if t.HolderWaits(name) {
 		n.m.waits.Ready.Mark(wait.LineOf(name))
 	}
@@ -337,7 +337,7 @@ func (s service) line(name lock.Name, gave int64) {
 
 // turn does what comes next in the line for a lock, and reports whether there was anything.
 func (s service) turn(c *ctx, name lock.Name, gave int64) bool {
-	t := c.lockTable()
+	t := lockTable(c)
 	turn := t.Turn(name, gave, c.at.Tick, s.m.searched <= deadlockEntryWorkMax)
 	s.m.searched += payFor(s.m, &t)
 	if turn.What == lock.Rest {
@@ -378,7 +378,7 @@ func (s service) circle(now int64, name lock.Name) *lock.Circle {
 	if s.m.searched > deadlockEntryWorkMax {
 		return nil
 	}
-	t := (&ctx{m: s.m}).lockTable()
+	t := lockTable(&ctx{m: s.m})
 	circle := t.Circle(name, now)
 	s.m.searched += payFor(s.m, &t)
 	return circle

@@ -256,6 +256,6 @@ func (s steps) giveBack(id resp.BlockID) {
 		}
 	}
 	if absent && gift.Until.IsSet() {
-		c.setDeadline(gift.Key, gift.Until)
+		setDeadline(c, gift.Key, gift.Until)
 	}
 }

@@ -176,6 +176,6 @@ func wakePython(c *ctx, key string) {
 		return
 	}
 	pushAll(c, signal, []string{redissonAll}, value.LeftEnd, false)
-	c.setDeadline(signal, until)
+	setDeadline(c, signal, until)
 	c.notify(emit.Generic, "expire", signal)
 }
