@@ -251,6 +251,6 @@ func (n *Node) hangUp() {
 // Go sends a command to the node on a connection of its own, as Client.Go does.
 func (n *Node) Go(args ...string) *Call {
 	call := n.Connect().Go(args...)
-	n.cluster.settle()
+	settle(n.cluster)
 	return call
 }

@@ -106,7 +106,7 @@ func (c *Cluster) Start(ids ...string) {
 			c.t.Fatalf("%s does not start: %v", id, err)
 		}
 	}
-	c.settle()
+	settle(c)
 }
 
 // Kill ends the processes of nodes as kill -9 does. Their machines go on: what the processes wrote is on their disks.
@@ -129,7 +129,7 @@ func (c *Cluster) end(power bool, ids []string) {
 		c.Node(id).stop(0)
 		c.Node(id).process = nil
 	}
-	c.settle()
+	settle(c)
 }
 
 // Stop ends the processes of nodes in order, one after the other, as SIGTERM does: waiting clients get answers, a
@@ -145,7 +145,7 @@ func (c *Cluster) Stop(ids ...string) {
 		n.vanish(false)
 		n.process = nil
 	}
-	c.settle()
+	settle(c)
 }
 
 // New starts machines that are not in the list of founding members: empty nodes, which wait for LOCKD ADD.
@@ -183,7 +183,7 @@ func (c *Cluster) Died(id string) string {
 	n.vanish(false)
 	n.stop(0)
 	n.process = nil
-	c.settle()
+	settle(c)
 	return why
 }
 
@@ -204,7 +204,7 @@ func (c *Cluster) Cut(id string, from ...string) {
 	for _, other := range from {
 		c.peers.Partition([]string{c.Node(id).peerAddr()}, []string{c.Node(other).peerAddr()})
 	}
-	c.settle()
+	settle(c)
 }
 
 // Heal ends what Cut has begun.
@@ -214,7 +214,7 @@ func (c *Cluster) Heal() {
 		all = append(all, n.peerAddr())
 	}
 	c.peers.SetCut(false, all, all)
-	c.settle()
+	settle(c)
 }
 
 // Pause stops nodes as SIGSTOP does, as far as others can see: they send nothing, to nodes or clients, and what they
@@ -231,7 +231,7 @@ func (c *Cluster) setPaused(paused bool, ids []string) {
 		c.peers.SetPaused(paused, n.peerAddr())
 		c.clients.SetPaused(paused, n.clientAddr())
 	}
-	c.settle()
+	settle(c)
 }
 
 // Slow makes each later write to a node's disk take latency. A node ends itself if its disk takes 5 s for an entry,
@@ -239,21 +239,21 @@ func (c *Cluster) setPaused(paused bool, ids []string) {
 func (c *Cluster) Slow(id string, latency time.Duration) {
 	c.t.Helper()
 	c.Node(id).disk.set(func(d *disk) { d.latency = latency })
-	c.settle()
+	settle(c)
 }
 
 // Full says whether the disk of a node is nearly full from now on. Nodes look once a second.
 func (c *Cluster) Full(id string, full bool) {
 	c.t.Helper()
 	c.Node(id).disk.set(func(d *disk) { d.full = full })
-	c.settle()
+	settle(c)
 }
 
 // StepClock steps the wall clock of a node's machine, forward or back.
 func (c *Cluster) StepClock(id string, by time.Duration) {
 	c.t.Helper()
 	c.Node(id).clock.stepped.Add(int64(by))
-	c.settle()
+	settle(c)
 }
 
 // Lead has a node lead, and waits until it does.
@@ -267,7 +267,7 @@ func (c *Cluster) Lead(id string) {
 		n.ask("LOCKD", "TRANSFER", id)
 		return false
 	})
-	c.settle()
+	settle(c)
 }
 
 // Transfer has the leader hand over to another node, and waits until that leads.
@@ -281,7 +281,7 @@ func (c *Cluster) Transfer() {
 		c.Node(before).ask("LOCKD", "TRANSFER")
 		return false
 	})
-	c.settle()
+	settle(c)
 }
 
 // Leader waits until a node leads, and returns its id.
@@ -317,7 +317,7 @@ func (c *Cluster) await(what string, is func() bool) {
 }
 
 // settle lets what has begun come to its end.
-func (c *Cluster) settle() {
+func settle(c *Cluster) {
 	time.Sleep(step)
 	synctest.Wait()
 }

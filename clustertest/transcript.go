@@ -164,7 +164,7 @@ func (p *player) command(text string) error {
 		c = p.cluster.Node(whom).Connect()
 	}
 	p.calls[name] = c.Go(words...)
-	p.cluster.settle()
+	settle(p.cluster)
 	return nil
 }
 
@@ -188,7 +188,7 @@ func (p *player) reply(whom string, words []string) error {
 	} else {
 		got = p.cluster.Node(whom).Do(words...)
 	}
-	p.cluster.settle()
+	settle(p.cluster)
 	return p.compare(p.expected(), "", strings.Split(got, "\n"))
 }
 
@@ -212,7 +212,7 @@ func (p *player) answer(name, want string) error {
 	if p.clients[name] == nil {
 		call.HangUp()
 	}
-	p.cluster.settle()
+	settle(p.cluster)
 	wanted := []string{want}
 	for _, line := range p.expected() {
 		wanted = append(wanted, strings.TrimPrefix(line, strings.Repeat(" ", len(prefix))))
@@ -402,7 +402,7 @@ func (p *player) full(full bool) func([]string) error {
 			p.cluster.Full(id, full)
 		}
 		time.Sleep(lookEvery)
-		p.cluster.settle()
+		settle(p.cluster)
 	})
 }
 
@@ -428,7 +428,7 @@ func (p *player) client(args []string) error {
 		return errors.New("write a new name and a node, such as \"client alice n2\"")
 	}
 	p.clients[args[0]] = p.cluster.Node(args[1]).Connect()
-	p.cluster.settle()
+	settle(p.cluster)
 	return nil
 }
 
@@ -463,7 +463,7 @@ func (p *player) hangup(args []string) error {
 	}
 	delete(p.calls, args[0])
 	delete(p.clients, args[0])
-	p.cluster.settle()
+	settle(p.cluster)
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -15,16 +14,26 @@ const (
 	filesMax   = 25 // files of one package, without doc.go
 )
 
-// bounded are the packages, with those below them, that keep the bounds.
-var bounded = []string{"lockd/resp"}
+// larger lists what does not keep the bounds, with the number that it may not pass. The parser has a method for each
+// production of Lua's grammar. The machine has the families of commands in its folder.
+var larger = map[string]int{
+	"lockd/luavm/compiler.parser": 36,
+	"lockd/keyspace.Machine":      63,
+	"lockd/keyspace":              33,
+}
+
+// most returns the bound of a type or a package.
+func most(name string, usual int) int {
+	if n, ok := larger[name]; ok {
+		return n
+	}
+	return usual
+}
 
 // No type has more methods, and no package more files, than a reader can hold.
 func TestTypesAndPackagesAreSmall(t *testing.T) {
 	files, methods := map[string]int{}, map[string]int{}
 	for _, f := range sources(t) {
-		if !slices.ContainsFunc(bounded, func(pkg string) bool { return f.pkg == pkg || strings.HasPrefix(f.pkg, pkg+"/") }) {
-			continue
-		}
 		if filepath.Base(f.path) != "doc.go" {
 			files[f.pkg]++
 		}
@@ -35,16 +44,16 @@ func TestTypesAndPackagesAreSmall(t *testing.T) {
 		}
 	}
 	if len(files) == 0 || len(methods) == 0 {
-		t.Fatal("nothing is bounded")
+		t.Fatal("nothing was counted")
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(files)) {
-		if n := files[pkg]; n > filesMax {
-			t.Errorf("%s has %d files, more than %d: what knows less of the others is a package of its own", pkg, n, filesMax)
+		if n, bound := files[pkg], most(pkg, filesMax); n > bound {
+			t.Errorf("%s has %d files, more than %d: what knows less of the others is a package of its own", pkg, n, bound)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(methods)) {
-		if n := methods[name]; n > methodsMax {
-			t.Errorf("%s has %d methods, more than %d: state that belongs together is a type of its own", name, n, methodsMax)
+		if n, bound := methods[name], most(name, methodsMax); n > bound {
+			t.Errorf("%s has %d methods, more than %d: state that belongs together is a type of its own", name, n, bound)
 		}
 	}
 }
