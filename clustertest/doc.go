@@ -53,7 +53,8 @@
 //
 // Fences, times, and other values that depend on the leader or on the number of log entries differ from run to run. In
 // a reply $name matches any word the first time, and the same word later; in a later command it stands for that word.
-// * matches any text, and a line "..." any lines. "check $a < $b" compares numbers, with < > <= >= or =. So one transcript holds in every run.
+// * matches any text, and a line "..." any lines. "check $a < $b" compares numbers, with < > <= >= or =. So one
+// transcript holds in every run.
 //
 // # Words
 //
@@ -90,8 +91,11 @@
 //
 // If the test registers a flag "rewrite", as the test of this package does, Run writes the replies into the file:
 //
+//	var _ = flag.Bool("rewrite", false, "write the replies anew")
+//
 //	go test ./clustertest -run Transcripts/promises/fences -rewrite
 //
-// Matching lines with * or $name are kept. Read the diff, and commit it only if you understand each line of it. With
+// Matching lines with * or $name are kept. Fences are written as numbers, which differ in the next run: write $name for
+// them. Read the diff, and commit it only if you understand each line of it. With
 // LOCKD_TEST_LOG=1 nodes log to stderr.
 package clustertest

@@ -40,7 +40,8 @@ import (
 //	news              what was told of locks since the last "news", likewise
 //	client NAME ...   the rest is a blocking command of another client, who waits if
 //	                  need be
-//	ended             what those clients were answered since the last "ended"
+//	ended             what those clients were answered since the last "ended"; a block
+//	                  whose client was answered must have it
 //	script NAME       the rest of the block is a script, shown as its SHA1; after it
 //	                  $NAME is its source, $NAME.sha its SHA1
 //
@@ -58,8 +59,8 @@ import (
 // MULTI ... EXEC stand in one block; only EXEC's reply is shown. WATCH and
 // UNWATCH are played as the session plays them, without a reply.
 //
-// To write the replies anew: go test ./keyspace -run Transcript -rewrite. Read
-// the diff, and commit it only if you understand each line of it.
+// To write the replies anew: go test ./keyspace -run 'TestTranscripts$' -rewrite.
+// Read the diff, and commit it only if you understand each line of it.
 
 // transcriptWall is the wall clock at tick 0, in unix ms: 2024-01-01T00:00:00Z.
 const transcriptWall = 1704067200000
@@ -134,6 +135,12 @@ func TestFamilies(t *testing.T) {
 	}
 	for _, spec := range m.Specs() {
 		for _, leaf := range leaves(spec) {
+			if leaf.Keys != (resp.Keys{}) && leaf.Flags&(resp.Changes|resp.ReadOnly) == 0 {
+				t.Errorf("%s has keys, and no flag says whether it writes: resp.Write, resp.MayReplicate or resp.ReadOnly", leaf.Name)
+			}
+			if leaf.Level > Level {
+				t.Errorf("%s is of level %d, above that of this build: nobody can call it", leaf.Name, leaf.Level)
+			}
 			if !seen[leaf] {
 				t.Errorf("no transcript has the command %q: write a block that calls it at the end of one of "+
 					"keyspace/testdata/*.txt, and %s", leaf.Name, howToRewrite)
@@ -372,6 +379,10 @@ func (s *stage) play(b block) (got []answer) {
 		for _, text := range s.step(st) {
 			got = append(got, answer{st, text})
 		}
+	}
+	if len(s.ended) > 0 {
+		s.t.Errorf("line %d: a client of this block was answered: end the block with a line \"ended\"", b.line)
+		clear(s.ended)
 	}
 	return got
 }

@@ -19,7 +19,8 @@ type Table struct {
 }
 
 // Ask decides whether a want gets a lock that is held as held says: Yes; or Taken, and it may wait. An error means that
-// no wait would help.
+// no wait would help. A free lock is given even if somebody waits for it: its line moves up at the end of the request,
+// so only the request that freed the lock can ask in between.
 func (l *Line) Ask(name Name, want *Want, held *Holding) (Answer, error) {
 	answer, err := held.Admit(want)
 	if answer != Join {
@@ -65,11 +66,13 @@ func (t *Table) Turn(name Name, gave, now int64, search bool) Turn {
 	case err != nil:
 		return Turn{What: Refuse, Waiter: first, Err: err}
 	case answer == Taken:
+		// A token that has got the lock otherwise, by SET or a renewal, is answered wherever it stands: it takes
+		// nobody's place.
 		if has := t.holder(name, &held); has != nil {
 			return Turn{What: Grant, Waiter: has}
 		}
 	}
-	switch {
+	switch { // the first may be served, or has waited too long
 	case first.End < gave:
 		return Turn{What: GiveUp, Waiter: first}
 	case answer != Taken:

@@ -17,6 +17,7 @@
 //   - A waiter enters the line at its end. A token has one place in a line.
 //   - When a lock gives way (its key goes, one of several holders leaves, a waiter leaves the line), the caller calls
 //     Turn until it returns Rest. Turn serves from the front: the first in line gets the lock if the holders let it,
-//     then the waiters behind it that may share the lock, up to the first that may not. Nobody overtakes.
+//     then the waiters behind it that may share the lock, up to the first that may not. Nobody overtakes; a token that
+//     has got the lock otherwise is answered where it stands.
 //   - A line that cannot move because its owners wait for each other loses the wait that closed the circle.
 package lock
