@@ -248,7 +248,17 @@ func (p *player) compare(want []string, prefix string, got []string) error {
 	if matches || p.rewrite {
 		return nil
 	}
-	return fmt.Errorf("want  %s\ngot   %s", strings.Join(want, "\n      "), strings.Join(got, "\n      "))
+	return fmt.Errorf("want  %s%s\ngot   %s", strings.Join(want, "\n      "), p.meaning(want), strings.Join(got, "\n      "))
+}
+
+// meaning says what the names in expected lines are bound to, for whoever reads that they differ.
+func (p *player) meaning(want []string) (text string) {
+	for _, name := range wild.FindAllString(strings.Join(want, " "), -1) {
+		if value, known := p.bound[name[1:]]; known {
+			text += fmt.Sprintf(" (%s = %s)", name, value)
+		}
+	}
+	return text
 }
 
 // matchLines compares the lines of a reply. A line of dots stands for any lines.
