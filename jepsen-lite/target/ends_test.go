@@ -17,6 +17,7 @@ func TestEnds(t *testing.T) {
 		{id: "n2", from: at(0), to: at(100)}, {id: "n2", from: at(100.5)},
 		{id: "n3", from: at(0), to: at(50)},
 		{id: "n4", from: at(0), to: at(10), told: true}, {id: "n4-1", from: at(20)},
+		{id: "n6", from: at(0), ordered: at(95)},
 	}
 	net := NewNet()
 	net.apart = map[string][]time.Time{"n4": {at(70)}}
@@ -42,6 +43,8 @@ func TestEnds(t *testing.T) {
 		{"n4-1", 69.5, 0, true},  // not yet
 		{"n4-1", 73, 0, true},    // no longer
 		{"n1", 70.5, 0, true},    // another node did
+		{"n6", 94.9, 0, true},
+		{"n6", 95.2, 0, false}, // it stops, and its disk hangs
 	} {
 		e := judgeEnds(lives, []claim{{"n5", c.of, at(c.at), "so"}}, net.lookedDead)
 		if e.Ended != 2 || e.Noticed != c.noticed || len(e.Wrong) > 0 != c.wrong {

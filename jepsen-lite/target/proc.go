@@ -146,7 +146,7 @@ func (p *proc) finish(patience time.Duration, order func(*process.Process)) bool
 		p.mu.Unlock()
 		return true
 	}
-	p.told = true
+	p.told, p.lives[len(p.lives)-1].ordered = true, time.Now()
 	p.mu.Unlock()
 	obeyed := now.StopBy(func() {
 		order(now)
