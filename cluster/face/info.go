@@ -7,15 +7,14 @@ import (
 	"lockd/resp"
 )
 
-// What the commands about the cluster have in common: the answer to those that change replication by hand, and the
-// flags of those that only read.
+// The commands about the cluster share the answer to commands that change replication by hand, and the flags of
+// commands that only read.
 const (
 	NotByHand = "ERR lockd replicates by itself: see LOCKD HELP for adding, removing and changing the leader"
 	ReadFlags = resp.Loading | resp.Stale
 )
 
-// sectionOrder is the order in which INFO lists its sections, and which of them
-// belong to the default set.
+// sectionOrder lists the sections of INFO in their order, and marks the default ones.
 var sectionOrder = []struct {
 	name      string
 	byDefault bool
@@ -26,7 +25,7 @@ var sectionOrder = []struct {
 	{"tls", true},
 }
 
-// InfoReply lists the sections asked for, in their order.
+// InfoReply returns the requested sections, in the order of sectionOrder.
 func InfoReply(args resp.Args, sections []resp.Section) resp.Reply {
 	wanted := map[string]bool{}
 	for _, a := range args[1:] {
@@ -45,7 +44,7 @@ func InfoReply(args resp.Args, sections []resp.Section) resp.Reply {
 	return resp.Verbatim(out.String())
 }
 
-// writeSections writes everything that anybody knows for one section.
+// writeSections writes all fields of one section, whose parts come from several sources.
 func writeSections(out *strings.Builder, name string, sections []resp.Section) {
 	begun := false
 	for _, s := range sections {
@@ -65,7 +64,7 @@ func writeSections(out *strings.Builder, name string, sections []resp.Section) {
 	}
 }
 
-// Section makes a section from names and values in turn.
+// Section returns a section made of alternating names and values.
 func Section(name string, pairs ...string) resp.Section {
 	s := resp.Section{Name: name}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -74,13 +73,13 @@ func Section(name string, pairs ...string) resp.Section {
 	return s
 }
 
-// U64 writes a number in decimal digits.
+// U64 formats a number in decimal.
 func U64(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// I64 writes a number in decimal digits.
+// I64 formats a number in decimal.
 func I64(n int64) string { return strconv.FormatInt(n, 10) }
 
-// Flag writes a condition as 1 or 0.
+// Flag formats a condition as 1 or 0.
 func Flag(on bool) string {
 	if on {
 		return "1"
@@ -88,7 +87,7 @@ func Flag(on bool) string {
 	return "0"
 }
 
-// OKOr writes a condition as ok or err.
+// OKOr formats a condition as ok or err.
 func OKOr(ok bool) string {
 	if ok {
 		return "ok"
@@ -96,7 +95,7 @@ func OKOr(ok bool) string {
 	return "err"
 }
 
-// Number reads an integer argument of a command that has no other errors.
+// Number parses an integer argument of a command that has no error texts of its own.
 func Number(s string) (int64, error) {
 	n, ok := resp.ParseInt(s)
 	if !ok {

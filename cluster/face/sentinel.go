@@ -12,30 +12,29 @@ import (
 	"lockd/resp"
 )
 
-// Sentinel answers clients that take this node for a Redis Sentinel: they ask where
-// the leader is and listen for its changes. It has commands of its own, and no
-// data. All methods may be called concurrently.
+// Sentinel answers clients that take this node for a Redis Sentinel: they ask for the leader's address and listen for
+// its changes. It has commands of its own, and no data. All methods may be called concurrently.
 type Sentinel struct {
 	self     string // this node's id
 	cfg      SentinelConfig
 	topology *Topology
 }
 
-// SentinelConfig makes a node answer as a Redis Sentinel besides.
+// SentinelConfig configures the Redis Sentinel that a node is besides.
 type SentinelConfig struct {
-	Addr      string                // where clients reach it, host:port
-	TLS       bool                  // they speak TLS there, and are told addresses at which they can
-	Master    string                // the name under which they ask for the leader
-	Publisher publisher             // to the clients of the sentinel
-	Info      func() []resp.Section // sections of its INFO that others know; may be nil
+	Addr      string                // client address of the sentinel, host:port
+	TLS       bool                  // its clients use TLS, and get addresses for TLS
+	Master    string                // the name under which clients ask for the leader
+	Publisher publisher             // delivers messages to the clients of the sentinel
+	Info      func() []resp.Section // further sections of its INFO; may be nil
 }
 
-// publisher hands messages to the sentinel's clients. It never blocks.
+// publisher delivers messages to the sentinel's clients. It never blocks.
 type publisher interface {
 	Publish(msgs []resp.Message)
 }
 
-// sentinelCommand is how a row of the sentinel's table runs.
+// sentinelCommand runs a row of the sentinel's table.
 type sentinelCommand func(context.Context, *Sentinel, resp.Args) resp.Reply
 
 // sentinelTable holds the commands of a sentinel that are not about the connection.
@@ -62,7 +61,7 @@ func (s *Sentinel) Block(ctx context.Context, cmd resp.Cmd, _ resp.Sender, _ <-c
 	return s.Do(ctx, resp.Request{Cmds: []resp.Cmd{cmd}}).Replies[0]
 }
 
-// Await implements server.Backend: what a sentinel answers is in no log.
+// Await implements server.Backend: no answer of a sentinel comes from the log.
 func (s *Sentinel) Await(context.Context, uint64) {}
 
 // ClientID implements server.Backend: a sentinel counts its clients.
@@ -159,8 +158,8 @@ var (
 	errNoSuchMaster = resp.Err("ERR No such master with that name")
 )
 
-// watched is what the sentinel knows of the cluster; nil while it has not heard of any
-// leader. Then clients ask another sentinel, or again.
+// watched returns the sentinel's view of the cluster; nil before the first leader, so that clients ask another
+// sentinel, or again.
 func (s *Sentinel) watched() *View {
 	if st := s.topology.Current.Load(); st.Master != nil {
 		return s.cfg.forClients(st)
@@ -168,7 +167,7 @@ func (s *Sentinel) watched() *View {
 	return nil
 }
 
-// forClients is a view with the addresses for the sentinel's clients.
+// forClients returns a view with the addresses for the sentinel's clients.
 func (c *SentinelConfig) forClients(st *View) *View {
 	if c.TLS {
 		return st.overTLS()
@@ -176,17 +175,17 @@ func (c *SentinelConfig) forClients(st *View) *View {
 	return st
 }
 
-// replicas are the nodes that do not lead.
+// replicas lists the nodes other than the leader.
 func (s *View) replicas() []Node {
 	return slices.DeleteFunc(slices.Clone(s.Nodes), func(p Node) bool { return s.LedBy(p.Id) })
 }
 
-// sentinels are the nodes other than self that have a sentinel.
+// sentinels lists the nodes other than self that have a sentinel.
 func (s *View) sentinels(self string) []Node {
 	return slices.DeleteFunc(slices.Clone(s.Nodes), func(p Node) bool { return p.Id == self || p.sentinel == "" })
 }
 
-// quorum is how many nodes elect a leader.
+// quorum returns the number of nodes that elect a leader.
 func (s *View) quorum() int { return len(s.Nodes)/2 + 1 }
 
 // aboutMaster runs a command whose third argument is the name of the master.
@@ -216,22 +215,22 @@ func sentinelMasters(_ context.Context, s *Sentinel, _ resp.Args) resp.Reply {
 	return resp.Array(sentinelMaster(s, w))
 }
 
-// bulkMap is a map of bulk strings only, as all of a sentinel's are.
+// bulkMap returns a map of bulk strings.
 func bulkMap(pairs ...string) resp.Reply {
 	r := resp.Bulks(pairs...)
 	r.Kind = resp.KindMap
 	return r
 }
 
-// condition is how a node is doing, in a sentinel's words.
+// condition describes the health of a node in a sentinel's words.
 type condition struct {
 	flags   string
 	silence time.Duration
-	cut     bool     // a question to it is under way, and there is no connection for it
-	down    []string // since when it is down, if it is
+	cut     bool     // a question to it is pending, and there is no connection for it
+	down    []string // the field with the time since which it is down; nil: it is up
 }
 
-// instance is how a sentinel describes any node: what comes first in all its maps.
+// instance returns the fields with which a sentinel begins the description of any node.
 func instance(name, host, port, runID string, c condition) []string {
 	silent, pending, sent := I64(c.silence.Milliseconds()), "0", "0"
 	if c.cut {
@@ -244,7 +243,7 @@ func instance(name, host, port, runID string, c condition) []string {
 	}, c.down...), "down-after-milliseconds", I64(DownAfter.Milliseconds()))
 }
 
-// reported are the fields about the role that a node plays.
+// reported returns the fields about the role of a node.
 func (s *Sentinel) reported(w *View, role string, silence time.Duration) []string {
 	return []string{
 		"info-refresh", I64(silence.Milliseconds()),
@@ -270,8 +269,8 @@ func sentinelMaster(s *Sentinel, w *View) resp.Reply {
 	)...)
 }
 
-// condition is that of a node; it counts as down by its own silence only if it may:
-// the master does when there is no leader.
+// condition returns the condition of a node. Its own silence makes a node down only if mayBeDown is set: the master is
+// down when no leader serves.
 func (s *Sentinel) condition(p *Node, kind string, mayBeDown bool) condition {
 	c := condition{flags: kind, silence: s.topology.silence(p), cut: s.topology.cut(p)}
 	if c.cut {
@@ -318,7 +317,7 @@ func sentinelSentinels(s *Sentinel, w *View) resp.Reply {
 	return resp.Array(list...)
 }
 
-// sentinelCkquorum counts nodes: with lockd it is they who elect.
+// sentinelCkquorum counts nodes, since nodes elect the leader.
 func sentinelCkquorum(_ *Sentinel, w *View) resp.Reply {
 	up := 0
 	for _, p := range w.Nodes {
@@ -388,7 +387,7 @@ func sentinelRole(_ context.Context, s *Sentinel, _ resp.Args) resp.Reply {
 	return resp.Array(resp.Bulk("sentinel"), resp.Bulks(s.cfg.Master))
 }
 
-// sentinelInfo shows of the process's sections those that a sentinel of Redis has.
+// sentinelInfo shows the sections of the process that a sentinel of Redis has.
 func sentinelInfo(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
 	var sections []resp.Section
 	if s.cfg.Info != nil {
@@ -422,11 +421,11 @@ func (s *Sentinel) infoSentinel() resp.Section {
 	return own
 }
 
-// news tells the sentinel's subscribers what changes.
+// news tells the sentinel's subscribers of changes.
 type news struct{ cfg SentinelConfig }
 
-// announce publishes what has changed to the sentinel's subscribers, in the words and
-// the order of Redis. Only the topology's goroutine calls it.
+// announce publishes the differences between two views, in the words and the order of Redis. Only the topology's
+// goroutine calls it.
 func (s news) announce(was, now *View) {
 	e := &events{name: s.cfg.Master}
 	was, now = s.cfg.forClients(was), s.cfg.forClients(now)
@@ -459,7 +458,7 @@ func (e *events) add(channel, payload string) {
 	e.list = append(e.list, resp.Message{Kind: resp.MessageChannel, Channel: channel, Payload: payload})
 }
 
-// The ways in which a sentinel names nodes in its messages.
+// master, slave and sentinel name a node in a message.
 
 func (e *events) master(p *Node) string {
 	return fmt.Sprintf("master %s %s %s", e.name, p.Host, p.Port)
@@ -474,14 +473,14 @@ func (e *events) sentinel(p, master *Node) string {
 	return fmt.Sprintf("sentinel %s %s %s @ %s %s %s", p.sentinelID, host, port, e.name, master.Host, master.Port)
 }
 
-// lost: there is no leader any more.
+// lost announces that no leader serves.
 func (e *events) lost(master *Node, quorum int) {
 	e.add("+sdown", e.master(master))
 	e.add("+odown", fmt.Sprintf("%s #quorum %d/%d", e.master(master), quorum, quorum))
 }
 
-// switched: another node leads, and serves. Clients move on +switch-master, or on
-// one of the messages around it.
+// switched announces that another node leads and serves. Clients reconnect on +switch-master, or on one of the messages
+// around it.
 func (e *events) switched(old, leader *Node, now *View) {
 	e.add("+new-epoch", U64(now.Term))
 	e.add("+try-failover", e.master(old))
@@ -503,7 +502,7 @@ func (e *events) switched(old, leader *Node, now *View) {
 	}
 }
 
-// members: nodes have come, or do not answer any more, or again.
+// members announces nodes that have joined, have fallen silent, or answer again.
 func (e *events) members(was, now *View) {
 	master := now.Master
 	for i := range now.Nodes {

@@ -14,9 +14,8 @@ type Shard struct {
 	Failed   bool   // no leader serves, for longer than a request waits for one
 }
 
-// Shard is told with a master even before there has been a leader: clients take no
-// slots without one, and every node serves every key.
-// The addresses are those for the client of ctx.
+// Shard returns the shard with the addresses for the client of ctx. It has a master even before the first leader:
+// clients accept no slots without a master, and every node serves every key.
 func (t *Topology) Shard(ctx context.Context) Shard {
 	s := Shard{View: t.Current.Load()}
 	if resp.OverTLS(ctx) {
@@ -31,8 +30,7 @@ func (t *Topology) Shard(ctx context.Context) Shard {
 	return s
 }
 
-// InOrder lists the nodes, the master first. A replica that is down is left out
-// where clients are told where to connect.
+// InOrder lists the nodes, the master first, without replicas that are down unless withDown is set.
 func (s Shard) InOrder(withDown bool) []Node {
 	var list []Node
 	for _, p := range s.Nodes {
@@ -45,7 +43,7 @@ func (s Shard) InOrder(withDown bool) []Node {
 	return list
 }
 
-// Find is the node with a run id; nil if there is none.
+// Find returns the node with a run id; nil if there is none.
 func (s Shard) Find(runID string) *Node {
 	for i := range s.Nodes {
 		if s.Nodes[i].RunID == runID {
@@ -55,9 +53,9 @@ func (s Shard) Find(runID string) *Node {
 	return nil
 }
 
-// NodeLine is a node's line of CLUSTER NODES, without its end. The last leader keeps its slots
-// when it is lost, as clients throw where a slot has no node, but not its good name: of the
-// views that nodes give, clients prefer those with more nodes that are well.
+// NodeLine returns a node's line of CLUSTER NODES, without its end. A lost leader keeps its slots, since clients fail
+// on a slot without a node, but has the flag fail?: of the views of several nodes, clients prefer the one with more
+// healthy nodes.
 func (t *Topology) NodeLine(s Shard, p Node) string {
 	flags, master, link, slots := "slave", s.MasterID, "connected", ""
 	switch {

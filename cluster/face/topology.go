@@ -1,10 +1,10 @@
-// Package face has what clients are told of the cluster: who leads, who is there and where, as a Redis Sentinel, as one
-// shard of a Redis Cluster, and in the sections of INFO. It asks a node through Host, and changes nothing.
+// Package face describes the cluster to clients: as a Redis Sentinel, as one shard of a Redis Cluster, and in the
+// sections of INFO. It asks a node through Host, and changes nothing.
 //
-//	sentinel.go  what clients are told that take this node for a Sentinel
-//	shard.go     the cluster as one shard of Redis Cluster
-//	topology.go  Topology: who leads and is there, and how long nodes have been silent
-//	info.go      the words of INFO, and of answers that have no others
+//	sentinel.go  Sentinel: the commands and events of a Redis Sentinel
+//	shard.go     Shard: the cluster as one shard of Redis Cluster
+//	topology.go  Topology: the leader, the members, and how long each has been silent
+//	info.go      the sections and values of INFO
 package face
 
 import (
@@ -27,28 +27,28 @@ import (
 	"lockd/cluster/wake"
 )
 
-// Topology keeps the view of the cluster that clients are given: the leader, the nodes and their addresses. Raft names a
-// leader too early: an elected node may still have entries to apply. So clients are told of a leader once it reports
-// itself that it serves; until then they are told of the last one. A goroutine runs Watch, another one Listen; the other
+// Topology keeps the view of the cluster that clients get: the leader, the nodes and their addresses. Raft names a
+// leader too early, since an elected node may still have entries to apply. Clients therefore see a leader once it
+// reports that it serves, and the previous leader until then. One goroutine runs Watch, another one Listen; the other
 // methods may be called concurrently.
 type Topology struct {
 	Host
-	tell func(was, now *View) // tells the sentinel's subscribers; nil if there is none
+	tell func(was, now *View) // tells the sentinel's subscribers; nil: there is no sentinel
 
 	Current atomic.Pointer[View]
-	missing time.Duration // monotonic time since which no leader serves; only watch uses it
+	missing time.Duration // monotonic time since which no leader serves; only Watch uses it
 	misses  bool
 
 	mu    sync.Mutex
 	heard map[string]LastSeen // by id: the last answer of each member
 }
 
-// Host is the node behind the answers, as far as they need it.
+// Host provides what a Topology uses of its node.
 type Host struct {
 	Clock   clock.Clock
 	Raft    *group.Group
 	Lead    *clock.CurrentTerm
-	Changed *wake.Broadcast // who leads, or who the members are, has changed
+	Changed *wake.Broadcast // the leader or the members have changed
 	Stop    <-chan struct{}
 	Peers   *peer.Port
 	Clocks  *clock.Members
@@ -59,13 +59,13 @@ type Host struct {
 	LeaderWait time.Duration // how long requests wait for a leader
 }
 
-// Members tells who the members are, and where clients reach them.
+// Members describes the members and their client addresses.
 type Members interface {
-	// MemberOf returns what is known of a member.
+	// MemberOf returns the known facts about a member.
 	MemberOf(id string) membership.Member
-	// ClientHostPort returns where clients reach a member, or its peer address while that is not known.
+	// ClientHostPort returns the client address of a member, or its peer address while no client address is known.
 	ClientHostPort(s raft.Server) (host, port string)
-	// AppliedBy asks all members, and returns the last entry that each that answers has applied.
+	// AppliedBy asks all members, and returns the last applied entry of each member that answers, by id.
 	AppliedBy() map[string]uint64
 }
 
@@ -73,26 +73,26 @@ type Members interface {
 type LastSeen struct {
 	at      time.Duration // monotonic
 	wall    int64         // milliseconds since 1970
-	Since   int64         // likewise: the start of its answers without a gap
+	Since   int64         // milliseconds since 1970 at which its answers without a gap began
 	Applied uint64
 }
 
-// View is the cluster as clients are told of it. It never changes.
+// View is the cluster as clients see it. It never changes.
 type View struct {
 	Master *Node         // the last leader that served; nil before the first
 	Term   uint64        // its term
-	since  time.Duration // monotonic time since which it leads, or is lost
+	since  time.Duration // monotonic time since which Master leads, or is lost
 	Vacant bool          // no leader serves now
-	Nodes  []Node        // the voters and this node, by id; without those whose client address is unknown
+	Nodes  []Node        // the voters and this node, by id, without nodes whose client address is unknown
 }
 
-// Node is one node as clients are told of it.
+// Node is one node as clients see it.
 type Node struct {
 	Id         string
 	RunID      string // 40 hex digits: Redis's name for a node
 	Host, Port string // for clients
-	Plain      string // port for those without TLS; "": there is none
-	Tls        string // host:port for those with it; "": there is none
+	Plain      string // port for clients without TLS; "": there is none
+	Tls        string // host:port for clients with TLS; "": there is none
 	bus        string // port for the other nodes
 	peer       string // its peer address
 	sentinel   string // host:port of its sentinel; "" if it has none
@@ -101,18 +101,17 @@ type Node struct {
 }
 
 const (
-	// SurveyEvery is how often members are asked for their status.
+	// SurveyEvery is the interval at which members are asked for their status.
 	SurveyEvery = time.Second
 	// DownAfter is the silence after which a member counts as down.
 	DownAfter = 3 * SurveyEvery
-	// vacantAfter is how long there may be no leader before clients are told so. It covers a
-	// hand-over of leadership.
+	// vacantAfter is the time without a leader after which clients learn of it. It covers a transfer of leadership.
 	vacantAfter = 100 * time.Millisecond
 	// servesPause is the first pause between two questions whether a new leader serves.
 	servesPause = 10 * time.Millisecond
 )
 
-// New returns the topology of a node, and its sentinel; nil if s is.
+// New returns the topology of a node and its sentinel, which is nil if s is nil.
 func New(h Host, s *SentinelConfig) (*Topology, *Sentinel) {
 	t := &Topology{Host: h, heard: map[string]LastSeen{}}
 	if s == nil {
@@ -122,7 +121,7 @@ func New(h Host, s *SentinelConfig) (*Topology, *Sentinel) {
 	return t, &Sentinel{self: string(h.Raft.Self), cfg: *s, topology: t}
 }
 
-// Start takes the first look, once the peers can be asked.
+// Start builds the first view, once the peers can be asked.
 func (t *Topology) Start() {
 	t.Current.Store(&View{Vacant: true, since: t.Clock.Monotonic()})
 	t.refresh()
@@ -144,7 +143,7 @@ func (t *Topology) Watch() {
 	}
 }
 
-// refresh brings the view up to date, and returns when to do so again.
+// refresh updates the view, and returns the time until the next update.
 func (t *Topology) refresh() time.Duration {
 	was, mono := t.Current.Load(), t.Clock.Monotonic()
 	now := &View{Master: was.Master, Term: was.Term, since: was.since, Vacant: was.Vacant, Nodes: t.nodes(mono)}
@@ -175,8 +174,7 @@ func (t *Topology) refresh() time.Duration {
 	return again
 }
 
-// Serves reports whether a leader says that it serves. The leader of the present view is not
-// asked again.
+// Serves reports whether a leader says that it serves. It does not ask the leader of the present view again.
 func (t *Topology) Serves(was *View, id string, addr raft.ServerAddress, term uint64) bool {
 	if raft.ServerID(id) == t.Raft.Self {
 		return t.Lead.Held()
@@ -190,7 +188,7 @@ func (t *Topology) Serves(was *View, id string, addr raft.ServerAddress, term ui
 	return err == nil && st.Leader
 }
 
-// Listen asks all members for their status, and with it for their clocks, until the node stops.
+// Listen asks all members for their status and their clocks, until the node stops.
 func (t *Topology) Listen() {
 	tick := time.NewTicker(SurveyEvery)
 	defer tick.Stop()
@@ -228,23 +226,22 @@ func (t *Topology) LastSeen(id string) LastSeen {
 	return t.heard[id]
 }
 
-// silence returns for how long a node has not answered.
+// silence returns the time since a node last answered.
 func (t *Topology) silence(p *Node) time.Duration {
 	return max(t.Clock.Monotonic()-t.LastSeen(p.Id).at, 0)
 }
 
-// cut reports whether this node has no connection to another one. It says so before
-// anybody can know that the other is down, as Redis does: node-redis 5 asks another
-// sentinel then, and would try to reach a master without that word for ever.
+// cut reports whether this node has no connection to another one. It reports that before the silence shows that the
+// node is down, as Redis does: node-redis 5 then asks another sentinel, and would otherwise dial a lost master for
+// ever.
 func (t *Topology) cut(p *Node) bool {
 	return p.Down || p.Id != string(t.Raft.Self) && t.Peers.Broken(p.peer)
 }
 
-// Age returns for how long the leader of a view has led, or has been lost.
+// Age returns the time for which the leader of a view has led, or has been lost.
 func (t *Topology) age(s *View) time.Duration { return t.Clock.Monotonic() - s.since }
 
-// nodes lists the nodes. A member that this node has never heard gets downAfter to answer, like any
-// other.
+// nodes lists the nodes. A member that this node has never heard has DownAfter to answer, like any other.
 func (t *Topology) nodes(mono time.Duration) []Node {
 	voters := t.Raft.Voters()
 	self := func(s raft.Server) bool { return s.ID == t.Raft.Self }
@@ -281,13 +278,13 @@ func (t *Topology) nodes(mono time.Duration) []Node {
 	return nodes
 }
 
-// RunID names a node as long as its data folder lives. Every node computes the same name.
+// RunID returns Redis's name for a node, which lasts as long as its data folder. Every node computes the same name.
 func RunID(kind string, m membership.Member) string {
 	sum := sha1.Sum([]byte(kind + "\x00" + m.ID + "\x00" + m.Incarnation))
 	return hex.EncodeToString(sum[:])
 }
 
-// overTLS is the view as clients are told it that speak TLS.
+// overTLS returns the view for clients that use TLS.
 func (s *View) overTLS() *View {
 	told := *s
 	told.Nodes = slices.Clone(s.Nodes)
@@ -300,7 +297,7 @@ func (s *View) overTLS() *View {
 	return &told
 }
 
-// OverTLS returns the node with its address for clients that speak TLS, if it has one.
+// OverTLS returns the node with its address for clients that use TLS, if it has one.
 func (p *Node) OverTLS() *Node {
 	told := *p
 	if host, port, err := net.SplitHostPort(p.Tls); err == nil {
@@ -322,11 +319,11 @@ func (s *View) node(id string) *Node {
 	return nil
 }
 
-// Addr is a node's client address as Redis writes it: without brackets around an IPv6 address.
+// Addr returns the client address of a node as Redis writes it: without brackets around an IPv6 address.
 func (p *Node) Addr() string { return p.Host + ":" + p.Port }
 
-// LeaderHostPort returns where clients reach the leader, and whether the link to it is "up"; if it is "down", where the last
-// leader was.
+// LeaderHostPort returns the client address of the leader, and the state of the link to it, "up" or "down". If the link
+// is down, it returns the address of the last leader.
 func (t *Topology) LeaderHostPort() (host, port, link string) {
 	addr, id := t.Raft.LeaderWithID()
 	if addr != "" {

@@ -11,38 +11,39 @@ import (
 	"lockd/cluster/peer"
 )
 
-// Times and limits of a node that looks for others.
+// Times and limits of the search.
 const (
-	lookPauseMin = 50 * time.Millisecond // between two looks where something has changed; it doubles up to lookPauseMax
+	lookPauseMin = 50 * time.Millisecond // between two probes after a change; it doubles up to lookPauseMax
 	lookPauseMax = 2 * time.Second
-	lookSayEvery = 10 * time.Second // how often it says what it waits for
-	addrsMax     = 256              // addresses that are asked at a look
+	lookSayEvery = 10 * time.Second // interval at which the log says what the node waits for
+	addrsMax     = 256              // addresses of one probe
 )
 
-// Finder looks for other nodes until this one is in a cluster. Tests give it any world.
+// Finder looks for other nodes until this one has a cluster. Its fields are the world that it sees, so that tests can
+// replace it.
 type Finder struct {
-	Expect int      // how many nodes found a cluster
-	List   []string // their ids, sorted; nil: they may be any
+	Expect int      // number of nodes that found a cluster
+	List   []string // ids of the founders, sorted; nil: any nodes
 	Addrs  func(context.Context) ([]string, error)
-	Self   func() peer.Identity // with what has been promised
+	Self   func() peer.Identity // with the present promise
 	Who    func(addr string) (peer.Identity, error)
 	Found  func(peer.Promise) error
-	Join   func(members []peer.Identity) error         // of a cluster that is there; not called with a List
-	Meet   func(members []peer.Identity)               // likewise, with a List: they say whether the node may wait
-	Say    func(why string, trouble map[string]string) // now and then
+	Join   func(members []peer.Identity) error         // joins an existing cluster; not called with a List
+	Meet   func(members []peer.Identity)               // hears of an existing cluster, instead of Join, with a List
+	Say    func(why string, trouble map[string]string) // logs, from time to time, why the node waits
 
-	keep   func(peer.Promise) error // stores it, then tells it
+	keep   func(peer.Promise) error // stores a promise before other nodes are told
 	called <-chan struct{}
 	waits  func(why string)
 }
 
-// Run looks, and does what follows, until the node has founded a cluster or has joined one, or ctx ends.
+// Run probes, and takes the next step, until the node has founded or joined a cluster, or ctx ends.
 func (f *Finder) Run(ctx context.Context, s *Search) error {
 	f.keep, f.called, f.waits = s.Keep, s.called, func(why string) { s.waits.Store(&why) }
 	return f.run(ctx)
 }
 
-// Look looks once, and returns who answers besides this node.
+// Look probes once, and returns the nodes that answer, without this one.
 func (f *Finder) Look(ctx context.Context) []peer.Identity {
 	heard, _ := f.probe(ctx, nil)
 	return heard
@@ -91,7 +92,7 @@ func (f *Finder) run(ctx context.Context) error {
 	}
 }
 
-// stands says why a list founds no cluster beside a node with data.
+// stands explains why a list founds no cluster beside a node with data.
 func stands(who peer.Identity) string {
 	return fmt.Sprintf("as %s (%s) has data of cluster %s: this list was founded before, and is not founded again while one "+
 		"of its nodes has data. An empty node joins that cluster: LOCKD REMOVE the id that it had, and start it with a new "+
@@ -99,8 +100,8 @@ func stands(who peer.Identity) string {
 		who.ID, who.PeerAddr, who.Cluster)
 }
 
-// probe asks who is at the addresses, and at those that others have promised. It returns who answers, without this
-// node, and who does not.
+// probe asks all addresses, and those in the promises of other nodes, for their nodes. It returns the nodes that
+// answer, without this one, and the errors of the other addresses.
 func (f *Finder) probe(ctx context.Context, heard []peer.Identity) ([]peer.Identity, map[string]string) {
 	trouble := map[string]string{}
 	addrs, err := f.Addrs(ctx)
@@ -135,7 +136,7 @@ func (f *Finder) probe(ctx context.Context, heard []peer.Identity) ([]peer.Ident
 	return heard, trouble
 }
 
-// Founders are the members of a promise for people to read.
+// Founders lists the members of a promise, for people.
 func Founders(p peer.Promise) string {
 	var list []string
 	for _, m := range p.Members {

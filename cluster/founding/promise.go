@@ -13,22 +13,23 @@ import (
 	"lockd/cluster/peer"
 )
 
-// How many nodes can found a cluster together without a list. A node alone would found one whenever it finds nobody.
+// Bounds of the number of nodes that found a cluster together without a list. A single node would found one whenever it
+// finds no other.
 const (
 	Min = 2
 	Max = peer.FoundersMax
 )
 
-// step is what an empty node does next: one of these.
+// step is the next step of an empty node. Exactly one field is set.
 type step struct {
-	promise peer.Promise    // to be stored, and then told
-	found   bool            // all have promised what this node has: it founds
-	join    []peer.Identity // members of the cluster that is there
-	waits   string          // for what
+	promise peer.Promise    // to be stored, and told afterwards
+	found   bool            // all members have made this node's promise: found the cluster
+	join    []peer.Identity // members of a cluster that exists
+	waits   string          // the reason to wait, for people: "for ..." or "as ..."
 }
 
-// nextStep judges what an empty node has heard of others, as it may have been a while ago: self is what it says of
-// itself. The step is safe however much of it is out of date.
+// nextStep decides the next step of an empty node: self is its own identity, heard what other nodes said of themselves,
+// perhaps a while ago. The step is safe however outdated heard is.
 func nextStep(self peer.Identity, expect int, list []string, heard []peer.Identity) step {
 	all := newest(append(heard[:len(heard):len(heard)], self))
 	own := self.Promise
@@ -57,9 +58,9 @@ func nextStep(self peer.Identity, expect int, list []string, heard []peer.Identi
 	return nextPromise(own, expect, list, all)
 }
 
-// nextPromise is what a node promises that is bound by nothing (any more): the first nodes by id, of all that it has
-// heard of and that may be founders, are the members. Others promise so as well, which shows that they will not promise
-// what others wait for.
+// nextPromise returns the promise of a node that no earlier promise binds: its members are the first nodes by id of all
+// known nodes that may be founders. The node repeats a promise that others have already made for these members; an
+// earlier promise of another node is thereby void.
 func nextPromise(own peer.Promise, expect int, ids []string, empty []peer.Identity) step {
 	top := uint64(0)
 	var list []peer.Founder
@@ -106,23 +107,23 @@ func idsOf(p peer.Promise) (ids []string) {
 	return ids
 }
 
-// missingOf are the ids that are not those of some founders.
+// missingOf lists the ids that none of the founders has.
 func missingOf(ids []string, found []peer.Founder) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		return slices.ContainsFunc(found, func(f peer.Founder) bool { return f.ID == id })
 	})
 }
 
-// fate is what is certain about a promise.
+// fate is the state of a promise.
 type fate int
 
 const (
-	void fate = iota // not all of its members will ever have promised it; or there is none
-	open             // that is not known
-	kept             // all have, some time
+	void fate = iota // some member will never make it; or there is no promise
+	open             // not known
+	kept             // every member has made it at some time
 )
 
-// fateOf finds out what has become of a promise, and of which members that is not known.
+// fateOf returns the state of a promise and, if that is open, the members of which nothing certain is known.
 func fateOf(p peer.Promise, all []peer.Identity) (f fate, missing []string) {
 	if p.Round == 0 {
 		return void, nil
@@ -147,7 +148,7 @@ func fateOf(p peer.Promise, all []peer.Identity) (f fate, missing []string) {
 	return kept, nil
 }
 
-// newest has each data folder once, as it was last heard of, by id.
+// newest returns the latest identity of each data folder, by id.
 func newest(heard []peer.Identity) []peer.Identity {
 	last := map[[2]string]peer.Identity{}
 	for _, w := range heard {
@@ -171,7 +172,7 @@ func isFounder(p peer.Promise, who peer.Identity) bool {
 	})
 }
 
-// ClusterOf is the id of the cluster that is founded when a promise is kept.
+// ClusterOf returns the id of the cluster that is founded when a promise is kept.
 func ClusterOf(p peer.Promise) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%d\n", p.Round)
@@ -182,7 +183,7 @@ func ClusterOf(p peer.Promise) string {
 	return base32.StdEncoding.EncodeToString(sum.Sum(nil))[:len(rand.Text())]
 }
 
-// Names are the ids of nodes.
+// Names lists the ids of nodes, for people.
 func Names(of []peer.Identity) string {
 	var ids []string
 	for _, w := range of {

@@ -9,18 +9,18 @@ import (
 	"lockd/cluster/store"
 )
 
-// Search is what a node without data has promised on its way into a cluster. Its methods may be called concurrently,
-// but for Begin and Keep, which one goroutine calls.
+// Search holds the progress of a node without data on its way into a cluster. Its methods may be called concurrently,
+// except Begin and Keep, which one goroutine calls.
 type Search struct {
-	on     atomic.Bool                  // Raft does not get in: another node's log must not come beside a promise
-	own    atomic.Pointer[peer.Promise] // on the disk before it is told
-	name   atomic.Pointer[string]       // of the cluster that was founded
-	waits  atomic.Pointer[string]       // for what
-	called chan struct{}                // capacity 1: somebody of a cluster has called
+	on     atomic.Bool                  // refuses Raft's messages: another node's log must not come beside a promise
+	own    atomic.Pointer[peer.Promise] // the promise; on the disk before other nodes are told
+	name   atomic.Pointer[string]       // id of the cluster that this node founds, or ""
+	waits  atomic.Pointer[string]       // the reason to wait
+	called chan struct{}                // capacity 1: a member of a cluster has called
 	dir    *store.Folder                // nil in memory
 }
 
-// NewSearch is one that has not begun.
+// NewSearch returns a search that has not begun.
 func NewSearch() *Search {
 	s := &Search{called: make(chan struct{}, 1)}
 	s.own.Store(&peer.Promise{})
@@ -29,7 +29,7 @@ func NewSearch() *Search {
 	return s
 }
 
-// Begin takes up what the node promised before it was started again. goesOn: it is to find its cluster by itself.
+// Begin restores the promise from before a restart. goesOn: the node has to find its cluster without help.
 func (s *Search) Begin(dir *store.Folder, empty, goesOn bool) error {
 	s.dir = dir
 	switch {
@@ -60,7 +60,7 @@ func (s *Search) Begin(dir *store.Folder, empty, goesOn bool) error {
 	return nil
 }
 
-// Keep stores a promise, and tells it from then on.
+// Keep stores a promise, which other nodes are told from then on.
 func (s *Search) Keep(p peer.Promise) error {
 	if s.dir != nil {
 		line, err := json.Marshal(p)
@@ -75,8 +75,8 @@ func (s *Search) Keep(p peer.Promise) error {
 	return nil
 }
 
-// Refuses reports whether Raft's messages are too early for this node. It looks for a cluster again at once, as who
-// sends them has one.
+// Refuses reports whether Raft's messages come too early for this node. It also wakes the search, since the sender of
+// such a message has a cluster.
 func (s *Search) Refuses() bool {
 	if !s.on.Load() {
 		return false
@@ -88,7 +88,7 @@ func (s *Search) Refuses() bool {
 	return true
 }
 
-// WaitsFor is a sentence for who asks why the node is in no cluster; "": it is not on its way.
+// WaitsFor returns the reason why the node is in no cluster yet, as a sentence; "": it is not searching.
 func (s *Search) WaitsFor() string {
 	if what := *s.waits.Load(); s.on.Load() && what != "" {
 		return "it waits " + what
@@ -96,17 +96,17 @@ func (s *Search) WaitsFor() string {
 	return ""
 }
 
-// Promised is what the node has promised.
+// Promised returns the node's promise, with Round 0 if there is none.
 func (s *Search) Promised() peer.Promise { return *s.own.Load() }
 
-// On reports whether the node is on its way.
+// On reports whether the node is searching.
 func (s *Search) On() bool { return s.on.Load() }
 
-// End lets Raft in: the node has founded a cluster, or has found one.
+// End ends the search and lets Raft's messages in: the node has a cluster.
 func (s *Search) End() { s.on.Store(false) }
 
-// Founds notes the cluster that this node founds by its promise, which Founded tells from then on.
+// Founds records the id of the cluster that this node founds by its promise.
 func (s *Search) Founds(cluster string) { s.name.Store(&cluster) }
 
-// Founded is that cluster, or "".
+// Founded returns the id that Founds recorded, or "".
 func (s *Search) Founded() string { return *s.name.Load() }

@@ -1,7 +1,7 @@
-// Package membership judges who may take part in a cluster: the members as the log and the snapshots have them
-// (roster.go), what all nodes must have in common (rules.go), and whether a data folder is a copy from before it was
-// last seen (starts.go). Its law: a node that has forgotten what it promised, or would apply the log to a different
-// end, is refused, with a sentence for its operator.
+// Package membership decides which nodes may take part in a cluster: it holds the members as the log and the snapshots
+// have them (roster.go), compares the rules that all nodes must share (rules.go), and detects a data folder that is an
+// old copy (starts.go). Its law: a node that has forgotten a promise, or would apply the log with another result, is
+// refused, with a sentence for its operator.
 //
-// It knows no node and no network; who introduces himself is a peer.Identity.
+// It knows neither Node nor the network; a node introduces itself as a peer.Identity.
 package membership

@@ -13,28 +13,27 @@ import (
 	"lockd/resp"
 )
 
-// Member is what the cluster remembers about one of its nodes.
+// Member holds what the cluster remembers about one of its nodes.
 type Member struct {
 	ID          string
-	Incarnation string // drawn when its data folder was made: another one means its data was lost
+	Incarnation string // drawn when its data folder was made: a different one means that its data was lost
 	PeerAddr    string
 	ClientAddrs []string
 	Arch        string
-	Number      int // in the ids of its clients, from 1 to NumberMax; 0: this is the member's own word, which has none
+	Number      int // in the ids of its clients, from 1 to NumberMax; 0: not known, as in a member's own account
 }
 
-// NumberMax bounds the numbers of members. They are given in turn, so one comes back only after so many members.
+// NumberMax bounds the numbers of members. They are given in turn, so a number is reused only after NumberMax members.
 const NumberMax = 1<<10 - 1
 
-// Equal reports whether two words about a member are the same. Numbers do not count: a member does not know its own
-// until the roster says it.
+// Equal reports whether two accounts of a member agree, except on its number: a member learns its number from the
+// roster.
 func (m Member) Equal(o Member) bool {
 	return m.ID == o.ID && m.Incarnation == o.Incarnation && m.PeerAddr == o.PeerAddr &&
 		m.Arch == o.Arch && slices.Equal(m.ClientAddrs, o.ClientAddrs)
 }
 
-// ClientAddr is where clients reach the member: its first client address, or ""
-// while it is not known.
+// ClientAddr returns the member's first client address; "" while it is not known.
 func (m Member) ClientAddr() string {
 	if len(m.ClientAddrs) == 0 {
 		return ""
@@ -42,18 +41,16 @@ func (m Member) ClientAddr() string {
 	return m.ClientAddrs[0]
 }
 
-// SentinelScheme marks a client address that is that of the member's sentinel. An
-// address with a mark needs no field of its own.
+// SentinelScheme marks the client address of the member's sentinel. A marked address needs no field of its own.
 const SentinelScheme = "sentinel://"
 
-// TLSScheme marks, likewise, the address at which clients reach the member by TLS. A member that has no other
-// has it as its first client address, too.
+// TLSScheme marks the client address for TLS. A member without another address has it as its first client address, too.
 const TLSScheme = "tls://"
 
-// TLSAddr is where clients reach the member by TLS, or "" if they do not.
+// TLSAddr returns the client address for TLS; "": there is none.
 func (m Member) TLSAddr() string { return m.marked(TLSScheme) }
 
-// SentinelAddr is where clients reach the member's sentinel, or "" if it has none.
+// SentinelAddr returns the address of the member's sentinel; "": there is none.
 func (m Member) SentinelAddr() string { return m.marked(SentinelScheme) }
 
 func (m Member) marked(scheme string) string {
@@ -65,7 +62,7 @@ func (m Member) marked(scheme string) string {
 	return ""
 }
 
-// MemberFrom is a node's own word about itself as the cluster would remember it.
+// MemberFrom returns the member that an identity describes, without a number.
 func MemberFrom(who peer.Identity) Member {
 	return Member{
 		ID:          who.ID,
@@ -76,30 +73,29 @@ func MemberFrom(who peer.Identity) Member {
 	}
 }
 
-// Roster is the replicated part of the state that is cluster's own: which cluster
-// this is, who its members are, and who must never come back. It does not change
-// once it is made; the goroutine that applies the log replaces it as a whole.
+// Roster is cluster's own part of the replicated state: the id of the cluster, its members, and the removed nodes,
+// which never return. A Roster is immutable; the goroutine that applies the log replaces it as a whole.
 type Roster struct {
 	Cluster string            // drawn by the first leader; "" before its first entry
 	Members map[string]Member // by id
 	Removed map[string]bool   // ids of removed nodes: never used again
 	Level   int               // in force
-	Last    int               // number given to a member last; 0: none
+	Last    int               // number given to the latest new member; 0: none
 }
 
-// LevelFirst is the level of a cluster before any entry says one.
+// LevelFirst is the level of a cluster before the first entry that sets one.
 const LevelFirst = 1
 
-// Change is one change of the roster, as an entry of the log carries it.
-// Doing it twice changes nothing.
+// Change is one change of the roster, as an entry of the log carries it. Applying it twice has the effect of applying
+// it once.
 type Change struct {
-	Cluster string   // taken if the roster has none
-	Upsert  []Member // added or replaced, unless removed
-	Remove  []string // removed for ever
-	Level   int      // in force from now on, if it is higher; 0: none
+	Cluster string   // id of the cluster, unless the roster has one
+	Upsert  []Member // members to add or replace, unless removed
+	Remove  []string // ids to remove for ever
+	Level   int      // level in force from now on, if it is higher; 0: none
 }
 
-// Empty is the roster before any entry.
+// Empty is the roster before the first entry.
 var Empty = &Roster{Members: map[string]Member{}, Removed: map[string]bool{}, Level: LevelFirst}
 
 // With returns the roster after a change.
@@ -114,7 +110,7 @@ func (r *Roster) With(c Change) *Roster {
 	for _, m := range c.Upsert {
 		known, ok := next.Members[m.ID]
 		if next.Removed[m.ID] || ok && known.Incarnation != m.Incarnation {
-			continue // a change that was proposed before the entry that makes it wrong
+			continue // an earlier entry has made the change obsolete
 		}
 		if m.Number = known.Number; !ok {
 			m.Number = next.number()
@@ -128,7 +124,7 @@ func (r *Roster) With(c Change) *Roster {
 	return next
 }
 
-// number gives a new member the first number behind the last one that no member has; 0 if all are taken.
+// number returns the next free number for a new member; 0 if all are taken.
 func (r *Roster) number() int {
 	taken := map[int]bool{}
 	for _, m := range r.Members {
@@ -153,8 +149,7 @@ func (r *Roster) Numbered(number int) string {
 	return ""
 }
 
-// Check reports why a node may not take part in the cluster. The error is the sentence that its
-// operator reads.
+// Check returns an error that says why a node may not take part in the cluster, for its operator; nil: it may.
 func (r *Roster) Check(who peer.Identity, arch string) error {
 	switch {
 	case r.Removed[who.ID]:
@@ -172,7 +167,7 @@ func (r *Roster) Check(who peer.Identity, arch string) error {
 	return nil
 }
 
-// The words by which a refused node knows that the refusal is final.
+// The words by which a refused node recognizes a final refusal.
 const (
 	SaysRemoved = "was removed from this cluster"
 	saysWiped   = "has lost its data"
@@ -180,7 +175,7 @@ const (
 	SaysLost    = "has lost what it had confirmed"
 	SaysOld     = "is too old for this cluster"
 	SaysForeign = "belongs to another cluster" // final for a founder only
-	SaysNone    = "none of the members of"     // likewise
+	SaysNone    = "none of the members of"     // final for a founder only
 )
 
 // SaysUnsure marks a refusal that rests on entries of the log that may never be committed.

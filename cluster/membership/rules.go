@@ -14,24 +14,24 @@ import (
 	"lockd/resp"
 )
 
-// Nodes that would apply one entry with different results must not share a log. What they must have
-// in common is written down as their rules: a word for each command and each format, name:sum, in
-// order; the names have no space. A rule that begins at a level above the lowest says so, name:sum:level, and goes on until another
-// one of its name begins; one that ends has no sum. Nodes with different rules at the level in force
-// refuse each other, so nobody has to remember anything when adding a command but the level.
+// Nodes that would apply one entry with different results must not share a log. Each node states its rules as a list of
+// words, name:sum, sorted: one for each command and each format; names have no space. A rule that begins at a level
+// above the lowest is name:sum:level, and applies until another rule of that name begins; a rule that ends has no sum.
+// Nodes with different rules at the level in force refuse each other, so a new command needs no further care than its
+// level.
 
-// rulesNamed is how many names an error lists.
+// rulesNamed bounds the names that an error lists.
 const rulesNamed = 5
 
-// ruled is a machine by what its rules follow from, as in cluster.Machine.
+// ruled is the part of cluster.Machine that determines the rules.
 type ruled interface {
 	Levels() (lowest, highest int)
 	Formats(level int) map[string]uint64
 	Specs() []*resp.Spec
 }
 
-// Rules writes down the rules of this lockd with a machine, at all levels that it can: of the formats that the
-// cluster writes, too.
+// Rules returns the rules of this lockd with a machine, at all levels that it supports. formats are those that package
+// cluster writes.
 func Rules(m ruled, formats []resp.Rule) string {
 	lowest, highest := m.Levels()
 	var words []string
@@ -58,7 +58,7 @@ func Rules(m ruled, formats []resp.Rule) string {
 	return strings.Join(words, " ")
 }
 
-// rulesAt are the rules of this lockd with a machine at a level, by name.
+// rulesAt returns the rules of this lockd with a machine at a level, by name.
 func rulesAt(m ruled, formats []resp.Rule, level int) map[string]string {
 	rules := map[string]string{}
 	for _, versions := range []map[string]uint64{resp.RulesAt(formats, level), m.Formats(level)} {
@@ -79,7 +79,7 @@ func rulesAt(m ruled, formats []resp.Rule, level int) map[string]string {
 	return rules
 }
 
-// SayLevels formats some levels for people.
+// SayLevels formats a range of levels, for people.
 func SayLevels(lowest, highest int) string {
 	if lowest == highest {
 		return fmt.Sprintf("level %d", lowest)
@@ -87,7 +87,7 @@ func SayLevels(lowest, highest int) string {
 	return fmt.Sprintf("levels %d to %d", lowest, highest)
 }
 
-// TooOld returns why a node cannot go on where a level is in force that it cannot do.
+// TooOld returns the error of a node that does not support the level in force.
 func TooOld(id string, lowest, highest, level int) error {
 	return fmt.Errorf("level %d is in force in this cluster, and this lockd can do %s: start a newer one on node %s",
 		level, SayLevels(lowest, highest), id)
@@ -97,7 +97,7 @@ func ruleSum(what ...any) string {
 	return fmt.Sprintf("%08x", crc32.Checksum(fmt.Append(nil, what...), resp.CRC32C))
 }
 
-// CheckRules reports how a node's rules differ from those of this node, at a level.
+// CheckRules returns an error that describes how a node's rules differ from this node's at a level; nil: they do not.
 func CheckRules(who peer.Identity, self, rules string, level int) error {
 	if who.Rules == rules {
 		return nil
@@ -126,7 +126,7 @@ func CheckRules(who peer.Identity, self, rules string, level int) error {
 		named(": other rules for %s", other))
 }
 
-// parseRules reads the rules at a level: by name, the sum of the newest that has begun.
+// parseRules returns the sums of the rules in force at a level, by name.
 func parseRules(rules string, level int) map[string]string {
 	sums, since := map[string]string{}, map[string]int{}
 	for word := range strings.FieldsSeq(rules) {
@@ -141,7 +141,7 @@ func parseRules(rules string, level int) map[string]string {
 	return sums
 }
 
-// Alike is the highest level up to which two nodes have the same rules, of those from a level on at which they do.
+// Alike returns the highest level up to which two nodes have the same rules; from is a level at which they have.
 func Alike(who peer.Identity, rules string, from, highest int) int {
 	for level := from; level < min(highest, who.Highest); level++ {
 		if CheckRules(who, "", rules, level+1) != nil {
@@ -151,7 +151,7 @@ func Alike(who peer.Identity, rules string, from, highest int) int {
 	return max(from, min(highest, who.Highest))
 }
 
-// named puts some names into a sentence, if there are any.
+// named formats names into a sentence; "" without names.
 func named(sentence string, names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -164,7 +164,7 @@ func named(sentence string, names []string) string {
 	return fmt.Sprintf(sentence, peer.OneLine(list, peer.NameMax))
 }
 
-// OwnArch is this build's architecture, as nodes compare it.
+// OwnArch is the architecture of this build, in the form that nodes compare.
 var OwnArch = func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -173,11 +173,10 @@ var OwnArch = func() string {
 	return archName(runtime.GOARCH, info.Settings)
 }()
 
-// archName is GOARCH, with the level that the build was made for unless that is the
-// lowest: "amd64", "amd64v3". Scripts on all nodes must compute the same, to the last bit. For a
-// higher level the compiler may use other instructions: from amd64's v3 on it joins a
-// product and a sum into one rounding, in Go's sine and logarithm too. An option behind the
-// level, "v8.0,lse", brings no instruction for such numbers.
+// archName returns GOARCH with the level of the build, unless that is the lowest: "amd64", "amd64v3". Scripts must
+// compute the same on all nodes, to the last bit, and for a higher level the compiler may use other instructions: from
+// amd64's v3 on it joins a product and a sum into one rounding, also in Go's sine and logarithm. An option behind the
+// level, "v8.0,lse", adds no such instruction.
 func archName(goarch string, settings []debug.BuildSetting) string {
 	for _, s := range settings {
 		if s.Key != "GO"+strings.ToUpper(goarch) {

@@ -11,28 +11,28 @@ import (
 	"lockd/cluster/store"
 )
 
-// A data folder that is restored from a copy (a backup, a virtual machine's snapshot) has forgotten
-// what its node has promised since. Its node would vote against those promises, and a majority of
-// such nodes grants a lock twice. No majority can detect that, but any node that has met it since
-// can. So a folder counts its starts and draws a token for each, both on the disk before anything
-// else happens. The other nodes store the last start of each node that they have met before they
-// speak to it. A node whose own history lacks that start runs on a copy from before it.
+// A data folder restored from a copy (a backup, a virtual machine's snapshot) has forgotten the votes of its node since
+// then. The node could vote against them, and a majority of such nodes grants a lock twice. No majority can detect
+// that, but any node that has met the node since can. So a folder counts its starts and draws a token for each; both
+// are on the disk before anything else happens. Other nodes store the last start of each node that they meet, before
+// they speak to it. A node whose own history lacks that start runs on an older copy.
 
-// seenMax bounds the data folders of others that are remembered without need.
+// seenMax bounds the remembered data folders of nodes that Keep does not protect.
 const seenMax = 1024
 
-// What a node says of its starts must fit into its hello.
+// The tokens of a folder must fit into the hello.
 const _ = uint(peer.TokensMax - store.TokensMax)
 
-// historyOf is what a node says of its starts.
+// historyOf returns the history of starts in an identity.
 func historyOf(who peer.Identity) store.History {
 	return store.History{Starts: who.Starts, Tokens: who.Tokens}
 }
 
-// Book keeps the starts of the other nodes that this node has met.
+// Book stores the starts of the other nodes that this node has met. Its methods may be called concurrently, except
+// Open.
 type Book struct {
 	folder *store.Folder        // nil in memory
-	Keep   func(id string) bool // whether it must not be forgotten, however many come
+	Keep   func(id string) bool // reports whether a node must not be forgotten, however many others come
 
 	saving sync.Mutex // one change at a time
 	mu     sync.Mutex
@@ -42,7 +42,7 @@ type Book struct {
 // FolderKey names a data folder.
 func FolderKey(id, incarnation string) string { return id + " " + incarnation }
 
-// Open reads the book of a data folder.
+// Open reads the book from a data folder.
 func (b *Book) Open(d *store.Folder) error {
 	b.folder = d
 	list, err := d.LastSeen()
@@ -56,7 +56,7 @@ func (b *Book) Open(d *store.Folder) error {
 	return nil
 }
 
-// save writes a new book, and takes it into use once it is on the disk.
+// save stores a new book on the disk, and then puts it into use.
 func (b *Book) save(seen map[string]store.LastSeen) error {
 	if b.folder != nil {
 		if err := b.folder.SaveLastSeen(slices.Collect(maps.Values(seen))); err != nil {
@@ -75,8 +75,8 @@ func (b *Book) last(who peer.Identity) store.LastSeen {
 	return b.seen[FolderKey(who.ID, who.Incarnation)]
 }
 
-// Meet refuses a node that runs on a copy of its folder. It stores the start of any other node
-// before this node speaks to it.
+// Meet returns an error for a node that runs on a copy of its folder. It stores the start of any other node, before
+// this node speaks to it.
 func (b *Book) Meet(who peer.Identity) error {
 	news, err := checkStart(who, b.last(who))
 	if err != nil || !news {
@@ -93,13 +93,13 @@ func (b *Book) Meet(who peer.Identity) error {
 	return b.record(last)
 }
 
-// News reports whether this start of a node has not been met yet.
+// News reports whether this start of a node is new to the book.
 func (b *Book) News(who peer.Identity) bool {
 	news, err := checkStart(who, b.last(who))
 	return news && err == nil
 }
 
-// record stores what was seen of a folder. saving is held.
+// record stores the start of one folder. saving is held.
 func (b *Book) record(s store.LastSeen) error {
 	b.mu.Lock()
 	next := map[string]store.LastSeen{}
@@ -117,8 +117,8 @@ func (b *Book) record(s store.LastSeen) error {
 	return nil
 }
 
-// checkStart compares a node's history with its last start that was seen. news means that this start
-// is later.
+// checkStart compares a node's history with the last start of it that this node has seen. news: the present start is
+// later.
 func checkStart(who peer.Identity, last store.LastSeen) (news bool, err error) {
 	token, known := historyOf(who).Token(last.Start)
 	switch {
@@ -133,12 +133,12 @@ func checkStart(who peer.Identity, last store.LastSeen) (news bool, err error) {
 	return who.Starts > last.Start, nil
 }
 
-// Condemned is why a folder is refused; "": it is not. The own one may be, too.
+// Condemned returns the reason why a folder is refused, also this node's own; "": it is not.
 func (b *Book) Condemned(id, incarnation string) string {
 	return b.last(peer.Identity{ID: id, Incarnation: incarnation}).Lost
 }
 
-// Condemn makes this node refuse a folder from now on.
+// Condemn makes this node refuse a folder from now on, for a reason.
 func (b *Book) Condemn(who peer.Identity, why string) error {
 	b.saving.Lock()
 	defer b.saving.Unlock()
