@@ -2,5 +2,5 @@ package peer
 
 import "time"
 
-// after is the moment that lies d ahead, for a deadline of a connection.
+// after returns the time d from now, for a connection's deadline.
 func after(d time.Duration) time.Time { return time.Now().Add(d) }

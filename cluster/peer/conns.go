@@ -16,8 +16,8 @@ type conns struct {
 	mu       sync.Mutex
 	closed   bool
 	open     map[net.Conn]openConn
-	unproven []net.Conn // incoming connections whose hello is not over, oldest first
-	served   int        // number of the other incoming connections
+	unproven []net.Conn // incoming connections before the end of their hello, oldest first
+	served   int        // number of incoming connections after it
 }
 
 func newConns() *conns { return &conns{open: map[net.Conn]openConn{}} }
@@ -26,11 +26,11 @@ func newConns() *conns { return &conns{open: map[net.Conn]openConn{}} }
 type openConn struct {
 	id      string // of the node at its other end, once it has been admitted
 	process uint64 // Identity.Process of that node
-	served  bool   // calls of that node are answered on it
+	served  bool   // it serves calls of that node
 	line    *line
 }
 
-// line is a connection below TLS. It notes that the other side has ended it.
+// line is a connection below TLS. It records that the other side has ended it.
 type line struct {
 	net.Conn
 	ended atomic.Bool
@@ -55,8 +55,8 @@ func (l *line) note(err error) error {
 
 var errPeersFull = fmt.Errorf("it has %d incoming connections", servedConnsMax)
 
-// close ends the connections that serve calls once they have said bye, and all others at once. No connection is
-// tracked afterwards.
+// close ends all connections: those that serve calls after their bye, all others at once. No later connection is
+// tracked.
 func (s *conns) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,10 +96,9 @@ func (s *conns) disconnect(id string) {
 	}
 }
 
-// track notes an open connection, so that Close and Disconnect reach it. It
-// refuses when the network is closed. Where too many have connected and not been
-// admitted, the one that has had the longest time for it makes room: strangers, however
-// many, must not keep out the peers.
+// track records an open connection, so that close and disconnect reach it; false if the network is closed. If too many
+// incoming connections have not been admitted, the oldest of them is closed: any number of strangers must not keep the
+// peers out.
 func (s *conns) track(conn net.Conn, l *line, incoming bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +117,7 @@ func (s *conns) track(conn net.Conn, l *line, incoming bool) bool {
 	return true
 }
 
-// note records the node at the other end of a connection that this node has dialled.
+// note records the node at the other end of a dialled connection.
 func (s *conns) note(conn net.Conn, who Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +127,8 @@ func (s *conns) note(conn net.Conn, who Identity) {
 	}
 }
 
-// keep takes an incoming connection, whose other end has been admitted, from those that
-// may have to make room.
+// keep records that the node at the other end of an incoming connection was admitted: the connection is no longer
+// closed to make room.
 func (s *conns) keep(conn net.Conn, who Identity, kind Kind) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +147,7 @@ func (s *conns) keep(conn net.Conn, who Identity, kind Kind) error {
 	return nil
 }
 
-// forget returns the node at the other end, if that has ended the connection.
+// forget removes a connection. It returns the id of the node at the other end, if that side has ended the connection.
 func (s *conns) forget(conn net.Conn, incoming bool) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

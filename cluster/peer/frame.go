@@ -11,14 +11,14 @@ import (
 	"lockd/resp"
 )
 
-// What travels on a calls connection, after the hello, is frames:
+// After the hello, a connection for calls carries frames:
 //
 //	frame    length(4, big endian: of what follows) kind(1) id(8) body
 //	forward  uvarint: milliseconds the sender will wait (0: not said); uvarint: the
 //	         term in which alone it may be logged (0: any); uvarint: its number in
 //	         the sender's session (0: none), then, if there is one, the session(8,
 //	         little endian); then a request, with no commands for a recall, or, without a
-//	         number, for an index by which all is applied that was acknowledged before; then its
+//	         number, for an index up to which everything acknowledged before is applied; then its
 //	         Sightings: uvarint: their length, and so many bytes
 //	query    uvarint: milliseconds the sender will wait; then a request of one command:
 //	         a question about the clients of the node that is asked
@@ -35,8 +35,8 @@ import (
 //	         2: its disk is nearly full; 4: it stands for election), term and index of the last entry of its log
 //
 // The dialler sends forwards, queries, asks, doubts and pings, with rising ids; the listener answers
-// each with the same id, in any order. A listener that stops says bye: calls with
-// a later id will not be looked at, the others are still answered.
+// each with the same id, in any order. A listener that stops says bye: it does not serve calls with a later id, and
+// still answers the others.
 
 type frameKind byte
 
@@ -63,13 +63,13 @@ const (
 	frameChunk      = 1 << 20   // a larger body is allocated as it arrives, not as it is announced
 )
 
-// Outcome is how a forwarded request ended (law 6).
+// Outcome is the end of a forwarded request (law 6).
 type Outcome uint8
 
-// The outcomes. Their numbers travel.
+// The outcomes. Their numbers are part of the protocol.
 const (
 	Done    Outcome = iota // the result is the answer
-	NotDone                // certainly not executed: never sent, or the peer says so
+	NotDone                // certainly not executed: never sent, or refused by the peer
 	Unknown                // sent, and then the connection broke or the time was up
 )
 
@@ -86,14 +86,14 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
-// Answer is how a request has ended at the node it was forwarded to.
+// Answer is the answer to a forwarded request.
 type Answer struct {
 	Outcome Outcome
-	Result  resp.Result // good only if the outcome is Done
+	Result  resp.Result // valid only if the outcome is Done
 }
 
-// Status is what a node answers to a status question. Leader confirmation
-// (law 5) rests on Term: it must be read after the question has arrived.
+// Status is the answer to a status question. The confirmation of a leader (law 5) rests on Term, which must be read
+// after the question has arrived.
 type Status struct {
 	Term      uint64 // raft.CurrentTerm now
 	Leader    bool   // the node leads in Term
@@ -105,28 +105,28 @@ type Status struct {
 	Shown int64 // the latest time of the cluster's wall clock that clients may have been shown; read after Term
 }
 
-// The flags of a status, as they travel.
+// The bits of a status in the protocol.
 const (
 	statusLeader = 1 << iota
 	statusShort
 	statusFlags = statusLeader | statusShort // all
 )
 
-// Doubt asks a node what it sees of a process of a member.
+// Doubt asks a node for its view of a process of a member.
 type Doubt struct {
 	ID      string // of the member
 	Process uint64 // its Identity.Process
 }
 
-// Life is what a node sees of the process of another one.
+// Life is a node's view of the process of another node.
 type Life uint8
 
-// What a node may see. The numbers travel.
+// The views. Their numbers are part of the protocol.
 const (
 	Unsure Life = iota // it cannot tell
 	Alive              // the process has answered, or has a connection with this node that has not ended
 	Ended              // all its connections have ended, and its port refuses, or a later process is there
-	lives              // how many there are
+	lives              // the number of views
 )
 
 // String implements fmt.Stringer.
@@ -140,7 +140,7 @@ func (l Life) String() string {
 	return "unsure"
 }
 
-// Finding is what a node answers to a Doubt. It looks for itself before.
+// Finding is the answer to a Doubt, after the answering node has checked the process itself.
 type Finding struct {
 	Sees      Life
 	Term      uint64 // raft.CurrentTerm of the node that answers
@@ -148,10 +148,10 @@ type Finding struct {
 	Able      bool   // it is a follower that may
 	Short     bool   // its disk is nearly full
 	LastTerm  uint64 // of the last entry of its log
-	LastIndex uint64 // likewise
+	LastIndex uint64 // of the same entry
 }
 
-// The flags of a finding, as they travel.
+// The bits of a finding in the protocol.
 const (
 	findingAble = 1 << iota
 	findingShort
@@ -165,10 +165,10 @@ type frame struct {
 	body []byte
 }
 
-// ErrFrame is wrapped by every error about what a peer has sent and cannot be read.
+// ErrFrame is wrapped by every error about unreadable input from a peer.
 var ErrFrame = errors.New("malformed frame")
 
-// appendFrame appends a frame whose body is in two parts, either may be empty.
+// appendFrame appends a frame; head and body, either of which may be empty, form its body.
 func appendFrame(dst []byte, kind frameKind, id uint64, head, body []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(frameFixedLen+len(head)+len(body)))
 	dst = append(dst, byte(kind))
@@ -176,8 +176,7 @@ func appendFrame(dst []byte, kind frameKind, id uint64, head, body []byte) []byt
 	return append(append(dst, head...), body...)
 }
 
-// frameLimit is the largest body of a frame of this kind; ok is false where
-// there is no such kind.
+// frameLimit returns the largest body of a kind of frame; ok is false for an unknown kind.
 func frameLimit(kind frameKind) (limit int, ok bool) {
 	switch kind {
 	case frameForward:
@@ -200,8 +199,7 @@ func frameLimit(kind frameKind) (limit int, ok bool) {
 	return 0, false
 }
 
-// readFrame reads one frame. Its body is freshly allocated and belongs to the
-// caller: requests and results alias it.
+// readFrame reads one frame. The body is freshly allocated and belongs to the caller: requests and results alias it.
 func readFrame(r io.Reader) (frame, error) {
 	var head [frameHeadLen]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -218,8 +216,8 @@ func readFrame(r io.Reader) (frame, error) {
 	return f, err
 }
 
-// ReadBody reads the body of a message whose head has announced its size, in bytes. The
-// caller has checked size against a limit; a large body is still allocated only as it arrives.
+// ReadBody reads a body of size bytes, which the caller has checked against a limit. A large body is allocated only as
+// it arrives.
 func ReadBody(r io.Reader, size int) ([]byte, error) {
 	if size == 0 {
 		return nil, nil
@@ -237,26 +235,25 @@ func ReadBody(r io.Reader, size int) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// Binding says which attempt of which node's client a request is, and where it may be
-// logged. The zero value: nobody looks for the attempt, and any term will do.
+// Binding identifies the attempt that a request belongs to, and restricts the term in which it may be logged. The zero
+// value names no attempt, and allows any term.
 type Binding struct {
 	Session uint64 // of the process that has the client; 0: none
 	Number  uint64 // of the attempt in that session, from 1; 0: none
 	Term    uint64 // the only one in which it may be logged; 0: any
 }
 
-// Forwarded is a request of another node's client. Its strings alias a buffer that does
-// not change.
+// Forwarded is a request of another node's client. Its strings alias a buffer that does not change.
 type Forwarded struct {
-	Req resp.Request // without commands it is a recall, or, without a number, asks for a confirmed index
+	Req resp.Request // without commands: a recall, or, without a number, a question for a confirmed index
 	Binding
-	Until time.Time // then that node does not wait any more
+	Until time.Time // the other node waits no longer than this
 }
 
-// bindingBytesMax bounds what appendBinding appends.
+// bindingBytesMax bounds the bytes that appendBinding appends.
 const bindingBytesMax = 2*binary.MaxVarintLen64 + 8
 
-// appendBinding appends what stands before the request in a forward's body.
+// appendBinding appends the part of a forward's body between the wait and the request.
 func appendBinding(dst []byte, b Binding) []byte {
 	dst = binary.AppendUvarint(dst, b.Term)
 	dst = binary.AppendUvarint(dst, b.Number)
@@ -266,7 +263,7 @@ func appendBinding(dst []byte, b Binding) []byte {
 	return dst
 }
 
-// appendForward appends a forward's body, but for the wait that it begins with.
+// appendForward appends a forward's body without the wait at its beginning.
 func appendForward(dst []byte, b Binding, req resp.Request) []byte {
 	return resp.AppendText(resp.AppendRequest(appendBinding(dst, b), req), req.Sightings)
 }
@@ -292,11 +289,11 @@ func forwardBody(body []byte) (Forwarded, error) {
 	return f, end(&d, "request")
 }
 
-// Question is what another node's server asks about the clients of this one. Its strings alias a buffer that does not
-// change.
+// Question is a question of another node's server about the clients of this node. Its strings alias a buffer that does
+// not change.
 type Question struct {
 	Args  resp.Args
-	Until time.Time // then that node does not wait any more
+	Until time.Time // the other node waits no longer than this
 }
 
 // queryBody reads a query's body.
@@ -316,7 +313,7 @@ func queryBody(body []byte) (Question, error) {
 	return Question{Args: req.Cmds[0].Args, Until: after(time.Duration(ms) * time.Millisecond)}, nil
 }
 
-// queryWaitMax is how long a question is answered whose sender does not say how long it waits.
+// queryWaitMax is the time to answer a question whose sender gives no time.
 const queryWaitMax = time.Minute
 
 // answerBody reads an answer's body.
@@ -342,7 +339,7 @@ func answerBody(body []byte) (Answer, error) {
 	return Answer{Outcome: Done, Result: res}, nil
 }
 
-// end reports what was wrong with a body, also that something follows what it ends with.
+// end returns the decoder's error; bytes left over after a body are an error, too.
 func end(d *resp.Decoder, what string) error {
 	if d.Len() > 0 {
 		return fmt.Errorf("%w: %d bytes after the %s", ErrFrame, d.Len(), what)
@@ -420,7 +417,7 @@ func decodeFinding(body []byte) (Finding, error) {
 	return f, nil
 }
 
-// answers is the kind of frame that answers a call of a kind.
+// answers returns the kind of frame that answers a kind of call.
 func (k frameKind) answers() frameKind {
 	switch k {
 	case frameForward, frameQuery:
@@ -431,7 +428,7 @@ func (k frameKind) answers() frameKind {
 	return frameStatus
 }
 
-// WallMax bounds what nodes tell each other of wall clocks, in microseconds since 1970: the year 2255.
+// WallMax bounds the wall clocks that nodes exchange, in microseconds since 1970: the year 2255.
 const WallMax = 1<<53 - 1
 
 // wallTime reads a time of a wall clock.

@@ -19,10 +19,10 @@ type greeter struct {
 	conns   *conns
 
 	warned  loglimit.Limiter
-	refused atomic.Int64 // failed hellos of the kind that is warned of
+	refused atomic.Int64 // failed hellos that are warned of
 }
 
-// receive finds out who has connected, and why.
+// receive introduces a node that has connected, and returns the purpose of the connection.
 func (g *greeter) receive(conn net.Conn) (Kind, error) {
 	self := g.cfg.Self()
 	_ = conn.SetDeadline(after(handshakeWaitMax))
@@ -48,12 +48,12 @@ func (g *greeter) receive(conn net.Conn) (Kind, error) {
 	return kind, err
 }
 
-// approach greets the node at the other end of a connection that was dialled.
+// approach introduces this node on a connection that it has dialled.
 func (g *greeter) approach(conn net.Conn, addr string, kind Kind) (Identity, error) {
 	self := g.cfg.Self()
 	host := hostOf(addr)
 	if kind == ForWho {
-		host = "" // the address is one that a name has led to
+		host = "" // the address was found by a name
 	}
 	claim, err := g.secret.approach(conn, self, host)
 	if err != nil {
@@ -71,8 +71,8 @@ func (g *greeter) approach(conn net.Conn, addr string, kind Kind) (Identity, err
 	})
 }
 
-// admitAt judges the node that answers at an address. One that joins is in no cluster
-// yet: it must be the one that was added with this address.
+// admitAt checks the node that answers at an address. A node that joins is in no cluster yet: it must be the one that
+// was added with this address.
 func (g *greeter) admitAt(addr string, who Identity, cluster string) error {
 	if g.cfg.Expect != nil {
 		id := g.cfg.Expect(addr)
@@ -86,8 +86,8 @@ func (g *greeter) admitAt(addr string, who Identity, cluster string) error {
 	return g.handler.Admit(who, 0)
 }
 
-// failed logs why there is no connection. Of one source it warns once in a while: it
-// may be a stranger who wants to fill the log.
+// failed logs a failed connection. It warns of one source only once in a while, since a stranger may try to fill the
+// log.
 func (g *greeter) failed(addr, source string, err error) {
 	var refused *refusedError
 	var refuses *unwelcome
@@ -95,7 +95,7 @@ func (g *greeter) failed(addr, source string, err error) {
 	if errors.As(err, &refuses) {
 		what = "a peer is refused"
 	}
-	// A node that is not wanted, a wrong address, or a client on the wrong port.
+	// An unwanted node, a wrong address, or a client on the wrong port.
 	if errors.As(err, &refused) || refuses != nil || errors.Is(err, errHello) || errors.Is(err, ErrUninvited) {
 		g.refused.Add(1)
 		if _, ok := g.warned.Allow(source); ok {

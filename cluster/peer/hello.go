@@ -10,22 +10,21 @@ import (
 	"strings"
 )
 
-// Every connection between nodes begins with three messages, so that each side
-// knows whom it speaks to, and says so when it does not want to:
+// Every connection between nodes begins with three messages, in which both sides introduce themselves and may refuse
+// each other:
 //
-//	dialler   hello    what the connection is for, and who I am
-//	listener  accept   who I am          | refuse  why not
-//	dialler   accept   (go on at once)   | refuse  why not
+//	dialler   hello    purpose of the connection, and the dialler's identity
+//	listener  accept   the listener's identity  | refuse  the reason
+//	dialler   accept   (the connection is used) | refuse  the reason
 //
 //	message   magic(8) version(1) kind(1) length(4, big endian) body
 //
 // The bodies are small JSON documents: a later version may add fields.
 //
-// What nodes do with an entry they say themselves: which commands there are, and in which formats, at
-// each of the levels that they can (Identity.Rules). Nodes that would apply the same entry to
-// different ends must not share a log, and do not even connect: they must be alike at the level in
-// force. The version is of these messages, and of what follows them; it rises only with a change that the
-// version before would misread.
+// The identity states the rules by which a node applies an entry: its commands and their formats, at each level that it
+// supports (Identity.Rules). Nodes that would apply the same entry with different results must not share a log, so they
+// do not connect unless they agree at the level in force. The version is that of these messages and of what follows
+// them; it rises only with a change that the version before would misread.
 
 const (
 	helloMagic    = "\x00lockdN\n" // no RESP, HTTP or TLS client begins like this
@@ -38,30 +37,30 @@ const (
 	helloMagicDevelopment = "\x00lockdP\n" // of development builds: their versions are others
 )
 
-// Version is that of the protocol between nodes, by which they know each other.
+// Version is the version of the protocol between nodes.
 const Version = helloVersion
 
 // Limits of an Identity, in bytes.
 const (
 	NameMax   = 256      // of an id, an address, ...
 	RulesMax  = 32 << 10 // of Rules
-	LevelMax  = 1 << 16  // no bytes: a level
+	LevelMax  = 1 << 16  // not bytes: the highest level
 	TokensMax = 128 * 10 // of Tokens
 
-	FoundersMax = 9       // no bytes: members of a Promise
-	RoundMax    = 1 << 32 // no bytes: a round of it
-	PromiseMax  = 2 << 10 // of the names in it
+	FoundersMax = 9       // not bytes: members of a Promise
+	RoundMax    = 1 << 32 // not bytes: a round of a Promise
+	PromiseMax  = 2 << 10 // of the names in a Promise
 )
 
-// Kind says what a message of the hello is; one of the dialler, what the connection is for.
+// Kind is the kind of a message of the hello; for the dialler's first one, the purpose of the connection.
 type Kind byte
 
-// What a node connects for.
+// The purposes of a connection.
 const (
 	ForRaft  Kind = 'r' // Raft's own messages
 	ForLog   Kind = 'l' // a leader's replication
 	ForCalls Kind = 'c' // forwarded requests and status questions
-	ForWho   Kind = 'w' // the hello alone: to learn who is there
+	ForWho   Kind = 'w' // the hello alone: it identifies the listener
 )
 
 const (
@@ -69,29 +68,29 @@ const (
 	helloRefuse Kind = 'n'
 )
 
-// Identity is what a node says about itself.
+// Identity is a node's account of itself.
 type Identity struct {
 	Cluster     string   // cluster id; empty while the node has not joined one
 	ID          string   // node id
-	Incarnation string   // made anew with each data folder
-	PeerAddr    string   // where peers reach it
-	ClientAddrs []string // where clients reach it
-	Arch        string   // architecture, and level of it
+	Incarnation string   // drawn anew for each data folder
+	PeerAddr    string   // address for peers
+	ClientAddrs []string // addresses for clients
+	Arch        string   // architecture with its level
 	Format      int      // format of entries and snapshots it writes
 	Rules       string   // a word for each rule by which it applies the log, at all its levels
 	Level       int      // the level in force, as far as it has applied the log; 0: 1
-	Lowest      int      // the lowest level that it can; 0: 1
+	Lowest      int      // the lowest level that it supports; 0: 1
 	Highest     int      // the highest; 0: 1
-	Version     string   // of lockd, for people; "": it does not say
-	Process     uint64   // drawn by its process at the start, so another one after each restart; 0: it does not say
+	Version     string   // of lockd, for people; "": not given
+	Process     uint64   // drawn when its process starts, so another one after each restart; 0: not given
 	Starts      uint64   // how often a node was started on its data folder; 0: it has none
-	Tokens      string   // what the last starts drew, the newest last
-	Promise     Promise  `json:",omitzero"` // of a node without data, to found a cluster
+	Tokens      string   // drawn at its last starts, the newest last
+	Promise     Promise  `json:",omitzero"` // to found a cluster; only a node without data makes one
 }
 
-// Promise is to found one cluster together with others, and no other one. None is the zero value.
+// Promise promises to found one cluster together with other nodes, and no other cluster. The zero value is no promise.
 type Promise struct {
-	Round   uint64    // a node promises once in a round, and rounds only rise; from 1 on
+	Round   uint64    // from 1; a node makes one promise in a round, and its rounds only rise
 	Members []Founder // by id
 }
 
@@ -111,7 +110,7 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("refused by node %q: %s", e.By, e.Text)
 }
 
-// unwelcome is the error of a connection that this side refuses, to a node of lockd.
+// unwelcome is the error of a connection that this side refuses to another node.
 type unwelcome struct{ error }
 
 func (e *unwelcome) Unwrap() error { return e.error }
@@ -123,8 +122,8 @@ func refusing(why error) error {
 	return &unwelcome{why}
 }
 
-// ErrUninvited is wrapped by every error about a node that is none of this cluster. The
-// operator is warned of it, once in a while.
+// ErrUninvited is wrapped by every error about a node that does not belong to this cluster. The operator is warned of
+// it, once in a while.
 var ErrUninvited = errors.New("not a peer of this cluster")
 
 var (
@@ -137,11 +136,10 @@ var (
 // tlsHandshake is the first byte of a TLS connection.
 const tlsHandshake = 0x16
 
-// strangerText answers whoever connects to the peer port with a Redis client.
+// strangerText answers a Redis client that connects to the peer port.
 const strangerText = "-ERR this port is for the other nodes of lockd, not for clients\r\n"
 
-// appendHello appends one message. A body is never larger than helloBodyMax: the
-// callers have checked or cut what goes into it.
+// appendHello appends one message. A body never exceeds helloBodyMax: the callers have checked or cut its contents.
 func appendHello(dst []byte, kind Kind, body any) []byte {
 	text, err := json.Marshal(body)
 	if err != nil || len(text) > helloBodyMax {
@@ -153,8 +151,8 @@ func appendHello(dst []byte, kind Kind, body any) []byte {
 	return append(dst, text...)
 }
 
-// readHello reads one message and not a byte more. It fails on the first byte
-// that is out of place, so that a stranger is not waited for.
+// readHello reads one message and not a byte more. It fails on the first wrong byte, so that it does not wait for a
+// stranger.
 func readHello(r io.Reader) (Kind, []byte, error) {
 	var head [helloHeadLen]byte
 	if _, err := io.ReadFull(r, head[:1]); err != nil {
@@ -191,7 +189,7 @@ func readHello(r io.Reader) (Kind, []byte, error) {
 	return Kind(rest[1]), body, nil
 }
 
-// readSome reads what a stranger has sent so far, for the error text.
+// readSome reads the first bytes of a stranger, for the error text.
 func readSome(r io.Reader, first byte) string {
 	buf := make([]byte, 64)
 	buf[0] = first
@@ -210,7 +208,7 @@ func decodeIdentity(body []byte) (Identity, error) {
 	return who, nil
 }
 
-// Check holds an identity to the limits of the protocol.
+// Check returns an error if an identity exceeds the limits of the protocol.
 func (who Identity) Check() error {
 	switch {
 	case who.ID == "":
@@ -263,8 +261,7 @@ func decodeRefusal(body []byte) *refusedError {
 	return e
 }
 
-// OneLine makes foreign text fit to be logged: without control characters, limit bytes
-// at most.
+// OneLine returns foreign text in a form for the log: without control characters, and cut at limit bytes.
 func OneLine(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if isControl(r) {
@@ -275,7 +272,7 @@ func OneLine(s string, limit int) string {
 	return s[:min(len(s), limit)]
 }
 
-// refuse tells the other side why, as far as it still listens.
+// refuse sends the other side the reason, if it still listens.
 func refuse(conn net.Conn, by string, err error) {
 	if errors.Is(err, errStranger) {
 		_, _ = conn.Write([]byte(strangerText))
@@ -285,8 +282,7 @@ func refuse(conn net.Conn, by string, err error) {
 	_, _ = conn.Write(appendHello(nil, helloRefuse, body))
 }
 
-// greet is the dialler's side of a new connection. Its error is a *refusedError
-// when the other side refused.
+// greet performs the dialler's side of a hello. The error is a *refusedError if the other side refused.
 func greet(conn net.Conn, kind Kind, self Identity, admit func(Identity) error) (Identity, error) {
 	if _, err := conn.Write(appendHello(nil, kind, self)); err != nil {
 		return Identity{}, err
@@ -313,8 +309,7 @@ func greet(conn net.Conn, kind Kind, self Identity, admit func(Identity) error) 
 	return who, err
 }
 
-// welcome is the listener's side of a new connection. Its error is a
-// *refusedError when the other side refused.
+// welcome performs the listener's side of a hello. The error is a *refusedError if the other side refused.
 func welcome(conn net.Conn, self Identity, admit func(Kind, Identity) error) (Kind, Identity, error) {
 	kind, body, err := readHello(conn)
 	var who Identity

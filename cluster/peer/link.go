@@ -14,12 +14,12 @@ import (
 const (
 	redialPauseMin = 10 * time.Millisecond
 	redialPauseMax = 250 * time.Millisecond
-	linkIdleMax    = time.Minute // then the connection is closed; the next call opens it again
-	queuedBytesMax = 256 << 20   // bytes of calls that have not left yet
+	linkIdleMax    = time.Minute // after it an idle connection is closed; the next call opens another one
+	queuedBytesMax = 256 << 20   // bytes of calls that have not been sent
 	silentTicksMax = 4           // half heartbeats without a byte from the peer
 )
 
-// CallsPendingMax bounds the calls to one peer that wait to leave or for an answer.
+// CallsPendingMax bounds the calls to one peer that are not sent or not answered.
 const CallsPendingMax = 1 << 16
 
 var (
@@ -37,25 +37,25 @@ type call struct {
 	// Guarded by the link's lock.
 	id    uint64
 	state callState
-	end   int // where its frame ends in the write that carries it
+	end   int // offset of the end of its frame in the write that carries it
 }
 
 type callState uint8
 
 const (
-	callQueued   callState = iota // not a byte of it has left
-	callWritten                   // it is being written or has been written
-	callFinished                  // done has its answer, or nobody waits for one
+	callQueued   callState = iota // no byte of it was sent
+	callWritten                   // it is being written or was written
+	callFinished                  // done has its answer, or the caller has gone
 )
 
 type callAnswer struct {
 	Answer
 	status  Status
 	finding Finding
-	err     error // nil if there is an answer
+	err     error // nil: there is an answer
 }
 
-// ended is the answer of a call that has none.
+// ended returns the answer of a call that gets none from the peer.
 func ended(o Outcome, err error) callAnswer { return callAnswer{Answer: Answer{Outcome: o}, err: err} }
 
 func newCall(kind frameKind, body []byte) *call {
@@ -79,7 +79,7 @@ func (p *Port) call(ctx context.Context, addr string, c *call) callAnswer {
 	}
 }
 
-// enqueue puts c into the queue of addr's link and sees to it that the link runs.
+// enqueue puts c into the queue of the link to addr, and starts the link if necessary.
 func (p *Port) enqueue(addr string, c *call) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,16 +95,15 @@ func (p *Port) enqueue(addr string, c *call) (*link, error) {
 	return l, l.add(c)
 }
 
-// Broken reports whether the calls connection to addr ended, or could not be made,
-// and has not been made since. A process that dies shows so at once, long before its
-// silence does. Who called nobody there for linkIdleMax learns nothing from it.
+// Broken reports whether the calls connection to addr has ended, or could not be made, and was not made again since. It
+// shows the death of a process at once, long before the silence does; after linkIdleMax without a call it reports
+// false.
 func (p *Port) Broken(addr string) bool {
 	l := p.linkTo(addr)
 	return l != nil && l.broken.Load()
 }
 
-// Trouble is why the calls connection to addr could not be made the last time; nil if it was made, or if
-// nobody has called there lately.
+// Trouble returns the error of the last dial to addr; nil if it succeeded, or if there was no call lately.
 func (p *Port) Trouble(addr string) error {
 	l := p.linkTo(addr)
 	if l == nil || l.trouble.Load() == nil {
@@ -113,25 +112,25 @@ func (p *Port) Trouble(addr string) error {
 	return *l.trouble.Load()
 }
 
-// linkTo is the link to addr; nil: nobody has called there lately.
+// linkTo returns the link to addr; nil if there was no call lately.
 func (p *Port) linkTo(addr string) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.links[addr]
 }
 
-// link is the dialler's end of the one calls connection to an address. It dials
-// when there is something to send, and again after the connection broke.
+// link is the dialler's end of the one calls connection to an address. It dials when there is a call to send, and again
+// after the connection broke.
 type link struct {
 	p       *Port
 	addr    string
 	wake    chan struct{}
-	trouble atomic.Pointer[error] // why the last dial failed; nil: it did not
-	broken  atomic.Bool           // the connection ended, or could not be made, and there is no other yet
+	trouble atomic.Pointer[error] // the error of the last dial; nil: it succeeded
+	broken  atomic.Bool           // the connection ended, or could not be made, and no other was made since
 
-	// Taken inside Port.mu where both are held.
+	// Locked inside Port.mu if both are held.
 	mu          sync.Mutex
-	queue       []*call // may hold finished ones: they were abandoned
+	queue       []*call // includes abandoned calls
 	queuedBytes int
 	sent        map[uint64]*call
 	lastID      uint64
@@ -150,8 +149,7 @@ func (l *link) add(c *call) error {
 	return nil
 }
 
-// abandon ends a call whose caller stops waiting. What has not left is taken
-// back: it is certainly not done.
+// abandon ends a call whose caller stops waiting. A call that was not sent is withdrawn: it is certainly not done.
 func (l *link) abandon(c *call, why error) callAnswer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +167,7 @@ func (l *link) abandon(c *call, why error) callAnswer {
 	return <-c.done // the answer came at the same moment
 }
 
-// finish gives a call its answer. The link's lock is held.
+// finish delivers the answer of a call. The link's lock is held.
 func (l *link) finish(c *call, a callAnswer) {
 	if c.state == callFinished {
 		return
@@ -178,8 +176,8 @@ func (l *link) finish(c *call, a callAnswer) {
 	c.done <- a
 }
 
-// run is the link's goroutine: it dials when there is work, talks until the
-// connection breaks, and pauses after a failure.
+// run is the link's goroutine: it dials when there is a call, uses the connection until that breaks, and pauses after a
+// failure.
 func (l *link) run() {
 	defer l.failQueued(errPeersClosed)
 	pause := redialPauseMin
@@ -201,8 +199,7 @@ func (l *link) run() {
 	}
 }
 
-// awaitWork waits until a call is queued. False: the network closes, or nothing
-// has come for so long that the link is given up.
+// awaitWork waits until a call is queued; false if the network closes, or if the link was idle for linkIdleMax.
 func (l *link) awaitWork() bool {
 	idle := time.NewTimer(linkIdleMax)
 	defer idle.Stop()
@@ -220,7 +217,7 @@ func (l *link) awaitWork() bool {
 	}
 }
 
-// retire takes an idle link out of the network; false if a call came meanwhile.
+// retire removes an idle link from the network; false if a call came meanwhile.
 func (l *link) retire() bool {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
@@ -249,7 +246,7 @@ func (p *Port) isClosed() bool {
 	}
 }
 
-// failQueued ends what waits to leave: it is not done.
+// failQueued ends the calls that were not sent: they are not done.
 func (l *link) failQueued(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -259,7 +256,7 @@ func (l *link) failQueued(err error) {
 	l.queue, l.queuedBytes = nil, 0
 }
 
-// failSent ends what has left and has no answer: its outcome is unknown.
+// failSent ends the calls that were sent and not answered: their outcome is unknown.
 func (l *link) failSent() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -269,8 +266,8 @@ func (l *link) failSent() {
 	}
 }
 
-// talk uses a connection until it breaks, falls silent or is idle for long. It
-// reports whether the peer said anything at all.
+// talk uses a connection until it breaks, falls silent or is idle for linkIdleMax. It reports whether the peer sent
+// anything.
 func (l *link) talk(conn net.Conn) bool {
 	l.mu.Lock()
 	l.bye = false
@@ -296,7 +293,7 @@ func (l *link) writeCalls(conn net.Conn, heard *countingReader, ended chan struc
 	defer tick.Stop()
 	signal(l.wake) // awaitWork may have taken the signal of the call it dialled for
 	var buf []byte
-	var known int64 // bytes heard at the last tick
+	var known int64 // bytes received at the last tick
 	silent, idle := 0, time.Duration(0)
 	for {
 		var ping bool
@@ -341,8 +338,8 @@ func (l *link) isIdle() bool {
 	return len(l.queue)+len(l.sent) == 0
 }
 
-// take moves everything that is queued into one write. over: the peer takes no more
-// and has answered all that it took.
+// take moves all queued calls into one write. over: the peer accepts no more calls and has answered those that it
+// accepted.
 func (l *link) take(dst []byte, ping bool) (batch []*call, out []byte, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -372,8 +369,8 @@ func (l *link) take(dst []byte, ping bool) (batch []*call, out []byte, over bool
 	return batch, dst, false
 }
 
-// unsend ends the calls of a write of which only n bytes were taken: a peer
-// executes whole frames only, so the rest is certainly not done.
+// unsend ends the calls of a write of which only n bytes were sent: a peer executes whole frames only, so the rest is
+// certainly not done.
 func (l *link) unsend(batch []*call, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -385,7 +382,7 @@ func (l *link) unsend(batch []*call, n int) {
 	}
 }
 
-// readAnswers hands answers to their calls until the connection ends.
+// readAnswers delivers answers to their calls until the connection ends.
 func (l *link) readAnswers(conn *countingReader) error {
 	r := bufio.NewReaderSize(conn, readBufferBytes)
 	for {
@@ -418,8 +415,7 @@ func (l *link) readAnswers(conn *countingReader) error {
 	}
 }
 
-// peerLeaves ends the calls that the peer has not taken: they are not done. What
-// comes now waits for another connection.
+// peerLeaves ends the calls that the peer has not accepted: they are not done. Later calls wait for another connection.
 func (l *link) peerLeaves(taken uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -451,7 +447,7 @@ func (l *link) answered(f frame, a callAnswer) error {
 	return nil
 }
 
-// countingReader counts what comes in: any byte is a sign of life.
+// countingReader counts received bytes: any byte is a sign of life.
 type countingReader struct {
 	r     net.Conn
 	bytes atomic.Int64

@@ -11,26 +11,24 @@ import (
 	"lockd/resp/fault"
 )
 
-// Network is how nodes reach each other. Its methods are called concurrently.
-// TCPNetwork is the real one; tests bring their own, with faults.
+// Network connects nodes. Its methods are called concurrently. TCPNetwork is the real one; tests use their own, with
+// faults.
 type Network interface {
 	// Listen opens the peer port. The listener's Accept is called by one goroutine.
 	Listen(addr string) (net.Listener, error)
-	// Dial connects to a peer; it gives up after timeout. addr is resolved again at
-	// each call, so that a peer may come back under another IP address. Its error wraps
-	// syscall.ECONNREFUSED only if no address that addr leads to has a listener.
+	// Dial connects to a peer, within timeout. It resolves addr at each call, so that a peer may return under another
+	// IP address. The error wraps syscall.ECONNREFUSED only if no address that addr resolves to has a listener.
 	Dial(addr string, timeout time.Duration) (net.Conn, error)
 }
 
 // TCPNetwork is the Network of a real node.
 type TCPNetwork struct {
-	// LoopbackOnly refuses to listen on, and to dial, what is not on this machine, also
-	// where a name leads there.
+	// LoopbackOnly refuses to listen on, and to dial, addresses on other machines, also those that a name resolves to.
 	LoopbackOnly bool
 }
 
-// keepAliveEvery makes the kernel look after connections that nobody writes to
-// (those of Raft, between elections); the calls connection has pings of its own.
+// keepAliveEvery is the interval of TCP's keep-alives for connections without traffic (Raft's, between elections). The
+// calls connection has pings of its own.
 const keepAliveEvery = 5 * time.Second
 
 // Listen opens a TCP port.
@@ -39,7 +37,7 @@ func (n TCPNetwork) Listen(addr string) (net.Listener, error) {
 	return lc.Listen(context.Background(), "tcp", addr)
 }
 
-// Dial connects over TCP. The name in addr is resolved at each call.
+// Dial connects over TCP. It resolves the name in addr at each call.
 func (n TCPNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	d := net.Dialer{Timeout: timeout, KeepAlive: keepAliveEvery, Control: n.control}
 	addr = fault.Way(addr)
@@ -50,8 +48,8 @@ func (n TCPNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	return conn, err
 }
 
-// refusal is the error of a dial that was refused: of several addresses net.Dialer tells of the first alone, and
-// another one may belong to a process that was only too busy.
+// refusal returns the error of a refused dial. Of several addresses net.Dialer reports the first error alone, and
+// another address may belong to a process that was only too busy.
 func (n TCPNetwork) refusal(d *net.Dialer, addr string, refused error) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || net.ParseIP(host) != nil {
@@ -76,16 +74,16 @@ func (n TCPNetwork) refusal(d *net.Dialer, addr string, refused error) error {
 	return refused
 }
 
-// noWay reports whether this machine has no way to an address, as to IPv6's where it has none of its own.
+// noWay reports whether this machine has no route to an address, such as an IPv6 address without IPv6.
 func noWay(err error) bool {
 	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL) ||
 		errors.Is(err, syscall.EAFNOSUPPORT)
 }
 
-// Refuses reports whether the error of a dial says that nobody listens at the address.
+// Refuses reports whether the error of a dial says that no process listens at the address.
 func Refuses(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// control judges an address after its name was resolved, before it is used.
+// control checks an address after its name was resolved, before it is used.
 func (n TCPNetwork) control(_, addr string, _ syscall.RawConn) error {
 	if n.LoopbackOnly && !IsLoopback(addr) {
 		return fmt.Errorf("%s is not on loopback, and peers have no secret (--peer-secret-file)", addr)
@@ -93,8 +91,8 @@ func (n TCPNetwork) control(_, addr string, _ syscall.RawConn) error {
 	return nil
 }
 
-// IsLoopback reports whether an address, host:port, can be on this machine only. A name
-// other than localhost may be anywhere.
+// IsLoopback reports whether an address, host:port, is certainly on this machine. A name other than localhost may be
+// anywhere.
 func IsLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"lockd/resp"
 )
 
-// HeartbeatDefault is Config's Heartbeat where it says none.
+// HeartbeatDefault is Config.Heartbeat if that is 0.
 const HeartbeatDefault = 500 * time.Millisecond
 
 // Limits and times of the peer network.
@@ -24,62 +24,59 @@ const (
 	acceptPauseMax = time.Second
 )
 
-// Config is what a peer network needs to know.
+// Config configures a Port.
 type Config struct {
 	Network Network
 	Listen  string          // address to listen on, host:port
 	Self    func() Identity // asked at each hello; called concurrently
-	// Expect names the node that must answer at an address, "" where any may; nil: any
-	// everywhere. Raft counts votes and acknowledgements by address: those of another
-	// node that has taken over the address must not count for the member.
+	// Expect returns the id of the node that must answer at an address; "": any. nil: any node at every address. Raft
+	// counts votes and acknowledgements by address: those of another node that has taken over the address must not
+	// count for the member.
 	Expect    func(addr string) (id string)
-	Secrets   [][]byte        // of the cluster: the first proves, any is believed; see Certificates
-	Certs     *Certificates   // of an operator; with neither these nor Secrets peers are believed without a proof
-	Ready     <-chan struct{} // closed when the handler can judge who connects; nil: it can at once
-	Heartbeat time.Duration   // a peer that is silent for about two of them is given up; 0: the default
-	// Patience is how long a Read waits on a connection for Raft's own messages that came in;
-	// 0: for ever.
+	Secrets   [][]byte        // of the cluster: this node proves itself by the first, and accepts any; see Certificates
+	Certs     *Certificates   // of an operator; without these and Secrets, peers need no proof
+	Ready     <-chan struct{} // closed when the handler can admit nodes; nil: at once
+	Heartbeat time.Duration   // after two of them without a byte a peer counts as lost; 0: the default
+	// Patience bounds a Read of an incoming connection for Raft's own messages; 0: no bound.
 	Patience time.Duration
 	Log      *slog.Logger // nil: none
 
-	// Where is the address at which the node is now that is known at an address; "": it is there. nil: all are there.
+	// Where returns the present address of the node known at an address; "": that address. nil: every node is at its
+	// address.
 	Where func(addr string) string
 }
 
-// Handler is the node behind a peer network: what is called when something comes in.
-// All of it but Query is required, is called concurrently, and may not block.
+// Handler serves the calls of other nodes. All of its functions but Query are required; they are called concurrently,
+// and must not block.
 type Handler struct {
-	// Admit judges the other side of a new connection, on both sides. Its error
-	// refuses the connection; the other side is told the text. kind is what it has
-	// connected for, 0 if this node has dialled.
+	// Admit decides on the other side of a new connection, on both sides. Its error refuses the connection; the other
+	// side receives the text. kind is the purpose of an incoming connection, 0 if this node has dialled.
 	Admit func(who Identity, kind Kind) error
-	// Forward runs a request that another node's client sent. respond is called
-	// exactly once, from any goroutine, best before f.Until: the sender does not wait
-	// longer.
+	// Forward runs a request of another node's client. respond is called exactly once, from any goroutine, if possible
+	// before f.Until: the sender waits no longer.
 	Forward func(f Forwarded, respond func(Answer))
-	// Query answers a question about this node's clients. respond is called exactly once, from any
-	// goroutine, best before q.Until: the sender does not wait longer. nil: nobody answers.
+	// Query answers a question about this node's clients. respond is called exactly once, from any goroutine, if
+	// possible before q.Until: the sender waits no longer. nil: this node answers no questions.
 	Query func(q Question, respond func(resp.Reply))
 	// Status answers a status question that has just arrived. shown is a time of the cluster's wall clock that
 	// clients may have been shown by then, in microseconds since 1970; 0: none.
 	Status func(shown int64) Status
-	// Refused reports that the other side would not have us, and why. by is its node
-	// id.
+	// Refused reports that the other side, node by, refused this node, and the reason.
 	Refused func(by string, err error)
-	// Doubt is asked what this node sees of a process. respond is called exactly once, from any goroutine.
+	// Doubt answers with this node's view of a process. respond is called exactly once, from any goroutine.
 	Doubt func(q Doubt, respond func(Finding))
-	// Heard reports that a node has introduced itself, and proven who it is where there is a secret, or certificates:
-	// its process lives. admitted says that it has been admitted too; otherwise it has only asked who is here.
+	// Heard reports that a node has introduced itself, and has proven its identity if there is a secret or a
+	// certificate: its process lives. admitted: it was admitted; otherwise it only asked for this node's identity.
 	Heard func(who Identity, admitted bool)
-	// Ended reports that a connection with a node has ended, other than by this one, or by a time that was up.
+	// Ended reports that the other side has ended a connection, rather than this node or a timeout.
 	Ended func(id string)
 }
 
 // errPeersClosed ends calls to a network that has been closed.
 var errPeersClosed = errors.New("the peer network is closed")
 
-// Port is the peer network of a node: one port for Raft's messages, forwarded
-// requests and status questions. All methods may be called concurrently.
+// Port is the peer network of a node: one port for Raft's messages, forwarded requests and status questions. All
+// methods may be called concurrently.
 type Port struct {
 	cfg     Config
 	secret  *peerSecret // nil: there is none
@@ -98,8 +95,8 @@ type Port struct {
 	links  map[string]*link // by address
 }
 
-// New returns a port that is not open yet: the parts of a node are made with it, and its handler is made of them. Until
-// Listen has returned only Close may be called.
+// New returns a port that is not open yet: the parts of a node are made with it, and its handler is made of them. Only
+// Close may be called before Listen has returned.
 func New() *Port {
 	return &Port{stop: make(chan struct{}), links: map[string]*link{}, conns: newConns()}
 }
@@ -113,8 +110,8 @@ func Open(cfg Config, handler Handler) (*Port, error) {
 	return p, nil
 }
 
-// Listen opens the port and serves it. It fails if the port cannot be listened on, and if the node's own identity is
-// beyond the limits. It is called once.
+// Listen opens the port and serves it. It fails if the address cannot be listened on, or if the node's own identity
+// exceeds the limits. It is called once.
 func (p *Port) Listen(cfg Config, handler Handler) error {
 	if cfg.Heartbeat <= 0 {
 		cfg.Heartbeat = HeartbeatDefault
@@ -140,19 +137,18 @@ func (p *Port) Listen(cfg Config, handler Handler) error {
 	return nil
 }
 
-// ListenAddr is where the port really is (tests listen on port 0).
+// ListenAddr returns the address of the open port (tests listen on port 0).
 func (p *Port) ListenAddr() string { return p.ln.Addr().String() }
 
-// SetSecrets has other secrets in force for new connections. Where there was neither a secret nor a certificate at the
-// beginning it does nothing; without certificates one secret at least must be left.
+// SetSecrets replaces the secrets for new connections. It does nothing if the port began with neither a secret nor a
+// certificate; without certificates at least one secret must remain.
 func (p *Port) SetSecrets(secrets [][]byte) {
 	if p.secret != nil && len(secrets) > 0 {
 		p.secret.keys.Store(&secrets)
 	}
 }
 
-// Forward has the node at addr run req, bound as b says, and waits for the answer until
-// ctx ends.
+// Forward has the node at addr run req, bound by b, and waits for the answer until ctx ends.
 func (p *Port) Forward(ctx context.Context, addr string, req resp.Request, b Binding) Answer {
 	size := req.Size()
 	if size > forwardBytesMax {
@@ -173,16 +169,15 @@ func tooLargeToForward(cmds int) resp.Result {
 	return res
 }
 
-// Status asks the node at addr for its status. The question leaves after the
-// call began, so the answer was true at some moment since: a confirmed read rests
-// on that. It tells the node that clients may be shown the time shown of the cluster's wall clock, in
-// microseconds since 1970, from 0 (none) to WallMax.
+// Status asks the node at addr for its status. The question leaves after the call began, so the answer was true at some
+// moment since: confirmed reads rest on that. It tells the node that clients may have been shown the time shown of the
+// cluster's wall clock, in microseconds since 1970, from 0 (none) to WallMax.
 func (p *Port) Status(ctx context.Context, addr string, shown int64) (Status, error) {
 	a := p.call(ctx, addr, newCall(frameAsk, appendAsk(shown)))
 	return a.status, a.err
 }
 
-// Doubt asks the node at addr what it sees of a process.
+// Doubt asks the node at addr for its view of a process.
 func (p *Port) Doubt(ctx context.Context, addr string, q Doubt) (Finding, error) {
 	a := p.call(ctx, addr, newCall(frameDoubt, appendDoubt(nil, q)))
 	return a.finding, a.err
@@ -195,8 +190,8 @@ func (p *Port) Open(id string, process uint64) int { return p.conns.count(id, pr
 var errQuestion = fmt.Errorf("a question has more than %d bytes", queryBytesMax)
 
 // Query asks the server of the node at addr about its clients, and waits for the answer until ctx ends. The question
-// leaves after the call began. Without an error the outcome is Done; with one it is NotDone where the other node has
-// certainly not been asked.
+// leaves after the call began. The outcome is Done if there is no error; with an error, NotDone says that the other
+// node was certainly not asked.
 func (p *Port) Query(ctx context.Context, addr string, question resp.Args) (resp.Reply, Outcome, error) {
 	req := resp.Request{Cmds: []resp.Cmd{{Args: question}}}
 	if req.Size() > queryBytesMax {
@@ -217,11 +212,10 @@ func (p *Port) Query(ctx context.Context, addr string, question resp.Args) (resp
 // errNoAnswer is the error of a question that the other node does not answer.
 var errNoAnswer = errors.New("the node answers no questions, or too many at this moment")
 
-// Who asks who is at addr. Neither side judges the other, but by the secret and the certificates; it says what it
-// says to everybody.
+// Who returns the identity of the node at addr. Neither side admits the other, beyond the secret and the certificates.
 func (p *Port) Who(addr string) (Identity, error) { return p.WhoWithin(addr, dialWaitMax) }
 
-// WhoWithin is Who, which gives up after timeout.
+// WhoWithin is Who with a timeout.
 func (p *Port) WhoWithin(addr string, timeout time.Duration) (Identity, error) {
 	conn, who, err := p.dial(addr, ForWho, timeout)
 	if err == nil {
@@ -230,20 +224,19 @@ func (p *Port) WhoWithin(addr string, timeout time.Duration) (Identity, error) {
 	return who, err
 }
 
-// Streams returns the connections of Raft and of replication over the same port. Closing them leaves the
-// rest of the network open.
+// Streams returns the connections of Raft and of replication over the same port. Closing them leaves the rest of the
+// network open.
 func (p *Port) Streams() *Streams { return p.streams }
 
 // Refused returns the number of connections, in both directions, that this node or the other one refused.
 func (p *Port) Refused() int64 { return p.greeter.refused.Load() }
 
-// Disconnect closes every connection to and from a node: it has been removed.
+// Disconnect closes every connection to and from a removed node.
 func (p *Port) Disconnect(id string) { p.conns.disconnect(id) }
 
-// Close ends everything. Its own calls that were not sent are not done, the others
-// unknown; calls of other nodes that had been taken are answered first, if that
-// does not take long, and the callers of the others are told that they are not done.
-// It returns when nothing of the network runs any more.
+// Close ends the network. Own calls that were not sent are not done, the others unknown. Calls of other nodes that were
+// accepted are answered first, within byeWaitMax, and the callers of the others learn that they are not done. It
+// returns when all goroutines of the network have ended.
 func (p *Port) Close() {
 	p.mu.Lock()
 	if !p.closed {
@@ -265,8 +258,7 @@ func (p *Port) untrack(conn net.Conn, incoming bool) {
 	}
 }
 
-// accept takes connections until the network closes. A failure (no file
-// descriptors left) is waited out.
+// accept accepts connections until the network closes. After a failure (no file descriptors left) it pauses.
 func (p *Port) accept() {
 	if p.cfg.Ready != nil {
 		select {
@@ -302,7 +294,7 @@ func (p *Port) accept() {
 	}
 }
 
-// serve greets an incoming connection and hands it to whom it is for.
+// serve greets an incoming connection, and serves it or hands it to Raft or to replication.
 func (p *Port) serve(conn net.Conn) {
 	kind, err := p.greeter.receive(conn)
 	if err != nil {

@@ -20,33 +20,31 @@ import (
 	"time"
 )
 
-// Where a cluster has a secret, or certificates, every connection between nodes is TLS 1.3, and begins
-// with three messages of the hello's form, before the hello:
+// If a cluster has a secret, or certificates, every connection between nodes is TLS 1.3, and begins with three messages
+// of the hello's form, before the hello:
 //
-//	listener  name    who I am
-//	dialler   proof   who I am, in which cluster, and a proof   | (closes)
-//	listener  proof   likewise                                  | refuse  why not
+//	listener  name    its id
+//	dialler   proof   its id, its cluster, and a proof   | (closes)
+//	listener  proof   its id, its cluster, and a proof   | refuse  the reason
 //
-// A proof shows that its sender knows the secret. It covers keys that only the two ends
-// of this one TLS connection have, the side, both ids and the sender's cluster: it is
-// worth nothing on another connection, in the other direction, or to somebody in the
-// middle, who has two connections. Until it has been verified nothing that the other side
-// says is believed, not even a refusal. The hello then has to name the same node.
+// A proof shows that its sender knows the secret. It covers keys that only the two ends of this one TLS connection
+// have, the side, both ids and the sender's cluster: it is worthless on another connection, in the other direction, or
+// to a man in the middle, who has two connections. Until the proof is verified nothing that the other side says is
+// believed, not even a refusal. The hello then has to name the same node.
 //
-// A node may know several secrets: it proves itself by the first and believes who knows any, so that a
-// cluster gets another one while it runs. A certificate, which TLS has verified to be the other side's own, does
-// instead of a proof if the node's authorities have signed it for that node. A node that has both a secret and
-// certificates believes who has either: so a cluster moves from the one to the other.
+// A node may know several secrets: it proves itself by the first and accepts any of them, so that a cluster changes its
+// secret while it runs. A certificate, which TLS has verified to belong to the other side, replaces a proof if the
+// node's authorities have signed it for that node. A node with both a secret and certificates accepts either: so a
+// cluster moves from one to the other.
 
 const (
-	// SecretMin is how many bytes the secret of a cluster has at least.
+	// SecretMin is the least length of a cluster's secret, in bytes.
 	SecretMin = 16
 
-	// UnprovenConnsMax bounds the incoming connections on which nobody has been admitted
-	// yet; each has a file descriptor.
+	// UnprovenConnsMax bounds the incoming connections that have not been admitted yet; each has a file descriptor.
 	UnprovenConnsMax = 128
 
-	handshakeWaitMax = 2 * time.Second // for TLS and the proofs of who has connected
+	handshakeWaitMax = 2 * time.Second // for TLS and the proofs of an incoming connection
 
 	exporterLabel = "EXPORTER-lockd-peer-proof"
 	exporterBytes = 32
@@ -65,26 +63,25 @@ const (
 
 var errNoProof = fmt.Errorf("%w: it does not know the secret (--peer-secret-file)", ErrUninvited)
 
-// Certificates are an operator's.
+// Certificates provides the operator's certificates.
 type Certificates struct {
-	// Current returns this node's certificate, and the authorities that those of the others are of. It is asked
-	// at each connection, concurrently.
+	// Current returns this node's certificate, and the authorities of the other nodes' certificates. It is called for
+	// each connection, concurrently.
 	Current func() (*tls.Certificate, *x509.CertPool)
-	// HostOf is the host at which the cluster knows a node, "" if it does not know it: besides the id a
-	// name that the node's certificate may be for. It is called concurrently.
+	// HostOf returns the host of a node as the cluster knows it, "" for an unknown node. A node's certificate may be
+	// for this host instead of its id. It is called concurrently.
 	HostOf func(id string) string
 }
 
-// peerSecret is what a node of a cluster with a secret or certificates needs for its connections. A
-// nil one leaves connections as they are, and believes everybody. Its methods may be
-// called concurrently.
+// peerSecret secures the connections of a cluster with a secret or certificates. A nil peerSecret leaves connections
+// plain, and accepts every node. Its methods may be called concurrently.
 type peerSecret struct {
-	keys  atomic.Pointer[[][]byte] // the secrets; the first proves
+	keys  atomic.Pointer[[][]byte] // the secrets; this node proves itself by the first
 	certs *Certificates            // nil: there are none
 	tls   *tls.Config
 }
 
-// newPeerSecret returns nil where there is neither.
+// newPeerSecret returns nil if there are neither secrets nor certificates.
 func newPeerSecret(secrets [][]byte, certs *Certificates) (*peerSecret, error) {
 	if len(secrets) == 0 && certs == nil {
 		return nil, nil
@@ -100,11 +97,11 @@ func newPeerSecret(secrets [][]byte, certs *Certificates) (*peerSecret, error) {
 		return nil, fmt.Errorf("a certificate for the peers: %w", err)
 	}
 	s.tls = tlsConfig()
-	s.tls.Certificates = []tls.Certificate{cert} // it says nothing about who has it: the proof does
+	s.tls.Certificates = []tls.Certificate{cert} // it identifies nobody: the proof does
 	return s, nil
 }
 
-// tlsConfig has nothing verified: who somebody is follows from what he proves, or from verify.
+// tlsConfig returns a configuration without TLS's own verification: the proof, or verify, identifies the other side.
 func tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion:                  tls.VersionTLS13,
@@ -114,7 +111,7 @@ func tlsConfig() *tls.Config {
 	}
 }
 
-// config shows this node's certificate on either side, and asks for the other's.
+// config presents this node's certificate on either side, and requests the other's.
 func (c *Certificates) config() *tls.Config {
 	cfg := tlsConfig()
 	cfg.ClientAuth = tls.RequestClientCert
@@ -129,8 +126,7 @@ func (c *Certificates) config() *tls.Config {
 	return cfg
 }
 
-// verify judges the certificate that the other side, which says that it is node id, has shown for one use. It
-// has to be for the id or the host.
+// verify checks the certificate that node id has presented for a use. It has to be for the id or the host.
 func (c *Certificates) verify(shown []*x509.Certificate, use x509.ExtKeyUsage, id, host string) error {
 	if len(shown) == 0 {
 		return fmt.Errorf("%w: it shows no certificate", ErrUninvited)
@@ -155,7 +151,7 @@ func (c *Certificates) verify(shown []*x509.Certificate, use x509.ExtKeyUsage, i
 		ErrUninvited, id, host)
 }
 
-// ephemeralCertificate makes a key that lives as long as the process.
+// ephemeralCertificate returns a certificate with a key that lasts as long as the process.
 func ephemeralCertificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -169,13 +165,13 @@ func ephemeralCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// secureConn is a TLS connection whose Close never waits for the other side, as TLS's
-// own word of farewell may. Nobody needs that: what is read here has a length.
+// secureConn is a TLS connection whose Close does not wait for the other side, as TLS's closing alert may. All messages
+// here have a length, so the alert is not needed.
 type secureConn struct{ *tls.Conn }
 
 func (c secureConn) Close() error { return c.NetConn().Close() }
 
-// secure makes a TLS connection of a new one. Nothing is sent yet.
+// secure wraps a new connection in TLS. Nothing is sent yet.
 func (s *peerSecret) secure(conn net.Conn, side string) net.Conn {
 	switch {
 	case s == nil:
@@ -190,11 +186,11 @@ func (s *peerSecret) secure(conn net.Conn, side string) net.Conn {
 type peerClaim struct {
 	ID      string
 	Cluster string `json:",omitempty"`
-	Addr    string `json:",omitempty"` // where peers reach it, as it says itself
+	Addr    string `json:",omitempty"` // its peer address, by its own account
 	Proof   []byte `json:",omitempty"`
 }
 
-// is reports whether an identity is that of the node that has proven itself.
+// is returns an error unless an identity is that of the node that has proven itself.
 func (c *peerClaim) is(who Identity) error {
 	if c != nil && (c.ID != who.ID || c.Cluster != who.Cluster) {
 		return fmt.Errorf("%w: node %s of cluster %q has proven itself as node %s of cluster %q",
@@ -203,7 +199,7 @@ func (c *peerClaim) is(who Identity) error {
 	return nil
 }
 
-// introduce is the listener's side: it returns what the dialler has proven itself as.
+// introduce performs the listener's side, and returns the proven claim of the dialler.
 func (s *peerSecret) introduce(conn net.Conn, self Identity) (*peerClaim, error) {
 	if s == nil {
 		return nil, nil
@@ -229,8 +225,8 @@ func (s *peerSecret) introduce(conn net.Conn, self Identity) (*peerClaim, error)
 	return who, s.send(tc, self, sideListener, who.ID, self.ID)
 }
 
-// hostOf is the host that the certificate of a node may be for which has connected: the one that the cluster knows,
-// or, of a node that it does not know yet, the one that the node says itself.
+// hostOf returns the host that a connecting node's certificate may be for: the one that the cluster knows or, for an
+// unknown node, the one that the node claims.
 func (s *peerSecret) hostOf(who *peerClaim) string {
 	if s.certs == nil {
 		return ""
@@ -241,14 +237,14 @@ func (s *peerSecret) hostOf(who *peerClaim) string {
 	return hostOf(who.Addr)
 }
 
-// hostOf is the host of an address, or "".
+// hostOf returns the host of an address, or "".
 func hostOf(addr string) string {
 	host, _, _ := net.SplitHostPort(addr)
 	return host
 }
 
-// approach is the dialler's side: it returns what the listener at a host has proven itself as; host "": at the one that
-// it says itself.
+// approach performs the dialler's side, and returns the proven claim of the listener at a host; host "": the one that
+// the listener claims.
 func (s *peerSecret) approach(conn net.Conn, self Identity, host string) (*peerClaim, error) {
 	if s == nil {
 		return nil, nil
@@ -274,7 +270,7 @@ func (s *peerSecret) approach(conn net.Conn, self Identity, host string) (*peerC
 	return who, s.verify(tc, who, sideListener, self.ID, who.ID, host)
 }
 
-// handshake does TLS's own, and says in our words that the other side speaks no TLS.
+// handshake performs TLS's handshake. Its error names a peer that uses no TLS.
 func handshake(tc secureConn) error {
 	err := tc.Handshake()
 	var plain tls.RecordHeaderError
@@ -287,8 +283,7 @@ func handshake(tc secureConn) error {
 	return fmt.Errorf("%w: %q", errStranger, plain.RecordHeader[:])
 }
 
-// readClaim reads a message of the given kind. A refusal is an error like any other: the
-// other side has proven nothing.
+// readClaim reads a message of the given kind. A refusal is an error like any other: the other side has proven nothing.
 func readClaim(r io.Reader, want Kind) (*peerClaim, error) {
 	kind, body, err := readHello(r)
 	if err != nil {
@@ -319,7 +314,7 @@ func (s *peerSecret) send(tc secureConn, self Identity, side, dialler, listener 
 	return err
 }
 
-// verify judges the proof of the node on one side, and, if that is none, its certificate.
+// verify checks the proof of the node on one side, and its certificate if the proof fails.
 func (s *peerSecret) verify(tc secureConn, who *peerClaim, side, dialler, listener, host string) error {
 	keys := *s.keys.Load()
 	for _, key := range keys {
@@ -345,8 +340,7 @@ func (s *peerSecret) verify(tc secureConn, who *peerClaim, side, dialler, listen
 	return err
 }
 
-// proof is what the node on one side of a connection, which says that it is in cluster,
-// has to show.
+// proof returns the proof of the node on one side of a connection, which claims to be in cluster.
 func proof(key []byte, tc secureConn, side, dialler, listener, cluster string) ([]byte, error) {
 	state := tc.ConnectionState()
 	keys, err := state.ExportKeyingMaterial(exporterLabel, nil, exporterBytes)

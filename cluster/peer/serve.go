@@ -15,24 +15,24 @@ import (
 const (
 	readBufferBytes    = 64 << 10
 	writeBufferKeepMax = 1 << 20          // a write buffer that grew larger is not kept
-	writeChunkBytes    = 256 << 10        // each chunk has the write deadline anew
-	serveSilenceMax    = 30 * time.Second // the dialler pings; one that is silent so long is gone
-	serveStuckMax      = 5 * time.Second  // a peer that does not take its answers
+	writeChunkBytes    = 256 << 10        // each chunk has a write deadline of its own
+	serveSilenceMax    = 30 * time.Second // the dialler pings; after this silence it counts as lost
+	serveStuckMax      = 5 * time.Second  // a peer that does not read its answers counts as lost
 	forwardsServedMax  = 1 << 16          // forwards of one connection at a time; more are answered not done
-	queriesServedMax   = 1 << 10          // queries of one connection at a time; likewise
+	queriesServedMax   = 1 << 10          // queries of one connection at a time; more are answered not done
 	answersQueuedMax   = 1 << 30          // bytes of answers that wait for the peer to read
-	byeWaitMax         = time.Second      // for the answers to what had been taken, when the network closes
+	byeWaitMax         = time.Second      // for the answers to accepted calls when the network closes
 )
 
-// servedCalls is the listener's end of a calls connection. One goroutine reads
-// and serves, one writes; answers that come meanwhile leave in one write.
+// servedCalls is the listener's end of a calls connection. One goroutine reads and serves, another one writes; answers
+// that come meanwhile leave in one write.
 type servedCalls struct {
 	p       *Port
 	conn    net.Conn
-	taken   uint64        // id of the last call that was read; a ping is none
+	taken   uint64        // id of the last call that was read; pings do not count
 	serving atomic.Int64  // forwards and queries without an answer yet
 	queries atomic.Int64  // queries among them
-	settled chan struct{} // capacity 1: serving has come down to 0
+	settled chan struct{} // capacity 1: serving has dropped to 0
 
 	mu      sync.Mutex
 	out     []byte
@@ -78,8 +78,8 @@ func (s *servedCalls) read() error {
 	}
 }
 
-// bye ends a connection without leaving calls in doubt: the peer learns which ones
-// were never taken, and has the answers to the others.
+// bye ends a connection without leaving calls in doubt: the peer learns which ones were never accepted, and gets the
+// answers to the others.
 func (s *servedCalls) bye() {
 	limit := time.AfterFunc(byeWaitMax, s.fail)
 	defer limit.Stop()
@@ -168,7 +168,7 @@ func (s *servedCalls) query(f frame) error {
 	return nil
 }
 
-// served counts an answer that has been queued.
+// served counts an answer that was queued.
 func (s *servedCalls) served() {
 	if s.serving.Add(-1) == 0 {
 		signal(s.settled)
@@ -223,7 +223,7 @@ func (s *servedCalls) write() {
 		out, last := s.out, s.leaving && len(s.out) == 0 || s.broken
 		s.out = spare
 		if s.leaving {
-			signal(s.wake) // look again when this has been written
+			signal(s.wake) // look again after this write
 		}
 		s.mu.Unlock()
 		if last {
@@ -248,8 +248,8 @@ func signal(wake chan struct{}) {
 	}
 }
 
-// writeChunks writes b; each chunk must be taken within stuckMax. It returns how
-// many bytes the kernel has taken.
+// writeChunks writes b; each chunk must be accepted within stuckMax. It returns the number of bytes that the kernel has
+// accepted.
 func writeChunks(conn net.Conn, b []byte, stuckMax time.Duration) (int, error) {
 	done := 0
 	for done < len(b) {
@@ -263,9 +263,8 @@ func writeChunks(conn net.Conn, b []byte, stuckMax time.Duration) (int, error) {
 	return done, nil
 }
 
-// deadlineReader gives up on a connection that is silent for too long, and when the
-// network closes: Port.Close moves the deadline into the past after closing stop,
-// so that one of the two is seen.
+// deadlineReader ends a connection that is silent for too long, or when the network closes: Port.Close moves the
+// deadline into the past after closing stop, so that one of the two is seen.
 type deadlineReader struct {
 	net.Conn
 	p *Port
@@ -283,7 +282,7 @@ func (r *deadlineReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// appendWait appends how long the sender of a forward will wait, in milliseconds.
+// appendWait appends the time that the sender of a forward waits, in milliseconds.
 func appendWait(dst []byte, deadline time.Time) []byte {
 	if deadline.IsZero() {
 		return binary.AppendUvarint(dst, 0)

@@ -8,12 +8,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// raftQueueMax bounds the greeted connections that wait for Raft to take them.
+// raftQueueMax bounds the greeted connections that Raft has not accepted yet.
 const raftQueueMax = 16
 
-// Streams is the raft.StreamLayer on the peer port: Accept returns incoming connections of
-// Raft, and a connection that Raft dials begins with a hello. Connections for replication
-// have AcceptLog and DialLog.
+// Streams is the raft.StreamLayer on the peer port: Accept returns incoming connections of Raft, and a connection that
+// Raft dials begins with a hello. Connections for replication have AcceptLog and DialLog.
 type Streams struct {
 	p        *Port
 	incoming chan net.Conn
@@ -49,8 +48,8 @@ func (s *Streams) deliver(kind Kind, conn net.Conn) {
 	_ = conn.Close()
 }
 
-// Accept implements net.Listener. It fails only when Raft's transport has closed it: as long
-// as that runs it would complain, and try again.
+// Accept implements net.Listener. It fails only after Raft's transport has closed it: while the transport runs, it
+// would log an error and try again.
 func (s *Streams) Accept() (net.Conn, error) {
 	select {
 	case conn := <-s.incoming:
@@ -60,8 +59,8 @@ func (s *Streams) Accept() (net.Conn, error) {
 	}
 }
 
-// AcceptLog waits for a connection on which a leader replicates, until stop is closed, or
-// the streams, or the network: then the error is net.ErrClosed.
+// AcceptLog waits for a connection on which a leader replicates, until stop, the streams or the network is closed: the
+// error is then net.ErrClosed.
 func (s *Streams) AcceptLog(stop <-chan struct{}) (net.Conn, error) {
 	select {
 	case conn := <-s.logs:
@@ -79,7 +78,7 @@ func (s *Streams) Close() error {
 	return nil
 }
 
-// Addr is the address that Raft puts into its messages: the advertised one.
+// Addr returns the address that Raft puts into its messages: the advertised one.
 func (s *Streams) Addr() net.Addr { return namedAddr(s.p.cfg.Self().PeerAddr) }
 
 // Dial implements raft.StreamLayer.
@@ -87,8 +86,8 @@ func (s *Streams) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn
 	return s.dialFor(ForRaft, addr, timeout)
 }
 
-// DialLog connects to a node on whose log this one leads. It gives up after timeout, or
-// when a peer has long been noticed to be away.
+// DialLog connects to a node to which this leader replicates. The timeout is bounded by the time in which a lost peer
+// is noticed.
 func (s *Streams) DialLog(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	return s.dialFor(ForLog, addr, timeout)
 }
@@ -104,17 +103,17 @@ func (s *Streams) dialFor(kind Kind, addr raft.ServerAddress, timeout time.Durat
 	return &trackedConn{Conn: conn, p: s.p}, nil
 }
 
-// trackedConn is a connection in Raft's hands: its Close is noted.
+// trackedConn is a connection used by Raft. Its Close removes it from the port's table.
 type trackedConn struct {
 	net.Conn
 	p        *Port
 	incoming bool
-	patience time.Duration // a Read waits no longer; 0: for ever
-	broken   error         // what a Read has ended with that had patience; Raft tries again
+	patience time.Duration // bounds a Read; 0: no bound
+	broken   error         // the error of a Read that timed out; Raft reads again
 }
 
-// Read implements net.Conn. Raft's main goroutine reads a leader's snapshot, and neither votes nor
-// stands for election meanwhile: a leader that is gone without a word must not hold it.
+// Read implements net.Conn. Raft's main goroutine reads a leader's snapshot, and neither votes nor stands for election
+// meanwhile: a leader that has vanished must not block it.
 func (c *trackedConn) Read(b []byte) (int, error) {
 	if c.patience == 0 {
 		return c.Conn.Read(b)
@@ -135,7 +134,7 @@ func (c *trackedConn) Close() error {
 	return nil
 }
 
-// namedAddr is a net.Addr that keeps the name as it was written.
+// namedAddr is a net.Addr with the name as it was written.
 type namedAddr string
 
 func (a namedAddr) Network() string { return "tcp" }
