@@ -10,11 +10,10 @@ import (
 	"path/filepath"
 )
 
-// A bbolt file is read through before anybody relies on it, because bbolt answers
-// damage with a panic, a fault of the memory it maps (which kills the process from
-// a goroutine of its own, even in its own checker), an endless walk, or silently
-// with the transaction before the last. So this reader maps nothing and follows no
-// number it has not checked. The format is bbolt's version 2, native byte order:
+// A bbolt file is read through before it is opened, because bbolt answers damage with a panic, a fault of the memory it
+// maps (which kills the process from a goroutine of its own, even in its own checker), an endless walk, or silently
+// with the transaction before the last. This reader maps nothing and follows no number that it has not checked. The
+// format is bbolt's version 2, native byte order:
 //
 //	page    id(8) flags(2) count(2) overflow pages(4), then by flags
 //	meta    magic(4) version(4) page size(4) flags(4) root(8) sequence(8)
@@ -23,8 +22,8 @@ import (
 //	leaf    count x { flags(4) position(4) key length(4) value length(4) }, keys and values
 //	free    ids(8); if count is 0xffff the first one is their number
 //
-// A position counts from its own element. A leaf element of flag 1 is a bucket: its
-// value is root(8) sequence(8), and if the root is 0 a page of its own.
+// A position counts from its own element. A leaf element of flag 1 is a bucket: its value is root(8) sequence(8),
+// followed by a page of its own if the root is 0.
 const (
 	boltMagic    = 0xED0CDAED
 	boltVersion  = 2
@@ -40,7 +39,7 @@ const (
 	boltBucket   = 0x01 // of a leaf element
 )
 
-// boltFile is a bbolt file under inspection.
+// boltFile is a bbolt file being checked.
 type boltFile struct {
 	f        *os.File
 	pageSize int
@@ -48,7 +47,7 @@ type boltFile struct {
 	seen     map[uint64]bool // pages in use
 }
 
-// checkBolt reads a whole bbolt file, if there is one.
+// checkBolt checks a whole bbolt file; nil if there is none.
 func checkBolt(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -79,9 +78,9 @@ func (b *boltFile) check() error {
 	return b.freelist(free)
 }
 
-// meta reads both meta pages, which are written in turn. Where one is damaged bbolt
-// goes back to the other, and the last transaction, maybe a vote, is lost without a
-// word. A crash does not leave such a page: its few bytes lie in one sector.
+// meta checks both meta pages, which are written in turn. If one is damaged, bbolt silently falls back to the other,
+// and the last transaction, perhaps a vote, is lost. A crash does not leave such a page: its few bytes lie in one
+// sector.
 func (b *boltFile) meta() (root, free uint64, err error) {
 	var page [boltPageHead + boltMetaLen]byte
 	m := page[boltPageHead:]
@@ -105,7 +104,7 @@ func (b *boltFile) meta() (root, free uint64, err error) {
 	return root, free, nil
 }
 
-// page reads a page with its overflow, and notes that it is in use.
+// page reads a page with its overflow, and records that it is in use.
 func (b *boltFile) page(id uint64) (flags, count uint16, page []byte, err error) {
 	var head [boltPageHead]byte
 	if id >= b.pages {
@@ -129,8 +128,7 @@ func (b *boltFile) page(id uint64) (flags, count uint16, page []byte, err error)
 	return num16(head[8:]), num16(head[10:]), page, err
 }
 
-// tree checks a page and all below it. Its keys are at least low, and less than
-// high unless that is nil.
+// tree checks a page and all below it. Its keys are at least low, and less than high unless that is nil.
 func (b *boltFile) tree(id uint64, low, high []byte) error {
 	flags, count, page, err := b.page(id)
 	if err != nil {
@@ -255,8 +253,7 @@ func (b *boltFile) freelist(id uint64) error {
 	return nil
 }
 
-// inOrder checks a key against the one before it and the end of its range, and
-// returns it.
+// inOrder checks a key against its predecessor and the end of its range, and returns it.
 func inOrder(key, before, high []byte, first bool) ([]byte, error) {
 	c := bytes.Compare(key, before)
 	if c < 0 || c == 0 && !first || high != nil && bytes.Compare(key, high) >= 0 {

@@ -13,24 +13,22 @@ import (
 	"lockd/resp/fault"
 )
 
-// Neither log store notices every damage by itself: raft-wal checks its sums only
-// where it recovers the tail, and takes a damaged batch there for one that was
-// never finished, so that stored entries vanish silently; bbolt has sums on its
-// meta pages only. So each entry carries a checksum of ours, each vote as well, and
-// the mark (mark.go) remembers how far the log had reached.
+// Neither log store detects every damage: raft-wal checks its sums only where it recovers the tail, and takes a damaged
+// batch there for an unfinished one, so that stored entries vanish silently; bbolt has sums on its meta pages only. So
+// each entry and each vote carries a checksum of lockd, and the mark (mark.go) records how far the log had reached.
 
-// checksumLen is the length of the checksum at the end of what is stored.
+// checksumLen is the length of the checksum at the end of a stored value.
 const checksumLen = crc32.Size
 
 var errChecksum = errors.New("its checksum does not match")
 
-// withChecksum adds to a line of text a second one, with the checksum of the first.
+// withChecksum appends a second line, the checksum of the first.
 func withChecksum(line []byte) []byte {
 	return fmt.Appendf(slices.Clip(line), "\ncrc32c %08x\n", crc32.Checksum(line, resp.CRC32C))
 }
 
-// checkedLog is a raft.LogStore whose entries carry a checksum, as the last bytes
-// of their extensions. Raft, and the nodes it sends entries to, never see it.
+// checkedLog is a raft.LogStore whose entries carry a checksum, as the last bytes of their extensions. Raft, and the
+// nodes that it sends entries to, never see it.
 type checkedLog struct {
 	raft.LogStore
 	mark *logMark
@@ -78,8 +76,8 @@ func (l *checkedLog) GetLog(index uint64, entry *raft.Log) error {
 	return nil
 }
 
-// DeleteRange cuts the log at one end. Before it is cut at its tail the mark goes
-// back, on the disk, or a crash right after would look like lost entries.
+// DeleteRange cuts the log at one end. Before a cut at the tail the mark is lowered, on the disk: otherwise a crash
+// right after would look like lost entries.
 func (l *checkedLog) DeleteRange(first, last uint64) error {
 	end, err := l.LogStore.LastIndex()
 	if err != nil {
@@ -111,10 +109,8 @@ func (l *checkedLog) trim(first, last uint64) error {
 	return fault.At(fault.LogTrimmed)
 }
 
-// IsMonotonic says that the log has no gaps, whatever store is below: Raft then
-// removes the old log when it has installed a snapshot. raft-wal takes no gap;
-// bbolt would, but then entries would be missing between two that are there, and
-// their loss could not be told from damage.
+// IsMonotonic returns true, whatever store is below: the log has no gaps, and Raft then removes the old log after it
+// has installed a snapshot. raft-wal allows no gap; bbolt would, and the loss of entries could not be told from damage.
 func (l *checkedLog) IsMonotonic() bool { return true }
 
 func entryChecksum(e *raft.Log, extensions []byte) uint32 {
@@ -128,8 +124,7 @@ func entryChecksum(e *raft.Log, extensions []byte) uint32 {
 	return crc32.Update(sum, resp.CRC32C, extensions)
 }
 
-// checkedVotes is a raft.StableStore whose values carry a checksum over key and
-// value.
+// checkedVotes is a raft.StableStore whose values carry a checksum over key and value.
 type checkedVotes struct{ raft.StableStore }
 
 func (v checkedVotes) Set(key, val []byte) error {

@@ -24,28 +24,28 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Errors of Examine that say what a folder is; all others say that it is damaged.
+// The errors of Examine that classify a folder; any other error means damage.
 var (
 	ErrForeign = errors.New("this is no data folder of lockd")
 	ErrInUse   = errors.New("the folder is in use")
 	ErrNewer   = errors.New("the folder was written by a newer lockd")
 )
 
-// Exam is a data folder that is looked at while no node uses it. Nothing in it is changed. Its methods must not be
-// called concurrently.
+// Exam is a data folder that is open for reading, with what was found in it. Its methods must not be called
+// concurrently.
 type Exam struct {
 	Meta    Meta
 	Term    uint64 // the current term
-	VoteFor string // whom the node has voted for in term VotedIn; "": nobody
+	VoteFor string // the candidate of the node's vote in term VotedIn; "": none
 	VotedIn uint64
-	Applied uint64 // how far the log is known to be applied; 0: unknown
-	Marked  uint64 // how far the log had reached
+	Applied uint64 // index up to which the log is known to be applied; 0: unknown
+	Marked  uint64 // index that the log had reached
 
 	First, Last uint64 // of the log; 0, 0: it is empty
-	LastTerm    uint64 // of the newest entry, or snapshot
+	LastTerm    uint64 // of the newest entry or snapshot
 	Snapshots   []ExamSnapshot
-	Notes       []string // what the next start puts right
-	Damage      error    // why no node starts here; nil: one does
+	Notes       []string // repairs of the next start, as sentences
+	Damage      error    // the reason why a node refuses to start; nil: it starts
 
 	path    string
 	log     *checkedLog
@@ -53,14 +53,14 @@ type Exam struct {
 	closers closerList
 }
 
-// ExamSnapshot is a snapshot in a data folder, as its description says.
+// ExamSnapshot describes a snapshot in a data folder.
 type ExamSnapshot struct {
 	raft.SnapshotMeta
-	Err error // why it cannot be read; nil: it can
+	Err error // the error of reading it; nil: it can be read
 }
 
-// Examine opens a data folder for reading. It wraps ErrForeign, ErrInUse or ErrNewer where it cannot. What is damaged
-// is said in Exam.Damage. No node can start on the folder until Close is called.
+// Examine opens a data folder for reading, and locks it against nodes until Close. It changes nothing. Its error wraps
+// ErrForeign, ErrInUse or ErrNewer if that is the reason; damage is in Exam.Damage instead.
 func Examine(path string) (*Exam, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -88,7 +88,7 @@ func Examine(path string) (*Exam, error) {
 	return x, nil
 }
 
-// Close lets go of the folder.
+// Close unlocks the folder.
 func (x *Exam) Close() {
 	for _, c := range slices.Backward(x.closers) {
 		_ = c.Close()
@@ -96,7 +96,7 @@ func (x *Exam) Close() {
 	x.closers = nil
 }
 
-// lock keeps nodes out, and finds the one that is there. A folder that was copied may have no lock file.
+// lock locks the folder against nodes, or fails because a node uses it. A copied folder may have no lock file.
 func (x *Exam) lock() error {
 	f, err := os.Open(filepath.Join(x.path, lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +142,7 @@ func (x *Exam) readMeta() error {
 	return nil
 }
 
-// readStores looks at all that Open would look at, and in the same way.
+// readStores checks the stores as Open does.
 func (x *Exam) readStores() error {
 	if x.Meta.LogStore == "" {
 		x.Notes = append(x.Notes, "its making was cut short: nothing was stored yet, and the next start begins anew")
@@ -202,7 +202,7 @@ func (x *Exam) open() (empty bool, err error) {
 	return files.inspect()
 }
 
-// Entries calls visit with each entry of the log behind an index, in their order. An entry is good until visit returns.
+// Entries calls visit for each entry of the log behind an index, in order. An entry is valid until visit returns.
 func (x *Exam) Entries(after uint64, visit func(*raft.Log) error) error {
 	if x.log == nil || x.Last == 0 {
 		return nil
@@ -219,7 +219,7 @@ func (x *Exam) Entries(after uint64, visit func(*raft.Log) error) error {
 	return nil
 }
 
-// OpenSnapshot opens the newest snapshot that can be read; nil: there is none.
+// OpenSnapshot opens the newest readable snapshot; nil: there is none.
 func (x *Exam) OpenSnapshot() (*raft.SnapshotMeta, io.ReadCloser, error) {
 	for _, s := range x.Snapshots {
 		if s.Err == nil {
@@ -287,7 +287,7 @@ func (x *Exam) openLog() (raft.LogStore, error) {
 	return stillLog{LogStore: log, exam: x}, err
 }
 
-// segments is a log of raft-wal that is only read: its library opens one to append to it.
+// segments is a log of raft-wal that is only read: its library would open one for appending.
 type segments struct {
 	raft.LogStore // nil: what writes is never called
 	list          []openSegment
@@ -379,10 +379,10 @@ func (l *segments) GetLog(index uint64, e *raft.Log) error {
 	return (&wal.BinaryCodec{}).Decode(bytes.Clone(buf.Bs), e)
 }
 
-// errStill is the error of a write to what is only read.
+// errStill is the error of a write to a folder that is only read.
 var errStill = errors.New("it is only read")
 
-// stillLog is a log that is not changed: what would put it right at the next start is noted.
+// stillLog is a read-only log: a repair becomes a note.
 type stillLog struct {
 	raft.LogStore
 	exam *Exam
@@ -396,7 +396,7 @@ func (l stillLog) DeleteRange(first, last uint64) error {
 	return nil
 }
 
-// stillVotes is the same of the record of votes.
+// stillVotes is a read-only record of votes: a repair becomes a note.
 type stillVotes struct {
 	raft.StableStore
 	exam *Exam
@@ -408,7 +408,7 @@ func (v stillVotes) Set([]byte, []byte) error {
 	return nil
 }
 
-// stillFiles are files that are not written to.
+// stillFiles is a read-only file system.
 type stillFiles struct{ types.VFS }
 
 // OpenWriter implements types.VFS.
@@ -425,7 +425,7 @@ func (s stillFiles) Delete(string, string) error { return errStill }
 
 type stillFile struct{ types.ReadableFile }
 
-// WriteAt implements types.WritableFile. The mark is told that the log's end goes back: that is noted already.
+// WriteAt implements types.WritableFile. It ignores the lowering of the mark, which a note covers.
 func (f stillFile) WriteAt(b []byte, _ int64) (int, error) {
 	if f.ReadableFile == nil {
 		return len(b), nil
@@ -436,8 +436,7 @@ func (f stillFile) WriteAt(b []byte, _ int64) (int, error) {
 // Sync implements types.WritableFile.
 func (f stillFile) Sync() error { return nil }
 
-// readSnapshots are the snapshots of a folder, which are only read. raft.FileSnapshotStore writes a file to see whether
-// it may.
+// readSnapshots is a read-only store of snapshots. raft.FileSnapshotStore would write a file to test its permissions.
 type readSnapshots struct {
 	raft.SnapshotStore // nil: Create is never called
 	dir                string

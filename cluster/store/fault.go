@@ -22,26 +22,25 @@ import (
 	"lockd/resp/fault"
 )
 
-// lossyFiles is the file system of the log, and of its mark, in a test build. It
-// has the fault points of the log, and it remembers what a failure of the power
-// would undo: for each file, the bytes that every write since the last sync has
-// replaced. Not remembered is what is on the disk when the call returns: a removed
-// file (raft-wal syncs the folder), bbolt's transactions, whole snapshots.
+// lossyFiles is the file system of the log and its mark in a test build. It has the fault points of the log, and keeps
+// what a power failure would undo: for each file, the bytes that every write since the last sync has replaced. Data
+// that is on the disk when the call returns is not kept: a removed file (raft-wal syncs the folder), bbolt's
+// transactions, whole snapshots.
 type lossyFiles struct {
 	types.VFS
 
-	opened time.Time  // moments count from here
-	lying  bool       // it says that it has synced, and has not
+	opened time.Time  // times are relative to this
+	lying  bool       // sync reports success and does nothing
 	mu     sync.Mutex // not held at a fault point: a dying process takes it for good
 	files  map[string]*unsynced
 }
 
-// LyingDisk has the disk of this process lie. It is set before a folder is opened, in a
+// LyingDisk makes the disk of this process report syncs that it has not done. It is set before a folder is opened, in a
 // test build only.
 var LyingDisk bool
 
-// unsynced is what is not on the disk yet of one file. It is a short list: after
-// writebackMax the kernel has written by itself what nobody has synced.
+// unsynced lists the writes of one file that are not on the disk yet. The list stays short: after writebackMax the
+// kernel has written them without a sync.
 type unsynced struct {
 	created time.Duration // before the last sync: 0
 	writes  []overwrite   // the oldest first
@@ -49,7 +48,7 @@ type unsynced struct {
 
 const writebackMax = 5 * time.Second
 
-// forget forgets what the kernel has written.
+// forget removes the writes that the kernel has written.
 func (u *unsynced) forget(now time.Duration) {
 	if now-u.created > writebackMax {
 		u.created = 0
@@ -57,12 +56,12 @@ func (u *unsynced) forget(now time.Duration) {
 	u.writes = slices.DeleteFunc(u.writes, func(w overwrite) bool { return now-w.at > writebackMax })
 }
 
-// overwrite is how a file was before a write.
+// overwrite is the state of a file before a write.
 type overwrite struct {
 	at     time.Duration
 	offset int64
 	length int    // of the write
-	old    []byte // what was there; shorter than the write where the file ended
+	old    []byte // the bytes before the write; shorter than the write if the file ended there
 	size   int64  // of the file
 }
 
@@ -70,7 +69,7 @@ func newLossyFiles(files types.VFS) *lossyFiles {
 	return &lossyFiles{VFS: files, opened: time.Now(), lying: LyingDisk, files: map[string]*unsynced{}}
 }
 
-// faultyFiles puts the points and the memory of losses in front of files.
+// faultyFiles adds the fault points, and the memory of unsynced writes, to files.
 func faultyFiles(files types.VFS) types.VFS {
 	l := newLossyFiles(files)
 	fault.OnDie(func(how string) {
@@ -90,8 +89,8 @@ func (l *lossyFiles) Create(dir, name string, size uint64) (types.WritableFile, 
 		return nil, err
 	}
 	if l.lying {
-		// raft-wal's list of files, which is synced, says by now that the others are
-		// full: without what they hold the folder would be refused, not read wrongly.
+		// raft-wal's synced list of its files says by now that the other files are full: without their contents the
+		// folder would be refused instead of misread.
 		l.files = map[string]*unsynced{}
 	}
 	path := filepath.Join(dir, name)
@@ -118,7 +117,7 @@ func (l *lossyFiles) Delete(dir, name string) error {
 	return l.VFS.Delete(dir, name)
 }
 
-// lossyFile is a file that remembers.
+// lossyFile is a file with a memory of its unsynced writes.
 type lossyFile struct {
 	types.WritableFile
 	all  *lossyFiles
@@ -148,7 +147,7 @@ func (f *lossyFile) Sync() error {
 	return f.at(fault.LogSynced)
 }
 
-// at is a fault point of the log, which the mark is no part of.
+// at is a fault point of the log; the mark has none.
 func (f *lossyFile) at(point string) error {
 	if isMark(f.path) {
 		return nil
@@ -193,24 +192,23 @@ func (f *lossyFile) sync() error {
 	return nil
 }
 
-// How a dying process leaves its files (fault.OnDie), besides as they are.
+// The states in which a dying process leaves its files (fault.OnDie), besides unchanged.
 const (
-	dieDrop = "drop" // what was not synced is lost
-	dieTear = "tear" // of each file's last write a part is there, and the mark
+	dieDrop = "drop" // unsynced data is lost
+	dieTear = "tear" // a part of each file's last write, and the mark, survive
 )
 
-// lose brings the files into the state that such a death leaves. Nothing is
-// written to them any more: the lock is kept.
+// lose puts the files into the state that a kind of death leaves. Later writes are impossible: the lock is kept.
 func (l *lossyFiles) lose(how string) error {
 	if how != dieDrop && how != dieTear {
 		return nil
 	}
 	if l.lying {
-		how = dieDrop // the mark would give it away: the clients shall find it
+		how = dieDrop // the mark would show the loss: clients have to find it
 	}
 	l.mu.Lock()
 	var errs []error
-	now := time.Since(l.opened) // the same for all, or the mark might know more than the log
+	now := time.Since(l.opened) // one time for all files, or the mark might be ahead of the log
 	for path, u := range l.files {
 		u.forget(now)
 		switch {
@@ -225,8 +223,8 @@ func (l *lossyFiles) lose(how string) error {
 	return errors.Join(errs...)
 }
 
-// undo puts back what the writes have replaced, the newest first; of that one only
-// what lost says.
+// undo restores the bytes that the writes have replaced, the newest first; of the newest write, only the range that
+// lost returns.
 func undo(path string, writes []overwrite, lost func(length int) (from, to int)) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -243,7 +241,7 @@ func undo(path string, writes []overwrite, lost func(length int) (from, to int))
 	return nil
 }
 
-// undo puts back what was there instead of the bytes from, up to to, of the write.
+// undo restores the bytes in [from, to) of the write.
 func (w overwrite) undo(f *os.File, from, to int) error {
 	if from < len(w.old) {
 		if _, err := f.WriteAt(w.old[from:min(to, len(w.old))], w.offset+int64(from)); err != nil {
@@ -255,14 +253,14 @@ func (w overwrite) undo(f *os.File, from, to int) error {
 	}
 	size := w.size
 	if from > 0 {
-		size = max(size, w.offset+int64(from)) // what is left of the write may lie beyond
+		size = max(size, w.offset+int64(from)) // the rest of the write may lie beyond
 	}
 	return f.Truncate(size)
 }
 
 func whole(length int) (from, to int) { return 0, length }
 
-// torn loses the end of a write or its beginning: a disk writes in any order.
+// torn returns the lost end or beginning of a write: a disk writes in any order.
 func torn(length int) (from, to int) {
 	cut := rand.IntN(length)
 	if rand.IntN(2) == 0 {
@@ -271,8 +269,8 @@ func torn(length int) (from, to int) {
 	return 0, cut
 }
 
-// faultyBolt puts the points around whole appends to a log in bbolt: nothing can
-// look into its transactions, and no append is unsynced outside of one.
+// faultyBolt adds the fault points around whole appends to a log in bbolt, whose transactions are opaque and leave
+// nothing unsynced.
 func faultyBolt(log *boltstore.BoltStore) raft.LogStore { return boltPoints{log} }
 
 type boltPoints struct{ *boltstore.BoltStore }
@@ -302,7 +300,7 @@ func between(before, after []string, do func() error) error {
 	return nil
 }
 
-// faultySnapshots puts the points into the making of snapshots.
+// faultySnapshots adds the fault points to the writing of snapshots.
 func faultySnapshots(snaps raft.SnapshotStore) raft.SnapshotStore { return snapshotPoints{snaps} }
 
 type snapshotPoints struct{ raft.SnapshotStore }
@@ -327,8 +325,7 @@ func (s snapshotPoints) Create(
 
 type sinkPoints struct{ raft.SnapshotSink }
 
-// Close implements raft.SnapshotSink. It writes the last bytes, syncs them and
-// gives the snapshot its name, all in one.
+// Close implements raft.SnapshotSink: it writes the last bytes, syncs, and renames the snapshot.
 func (s *sinkPoints) Close() error {
 	if err := fault.At(fault.SnapshotRename); err != nil {
 		return errors.Join(err, s.Cancel())
@@ -339,10 +336,9 @@ func (s *sinkPoints) Close() error {
 	return fault.At(fault.SnapshotRenamed)
 }
 
-// segmentVar gives a test build the size of the files of its log. At raft-wal's own
-// 64 MiB a test never fills one, so none is ever closed, or removed; and what was
-// trimmed from the head of the newest one can still be read, so that no member needs
-// a snapshot from its leader.
+// segmentVar names the variable with the size of the log's files in a test build. At raft-wal's own 64 MiB a test never
+// fills a file, so none is closed or removed, and entries trimmed from the newest file stay readable, so that no member
+// needs a snapshot from its leader.
 const segmentVar = "LOCKD_SEGMENT_BYTES"
 
 func segmentBytes() int {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	folderFormat = 1 // of the folder's layout; a folder of a newer one is refused
+	folderFormat = 1 // of the folder's layout; a newer format is refused
 	lockFile     = "lock"
 	metaFile     = "lockd.json"
 	metaMax      = 64 << 10 // bytes
@@ -27,22 +27,21 @@ const (
 
 var errDevelopment = errors.New(resp.SaysDevelopment)
 
-// Meta is what a data folder says about itself: one line of JSON, and a line
-// with its checksum.
+// Meta is a data folder's description of itself: one line of JSON, and a line with its checksum.
 type Meta struct {
 	Program     string `json:"program"` // metaProgram
 	Format      int    `json:"format"`
 	ID          string `json:"id"`               // node id
-	Incarnation string `json:"incarnation"`      // made anew with the folder: a node that lost its data is another one
-	Cluster     string `json:"cluster"`          // cluster id; empty until it is known
+	Incarnation string `json:"incarnation"`      // drawn with the folder: a node that lost its data gets another one
+	Cluster     string `json:"cluster"`          // cluster id; "" until it is known
 	Arch        string `json:"arch"`             // architecture of the process that made the folder
-	LogStore    string `json:"log_store"`        // kind of the log; empty until there is one
+	LogStore    string `json:"log_store"`        // kind of the log; "" until there is one
 	Number      int    `json:"number,omitempty"` // of the node among the members; 0 until it is known
 	History            // of its starts
 }
 
-// Folder is a locked data folder. It belongs to one process at a time. Its methods must
-// not be called concurrently, except LastSeen and SaveLastSeen.
+// Folder is a locked data folder. It belongs to one process at a time. Its methods must not be called concurrently,
+// except LastSeen and SaveLastSeen.
 type Folder struct {
 	path    string
 	meta    Meta
@@ -50,10 +49,9 @@ type Folder struct {
 	reserve *reserve
 }
 
-// OpenFolder opens the data folder of node id, or makes it; arch is the architecture
-// that a new one notes. It refuses, with a sentence a person can act upon, a folder that
-// another process uses, that belongs to another node, that a newer lockd or a development
-// build has written, that is damaged, or that is not lockd's.
+// OpenFolder opens or makes the data folder of node id; a new folder records arch, the architecture. It refuses, with a
+// sentence that helps the operator, a folder that another process uses, that belongs to another node, that a newer
+// lockd or a development build has written, that is damaged, or that is not lockd's.
 func OpenFolder(path, id, arch string) (*Folder, error) {
 	if err := makeFolder(path); err != nil {
 		return nil, fmt.Errorf("data folder %s cannot be made: %w", path, err)
@@ -77,10 +75,10 @@ func OpenFolder(path, id, arch string) (*Folder, error) {
 // Close unlocks the folder. Its stores must have been closed.
 func (d *Folder) Close() error { return d.lock.Close() }
 
-// Meta is what the folder says about itself now.
+// Meta returns the present description of the folder.
 func (d *Folder) Meta() Meta { return d.meta }
 
-// checkOurs refuses a folder with files that no lockd has made.
+// checkOurs refuses a folder with files that lockd does not make.
 func checkOurs(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -97,11 +95,11 @@ func checkOurs(path string) error {
 	return nil
 }
 
-// errLocked says that another process holds the lock.
+// errLocked is the error of a lock that another process holds.
 var errLocked = errors.New("locked by another process")
 
-// lockFolder takes the lock that keeps a second process out. The kernel frees it
-// when the process ends, however it ends.
+// lockFolder locks the folder against other processes. The kernel frees the lock when the process ends, however it
+// ends.
 func lockFolder(path string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -179,7 +177,7 @@ func (m Meta) begin() Meta {
 	return m
 }
 
-// SetCluster notes on the disk the cluster that the node belongs to, once it is known.
+// SetCluster stores the id of the node's cluster, once it is known.
 func (d *Folder) SetCluster(cluster string) error {
 	if d.meta.Cluster == cluster {
 		return nil
@@ -189,7 +187,7 @@ func (d *Folder) SetCluster(cluster string) error {
 	return d.save(meta)
 }
 
-// SetNumber notes on the disk the number that the cluster has given to the node.
+// SetNumber stores the number that the cluster has given to the node.
 func (d *Folder) SetNumber(number int) error {
 	if d.meta.Number == number {
 		return nil
@@ -199,7 +197,7 @@ func (d *Folder) SetNumber(number int) error {
 	return d.save(meta)
 }
 
-// noteStores records that the stores have been made, and of which kind.
+// noteStores records that the stores have been made, and the kind of the log.
 func (d *Folder) noteStores(logStore string) error {
 	if d.meta.LogStore == logStore {
 		return nil
@@ -209,9 +207,8 @@ func (d *Folder) noteStores(logStore string) error {
 	return d.save(meta)
 }
 
-// checkStores refuses a folder that was made with the other kind of log, or whose
-// stores have been lost: a node that forgot its log or its vote would harm the
-// others.
+// checkStores refuses a folder whose log is of the other kind, or whose stores are missing: a node that forgot its log
+// or its vote would harm the others.
 func (d *Folder) checkStores(logStore string) error {
 	if logStore != WAL && logStore != BoltDB {
 		return fmt.Errorf("unknown log store %q: it is %s or %s", logStore, WAL, BoltDB)
@@ -238,8 +235,8 @@ func (d *Folder) checkStores(logStore string) error {
 	return nil
 }
 
-// clearUnfinished removes stores whose making was cut short. Nothing can have been
-// stored in them: that begins after noteStores.
+// clearUnfinished removes stores whose creation was interrupted. They hold no data, since none is stored before
+// noteStores.
 func (d *Folder) clearUnfinished() error {
 	for _, name := range []string{walFolder, logFile, votesFile, markFile, snapshotFolder} {
 		if err := os.RemoveAll(filepath.Join(d.path, name)); err != nil {
@@ -249,7 +246,7 @@ func (d *Folder) clearUnfinished() error {
 	return nil
 }
 
-// damaged is the refusal of a folder that cannot be trusted.
+// damaged returns the refusal of a folder that cannot be trusted.
 func (d *Folder) damaged(err error) error {
 	if isFull(err) {
 		return d.full(err)
@@ -263,14 +260,14 @@ func (d *Folder) damaged(err error) error {
 		d.path, err)
 }
 
-// full is the error of a folder whose disk is full. Nothing is wrong with the folder.
+// full returns the error of a folder on a full disk. The folder itself is intact.
 func (d *Folder) full(err error) error {
 	return fmt.Errorf("data folder %s: %w: the folder is in order; make at least %d MiB of space (the log is written "+
 		"to files of %d MiB, one of which is rebuilt after a crash) and start again",
 		d.path, err, d.reserve.missing(), segmentBytes()>>20)
 }
 
-// saysMoreFiles is what to do where a process has no descriptor left.
+// saysMoreFiles is the advice for a process without a free descriptor.
 const saysMoreFiles = "raise the limit of open files (ulimit -n; LimitNOFILE= of systemd) and start again"
 
 // save writes the meta file.
@@ -285,7 +282,7 @@ func (d *Folder) save(meta Meta) error {
 	return nil
 }
 
-// replaceFile writes a file of a folder: first a whole new one on the disk, then its name.
+// replaceFile replaces a file of a folder: it syncs a new file before it renames it.
 func replaceFile(folder, name string, text []byte) error {
 	path := filepath.Join(folder, name)
 	if err := writeSynced(path+tmpSuffix, text); err != nil {
@@ -348,9 +345,8 @@ func writeSynced(path string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// makeFolder makes a folder and those above it, and syncs what holds their names: a
-// node whose whole folder goes with the power has forgotten its vote, and starts as
-// if it were new.
+// makeFolder makes a folder with its parents, and syncs the parents: a node whose folder vanishes in a power failure
+// has forgotten its vote, and would start as a new one.
 func makeFolder(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

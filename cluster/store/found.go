@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// First is what a new data folder begins with: the state as of an entry, in a cluster that has one member.
+// First is the content of a new data folder: the state as of an entry, in a cluster with one member.
 type First struct {
 	ID, Arch string
 	PeerAddr string
@@ -22,13 +22,13 @@ type First struct {
 	Write    func(io.Writer) error
 }
 
-// firstTerm is the term of the entry that a new folder begins with. Its cluster has had no other.
+// firstTerm is the term of the first entry of a new folder. Its cluster has had no other.
 const firstTerm = 1
 
-// restoring marks a folder that is not complete yet. No node finds it: its name is another one.
+// restoring is the suffix of an incomplete folder, which no node opens.
 const restoring = ".restoring"
 
-// CheckFree refuses a folder in which there is something.
+// CheckFree refuses a folder that is not empty.
 func CheckFree(path string) error {
 	found, err := os.ReadDir(path)
 	switch {
@@ -42,7 +42,7 @@ func CheckFree(path string) error {
 	return nil
 }
 
-// Found makes a data folder whole, or not at all: it is written beside its place, synced, and then named.
+// Found makes a whole data folder or none: it writes and syncs the folder beside its place, and renames it.
 func Found(path string, f First) error {
 	if err := CheckFree(path); err != nil {
 		return err
@@ -61,7 +61,7 @@ func Found(path string, f First) error {
 	return putInPlace(next, path)
 }
 
-// putInPlace gives a complete folder its name.
+// putInPlace renames a complete folder.
 func putInPlace(next, path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("folder %s cannot be replaced (is it a mount point? then name a folder in it): %w",
@@ -95,7 +95,7 @@ func fillStores(d *Folder, f First) error {
 	return err
 }
 
-// begin stores the first snapshot, and its term.
+// begin stores the first snapshot and its term.
 func (s *Stores) begin(f First) error {
 	server := raft.Server{ID: raft.ServerID(f.ID), Address: raft.ServerAddress(f.PeerAddr)}
 	members := raft.Configuration{Servers: []raft.Server{server}}
@@ -113,14 +113,13 @@ func (s *Stores) begin(f First) error {
 	return s.Stable.SetUint64([]byte(keyCurrentTerm), firstTerm)
 }
 
-// namesOnly is what a snapshot needs of a transport.
+// namesOnly is the part of a transport that a snapshot needs.
 type namesOnly struct{ raft.Transport }
 
 // EncodePeer implements raft.Transport.
 func (namesOnly) EncodePeer(_ raft.ServerID, addr raft.ServerAddress) []byte { return []byte(addr) }
 
-// SetAside gives the folder of a node that is stopped another name, under which it is kept: path with a suffix. It
-// returns that name.
+// SetAside renames the folder of a stopped node, to keep it: path with a suffix. It returns the new name.
 func SetAside(path, suffix string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -136,7 +135,7 @@ func SetAside(path, suffix string) (string, error) {
 	return kept, syncFolder(filepath.Dir(path))
 }
 
-// Rename gives a folder another name, for good.
+// Rename renames a folder, and syncs the new name.
 func Rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err

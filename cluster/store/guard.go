@@ -12,28 +12,27 @@ import (
 	"lockd/resp/fault"
 )
 
-// guard stands in front of the stores, because Raft goes on where it must
-// not: a leader whose disk fails keeps leading (raft#614), one whose disk hangs as
-// well (raft#503). Any error of a write, and any write that takes longer than
-// stallMax, ends the process: stopping is a fault the cluster survives. After a
-// failed fsync in particular nothing is known of the file's pages. A write for which there
-// was no room ends it too, as raft-wal takes no other then, but with another sentence.
+// guard protects the stores, because Raft goes on where it must not: a leader whose disk fails keeps leading
+// (raft#614), and so does one whose disk hangs (raft#503). Any error of a write, and any write that takes longer than
+// stallMax, ends the process: the cluster survives a stopped node. After a failed fsync in particular, the contents of
+// the file's pages are unknown. A full disk ends the process too, since raft-wal accepts no further write then, but
+// with a sentence of its own.
 type guard struct {
 	fatal    func(error)
 	stallMax time.Duration
-	slow     atomic.Int64             // appends to the log that have taken longer than a tick of the watchdog
-	stored   func(took time.Duration) // see Hooks
+	slow     atomic.Int64             // appends to the log in progress that have taken longer than a tick of the watchdog
+	stored   func(took time.Duration) // running appends that have taken longer than a tick of the watchdog
 	now      func() time.Duration
-	failed   atomic.Bool   // after that no write succeeds any more
-	down     chan struct{} // closed then
-	told     chan struct{} // closed when fatal has returned, which it does in tests only
+	failed   atomic.Bool   // no write succeeds afterwards
+	down     chan struct{} // closed at the failure
+	told     chan struct{} // closed when fatal has returned, which happens in tests only
 	retired  atomic.Bool   // closed in good order
 
 	installing atomic.Bool // Raft's main goroutine may be writing a leader's snapshot
 	reserve    *reserve    // nil in memory
 }
 
-// errStoreFailed is the answer to every write after the first failure.
+// errStoreFailed answers every write after the first failure.
 var errStoreFailed = errors.New("the store has failed")
 
 func newGuard(opts Options) *guard {
@@ -43,10 +42,10 @@ func newGuard(opts Options) *guard {
 	return &guard{fatal: opts.Fatal, stallMax: opts.StallMax, down: make(chan struct{}), told: make(chan struct{})}
 }
 
-// retire makes late errors harmless: the stores are being closed.
+// retire ignores later errors: the stores are being closed.
 func (g *guard) retire() { g.retired.Store(true) }
 
-// write runs one write operation. It returns nil only if all went well in time.
+// write runs one write operation. It returns nil only if the operation succeeded in time.
 func (g *guard) write(op string, do func() error) error {
 	if g.failed.Load() {
 		return g.refuse()
@@ -64,23 +63,22 @@ func (g *guard) write(op string, do func() error) error {
 	return nil
 }
 
-// refuse answers a write after the first failure, when the process should have ended. Raft panics over a term that
-// it cannot store, and the process would end by that, with a stack in the place of the reason.
+// refuse answers a write after the first failure, when the process should have ended. It waits for the end: Raft panics
+// over a term that it cannot store, and would end the process with a stack trace instead of the reason.
 func (g *guard) refuse() error {
 	<-g.told
 	return errStoreFailed
 }
 
-// stallTicks is how often a write is checked before it counts as stalled. An append to
-// the log counts as slow from the first check on: then a leader lets another one lead.
+// stallTicks is the number of checks after which a write counts as stalled. An append to the log counts as slow from
+// the first check on: a leader then hands over its leadership.
 const stallTicks = 5
 
 const opAppend = "StoreLogs"
 
-// watchdog ends the process over a write that does not return. It counts its own
-// checks of the write and no clock: a process that was stopped (SIGSTOP, a virtual
-// machine that moves) finds any amount of time gone when it goes on, and its disk
-// has had no chance to answer.
+// watchdog ends the process if a write does not return. It counts its own checks of the write instead of time: a
+// process that was stopped (SIGSTOP, a virtual machine that moves) finds any amount of time gone when it continues, and
+// its disk had no chance to answer.
 type watchdog struct {
 	guard *guard
 	op    string
@@ -133,7 +131,7 @@ func (w *watchdog) stop() {
 	}
 }
 
-// safely turns a panic of a store into an error that begins with what.
+// safely turns a panic of a store into an error with a prefix.
 func safely(what string, do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -143,7 +141,7 @@ func safely(what string, do func() error) (err error) {
 	return do()
 }
 
-// read passes on the error of a read; what is not simply absent is fatal.
+// read returns the error of a read; any error but an absent key or entry is fatal.
 func (g *guard) read(op string, err error) error {
 	if err != nil && !errors.Is(err, raft.ErrLogNotFound) && err.Error() != keyNotFound {
 		g.fail(fmt.Errorf("%s: %w", op, err))
@@ -163,7 +161,7 @@ func (g *guard) fail(err error) {
 	}
 }
 
-// why says what has failed, and what to do. What is stored is in order where there was no room for more.
+// why returns the reason of a failure with advice for the operator. Stored data is intact if the disk was full.
 func (g *guard) why(err error) error {
 	switch {
 	case isFull(err) || g.reserve.isFull():
@@ -215,26 +213,24 @@ func (l *guardedLog) DeleteRange(first, last uint64) error {
 	return l.guard.write("DeleteRange", func() error { return l.log.DeleteRange(first, last) })
 }
 
-// IsMonotonic passes on what the log below says (checkedLog).
+// IsMonotonic returns the answer of the log below (checkedLog).
 func (l *guardedLog) IsMonotonic() bool {
 	m, ok := l.log.(raft.MonotonicLogStore)
 	return ok && m.IsMonotonic()
 }
 
-// Raft's own keys for its vote, and the text by which it knows that a key is
-// absent: it compares err.Error().
+// Raft's own keys for its vote, and the text by which it recognizes an absent key: it compares err.Error().
 const (
 	keyVoteTerm = "LastVoteTerm"
 	keyVoteCand = "LastVoteCand"
 	keyNotFound = "not found"
 )
 
-// guardedVotes is the raft.StableStore. Raft stores a vote as two writes, term
-// then candidate; a crash between them would leave the candidate of an older term
-// beside the new term, and that candidate would be granted the vote again without
-// a look at its log (raft#661). So the candidate is emptied first: a torn pair
-// reads as "no vote", and the log is looked at. The older vote may be forgotten
-// then, because Raft has stored the new term as its current one before it votes.
+// guardedVotes is the raft.StableStore. Raft stores a vote as two writes, term then candidate; a crash between them
+// would leave the candidate of an older term beside the new term, and that candidate would be granted the vote again
+// without a look at its log (raft#661). So the candidate is emptied first: a torn pair reads as "no vote", and the log
+// is looked at. The older vote may be forgotten then, because Raft has stored the new term as its current one before it
+// votes.
 type guardedVotes struct {
 	guard *guard
 	votes raft.StableStore
@@ -270,8 +266,7 @@ func (v *guardedVotes) write(op string, do func() error) error {
 	})
 }
 
-// Get returns nil for the empty candidate of a torn vote, which Raft reads as
-// "no vote".
+// Get returns nil for the empty candidate of a torn vote, which Raft reads as "no vote".
 func (v *guardedVotes) Get(key []byte) ([]byte, error) {
 	val, err := v.votes.Get(key)
 	if len(val) == 0 {

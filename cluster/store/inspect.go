@@ -8,13 +8,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// What Raft takes for granted about its stores is checked here before it starts,
-// because it panics otherwise, or goes on. Nothing is repaired by guessing: the
-// only things put right are steps that a crash cut short and whose end is known.
+// The stores are checked here for what Raft takes for granted, because Raft panics otherwise, or goes on. No repair
+// guesses: only steps that a crash interrupted and whose end is known are completed.
 
 const keyCurrentTerm = "CurrentTerm" // raft's
 
-// bareStores are the bare stores of a folder while they are inspected.
+// bareStores holds the unwrapped stores of a folder during the check.
 type bareStores struct {
 	log   *checkedLog
 	votes checkedVotes
@@ -22,8 +21,7 @@ type bareStores struct {
 	mark  uint64
 }
 
-// inspect checks the stores against each other, and reports whether they are
-// empty: no entry and no snapshot.
+// inspect checks the stores against each other, and reports whether they are empty: no entry and no snapshot.
 func (f *bareStores) inspect() (empty bool, err error) {
 	snapshot, err := f.newestSnapshot()
 	if err != nil {
@@ -46,8 +44,7 @@ func (f *bareStores) inspect() (empty bool, err error) {
 	return true, f.undoBootstrap()
 }
 
-// newestSnapshot is the snapshot that Raft will start from: the newest one that
-// can be read whole. Its zero value stands for none.
+// newestSnapshot returns the snapshot that Raft will start from: the newest whole one. The zero value stands for none.
 func (f *bareStores) newestSnapshot() (raft.SnapshotMeta, error) {
 	list, err := f.snaps.List()
 	if err != nil {
@@ -60,7 +57,7 @@ func (f *bareStores) newestSnapshot() (raft.SnapshotMeta, error) {
 		}
 		_, body, err := f.snaps.Open(meta.ID)
 		if err != nil {
-			continue // as Raft does; the log then must reach back to the one before
+			continue // as Raft does; the log must then reach back to the snapshot before
 		}
 		return *meta, body.Close()
 	}
@@ -70,16 +67,15 @@ func (f *bareStores) newestSnapshot() (raft.SnapshotMeta, error) {
 	return raft.SnapshotMeta{}, nil
 }
 
-// namedAfter compares a snapshot's description, which has no checksum, with the
-// name of its folder.
+// namedAfter compares a snapshot's description, which has no checksum, with the name of its folder.
 func namedAfter(meta *raft.SnapshotMeta) bool {
 	var term, index, msec uint64
 	n, err := fmt.Sscanf(meta.ID, "%d-%d-%d", &term, &index, &msec)
 	return err == nil && n == 3 && term == meta.Term && index == meta.Index
 }
 
-// checkEnds checks that the log begins where the snapshot ends, or before, and
-// that it has not lost its tail. It returns the last index.
+// checkEnds checks that the log begins at the end of the snapshot or before, and that it has not lost its tail. It
+// returns the last index.
 func (f *bareStores) checkEnds(snapshot raft.SnapshotMeta) (last uint64, err error) {
 	first, err := f.log.FirstIndex()
 	if err != nil {
@@ -89,21 +85,21 @@ func (f *bareStores) checkEnds(snapshot raft.SnapshotMeta) (last uint64, err err
 		return 0, err
 	}
 	switch {
-	case max(last, snapshot.Index) < f.mark: // a snapshot that reaches the mark has taken the log's place
+	case max(last, snapshot.Index) < f.mark: // the snapshot reaches the mark, and has replaced the log
 		return 0, fmt.Errorf("the log ends at entry %d, but entry %d had been stored", last, f.mark)
 	case first > snapshot.Index+1:
 		return 0, fmt.Errorf("the log begins at entry %d, but the newest readable snapshot ends at entry %d",
 			first, snapshot.Index)
 	case last > 0 && last < snapshot.Index:
-		// A snapshot was installed, and the crash came before the older log was removed:
-		// the next entry would leave a gap, which raft-wal refuses.
+		// A snapshot was installed, and the crash came before the older log was removed: the next entry would leave a
+		// gap, which raft-wal refuses.
 		return 0, f.log.DeleteRange(first, last)
 	case last > 0 && first <= snapshot.Index:
 		var e raft.Log
 		if err := f.log.GetLog(snapshot.Index, &e); err != nil || e.Term == snapshot.Term {
 			return last, err
 		}
-		// Likewise, and the older log had gone another way, past the snapshot.
+		// As above, and the older log reached past the snapshot with entries of another leader.
 		return 0, f.log.DeleteRange(first, last)
 	}
 	return last, nil
@@ -129,8 +125,8 @@ func (f *bareStores) checkEntries(last uint64) (topTerm uint64, err error) {
 	return topTerm, nil
 }
 
-// checkVotes checks that the current term is readable and not older than the log:
-// a node that forgot its term might vote twice.
+// checkVotes checks that the current term is readable and not older than the log: a node that forgot its term might
+// vote twice.
 func (f *bareStores) checkVotes(topTerm uint64) error {
 	current, err := f.number(keyCurrentTerm)
 	if err != nil {
@@ -150,9 +146,8 @@ func (f *bareStores) checkVotes(topTerm uint64) error {
 	return nil
 }
 
-// undoBootstrap resets the term of a folder whose bootstrap was cut short: Raft
-// stores term 1 first and the configuration next, and would take the term alone
-// for a node that has been set up. Nobody can have led or voted in term 1.
+// undoBootstrap resets the term of a folder whose bootstrap was interrupted: Raft stores term 1 first and the
+// configuration next, and would take a term alone for a bootstrapped node. Nobody can have led or voted in term 1.
 func (f *bareStores) undoBootstrap() error {
 	current, err := f.number(keyCurrentTerm)
 	if err != nil || current != 1 {
@@ -172,8 +167,7 @@ func (f *bareStores) number(key string) (uint64, error) {
 	return n, err
 }
 
-// withoutPanic turns a panic over a damaged file, also a fault of mapped memory, into an
-// error.
+// withoutPanic turns a panic over a damaged file, including a fault of mapped memory, into an error.
 func withoutPanic[T any](open func() (T, error)) (v T, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	err = safely("unreadable", func() (err error) {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// What a node has seen of others lies beside its own meta file.
+// The file with the last starts of other nodes lies beside the meta file.
 const (
 	lastSeenFile  = "peers.json"
 	lastSeenMax   = 1 << 20 // bytes
@@ -22,17 +22,17 @@ type LastSeen struct {
 	Incarnation string `json:"incarnation"`
 	Start       uint64 `json:"start"`
 	Token       string `json:"token"`
-	Lost        string `json:"lost,omitempty"` // what it was found to have lost: it is refused for ever
+	Lost        string `json:"lost,omitempty"` // what it was found to have lost, for which it is refused for ever
 }
 
-// lastSeenText is the file: a line of JSON, and one with its checksum.
+// lastSeenText is the content of the file: a line of JSON, and one with its checksum.
 type lastSeenText struct {
 	Program string     `json:"program"` // lastSeenTitle
 	Seen    []LastSeen `json:"seen"`
 }
 
-// LastSeen reads what this node has seen of others; nothing if there is no file yet. One
-// that cannot be read is damage of the folder.
+// LastSeen returns the stored starts of other nodes; none if there is no file yet. An unreadable file is damage of the
+// folder.
 func (d *Folder) LastSeen() ([]LastSeen, error) {
 	text, err := readFileMax(filepath.Join(d.path, lastSeenFile), lastSeenMax)
 	if errors.Is(err, os.ErrNotExist) {
@@ -48,8 +48,7 @@ func (d *Folder) LastSeen() ([]LastSeen, error) {
 	return seen, nil
 }
 
-// SaveLastSeen replaces what this node has seen of others. It is on the disk when it
-// returns nil. One call at a time.
+// SaveLastSeen replaces the stored starts of other nodes. They are on the disk when it returns nil. One call at a time.
 func (d *Folder) SaveLastSeen(seen []LastSeen) error {
 	line, err := json.Marshal(lastSeenText{Program: lastSeenTitle, Seen: seen})
 	if err != nil {

@@ -8,14 +8,13 @@ import (
 	"syscall"
 )
 
-// errDiskFull is the error of a write for which the disk has no room.
+// errDiskFull is the error of a write to a full disk.
 const errDiskFull = syscall.ENOSPC
 
-// errsNoFiles are those of a process, or a machine, that has no descriptor left.
+// errsNoFiles are the errors of a process, or a machine, without a free descriptor.
 var errsNoFiles = []error{syscall.EMFILE, syscall.ENFILE}
 
-// tryLock takes the lock of a file without waiting for it. Its errors are the system's,
-// or errLocked.
+// tryLock locks a file without waiting. It returns errLocked, or an error of the system.
 func tryLock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -24,7 +23,7 @@ func tryLock(f *os.File) error {
 	return err
 }
 
-// syncFolder puts on the disk what names a folder holds.
+// syncFolder syncs the names in a folder.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

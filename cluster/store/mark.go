@@ -13,9 +13,8 @@ import (
 	"lockd/resp"
 )
 
-// A mark is a small file that holds an index, with a checksum. It is written without a sync,
-// in one piece of one sector: after a crash of the process it is exact, after one of the
-// machine it may lag behind.
+// A mark is a small file with an index and its checksum. It is written without a sync, within one sector: after a crash
+// of the process it is exact, after a crash of the machine it may lag behind.
 const markLen = 8 + checksumLen
 
 func encodeMark(index uint64) []byte {
@@ -30,15 +29,13 @@ func decodeMark(text []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(text), nil
 }
 
-// logMark is a small file that holds the index of the last entry that was stored.
-// It is written after each append without a sync of its own: after a crash of the
-// process it is exact, after one of the machine it may lag behind, and it is never
-// ahead. A log that ends before its mark has lost entries.
+// logMark holds the index of the last stored entry. It is written after each append, so it is never ahead of the log. A
+// log that ends before its mark has lost entries.
 type logMark struct{ f types.WritableFile }
 
 const markFile = "mark"
 
-// openMark opens the mark of a folder, or makes one if the folder is new.
+// openMark opens the mark of a folder, or makes it if the folder is new.
 func openMark(files types.VFS, dir string, isNew bool) (*logMark, uint64, error) {
 	if isNew {
 		if err := writeSynced(filepath.Join(dir, markFile), encodeMark(0)); err != nil {
@@ -84,10 +81,9 @@ func (m *logMark) lower(index uint64) error {
 // Close implements io.Closer.
 func (m *logMark) Close() error { return m.f.Close() }
 
-// AppliedMark remembers over restarts how far a node has applied the log: what is before it
-// is committed. It is written without a sync, so after a crash of the machine it may lag behind;
-// it is never ahead of the log, which is on the disk before it is applied. A nil mark notes
-// nothing. Its methods must not be called concurrently, except Begin.
+// AppliedMark remembers over restarts the index up to which a node has applied the log, and which therefore is
+// committed. It may lag behind after a crash of the machine, and is never ahead of the log, which is on the disk before
+// it is applied. A nil mark does nothing. Its methods must not be called concurrently, except Begin.
 type AppliedMark struct {
 	f     *os.File
 	begin uint64
@@ -104,12 +100,12 @@ func OpenApplied(d *Folder) (*AppliedMark, error) {
 	m := &AppliedMark{f: f}
 	text := make([]byte, markLen)
 	if _, err := f.ReadAt(text, 0); err == nil {
-		m.begin, _ = decodeMark(text) // what cannot be read promises nothing
+		m.begin, _ = decodeMark(text) // an unreadable mark reads as 0
 	}
 	return m, nil
 }
 
-// Begin is the index as it was when the mark was opened; 0: none.
+// Begin returns the index at the time when the mark was opened; 0: none.
 func (m *AppliedMark) Begin() uint64 {
 	if m == nil {
 		return 0
@@ -117,14 +113,14 @@ func (m *AppliedMark) Begin() uint64 {
 	return m.begin
 }
 
-// Note writes down an index. If that fails the older one is there, and promises less.
+// Note stores an index. If that fails, the older one remains, which is lower.
 func (m *AppliedMark) Note(index uint64) {
 	if m != nil && index > m.begin {
 		_, _ = m.f.WriteAt(encodeMark(index), 0)
 	}
 }
 
-// Close closes its file.
+// Close closes the file.
 func (m *AppliedMark) Close() error {
 	if m == nil {
 		return nil

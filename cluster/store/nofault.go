@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// What a test build puts around the stores (fault.go). Nothing in this build.
+// The wrappers of a test build (fault.go) do nothing in this build.
 
 func faultyFiles(files types.VFS) types.VFS { return files }
 

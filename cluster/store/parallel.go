@@ -10,26 +10,21 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ParallelLog lets a leader's disk and those of the others write an entry at the same
-// time (Ongaro's thesis, 10.2.1). Raft stores an entry first and sends it afterwards,
-// and counts it as stored here; so here StoreLogs returns at once while this node
-// leads, and another goroutine writes. Nothing outside Raft may then follow from an
-// entry that is not on this disk:
-//   - The machine applies it when it is (Await). Nobody is answered before.
-//   - The others hear that it is committed when it is, and when this node's machine has
-//     applied it (Committed): or else a client of theirs could know of it and read here
-//     that it has not happened.
+// ParallelLog lets the disks of the leader and of the followers write an entry at the same time (Ongaro's thesis,
+// 10.2.1). Raft stores an entry before it sends it, and counts it as stored on this node; so StoreLogs of a leader
+// returns at once, and another goroutine writes. Nothing outside Raft may depend on an entry before it is on this disk:
+//   - The machine applies the entry only then (Await). No client is answered before.
+//   - Followers learn that the entry is committed only when this node's machine has applied it (Committed): otherwise
+//     one of their clients could know of it, read here, and see that it has not happened.
 //
-// A crash forgets what was not written, and all that Raft had concluded from it. As
-// long as there is no crash, the log in memory is the log.
+// A crash loses the unwritten entries, and all that Raft has concluded from them. Without a crash, the log in memory is
+// the log.
 //
-// Raft's own entries, and those that this node stores for a leader, are on disk when
-// StoreLogs returns.
+// Raft's own entries, and those that a follower stores, are on disk when StoreLogs returns.
 //
-// It rests on raft 1.7.3 in this: nothing tells others of Raft's commit index but
-// AppendEntries, which the transport clamps (a pipeline would go past it: there is none); a
-// failed write really ends the process (guard), as Raft goes on; and what is not on
-// disk is shown to nobody who counts on it (GetLog), but to Raft as the leader's log.
+// It relies on properties of raft 1.7.3: only AppendEntries tells others of Raft's commit index, and the transport
+// clamps it (there is no pipeline, which would bypass the transport); a failed write ends the process (guard), as Raft
+// would go on; and GetLog returns an entry that is not on disk only to Raft as a leader.
 //
 // All methods may be called concurrently.
 type ParallelLog struct {
@@ -43,16 +38,16 @@ type ParallelLog struct {
 	mu      sync.Mutex
 	ahead   []*raft.Log   // those entries, in order
 	writing bool          // a goroutine writes them, or the store has failed
-	moved   chan struct{} // closed when more is on disk; nil: nobody waits
-	pending []uint64      // entries of this leadership that the machine may not have taken yet
+	moved   chan struct{} // closed when more is on disk; nil: no goroutine waits
+	pending []uint64      // entries of this term as leader that the machine may not have applied yet
 }
 
-// append takes entries over, and has them written.
+// append adds entries to those that are to be written, and starts the writer.
 func (l *ParallelLog) append(entries []*raft.Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ahead = append(l.ahead, entries...)
-	l.forgetApplied() // a single node tells nobody, and would never ask
+	l.forgetApplied() // a single node never calls Committed
 	for _, e := range entries {
 		l.pending = append(l.pending, e.Index)
 	}
@@ -63,7 +58,7 @@ func (l *ParallelLog) append(entries []*raft.Log) {
 	}
 }
 
-// write puts on disk what there is. If that fails the guard ends the process.
+// write writes all entries ahead of the disk. If that fails, the guard ends the process.
 func (l *ParallelLog) write() {
 	for done := 0; ; {
 		l.mu.Lock()
@@ -86,8 +81,7 @@ func (l *ParallelLog) write() {
 	}
 }
 
-// Await waits until an entry is on this node's disk. It reports false if it never
-// will be, as the store has failed.
+// Await waits until an entry is on this node's disk; false if the store has failed.
 func (l *ParallelLog) Await(index uint64) bool {
 	for !l.onDisk(index) {
 		moved := l.next()
@@ -136,8 +130,7 @@ func (l *ParallelLog) flush() error {
 	return nil
 }
 
-// Committed is how far the others may hear that the log is committed, when Raft says
-// it is up to index.
+// Committed returns the commit index that followers may learn, when Raft's own is index.
 func (l *ParallelLog) Committed(index uint64) uint64 {
 	if first := l.first.Load(); first > 0 {
 		index = min(index, first-1)
@@ -151,7 +144,7 @@ func (l *ParallelLog) Committed(index uint64) uint64 {
 	return index
 }
 
-// forgetApplied drops what the machine has taken from what is pending. mu is held.
+// forgetApplied removes applied entries from pending. mu is held.
 func (l *ParallelLog) forgetApplied() {
 	if l.applied == nil {
 		return
@@ -162,8 +155,7 @@ func (l *ParallelLog) forgetApplied() {
 	}
 }
 
-// deposed forgets what was pending: who does not lead tells nobody, and its entries may
-// never be applied.
+// deposed clears pending: a node that does not lead tells no follower, and its entries may never be applied.
 func (l *ParallelLog) deposed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,9 +183,8 @@ func (l *ParallelLog) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-// mayFollow reports whether the disk may follow Raft with these entries: those of the
-// proposer may, which are few at a time; of the others Raft's rules for elections and
-// members think that they are on disk.
+// mayFollow reports whether the disk may lag behind Raft with these entries. Entries of the proposer may, which are few
+// at a time; Raft's rules for elections and members rely on all others being on disk.
 func (l *ParallelLog) mayFollow(entries []*raft.Log) bool {
 	for _, e := range entries {
 		if e.Type != raft.LogCommand {
@@ -218,9 +209,9 @@ func (l *ParallelLog) get(index uint64, entry *raft.Log) bool {
 	return true
 }
 
-// GetLog implements raft.LogStore. Who does not lead any more looks at an entry that a
-// new leader has sent him too, and may say that he has it: so he gets it from the disk.
-// A leader sends what he gets, and gets nothing else than entries.
+// GetLog implements raft.LogStore. To a leader it returns entries that are not on disk yet: a leader only sends them. A
+// node that has lost the leadership may compare an entry with one of a new leader, and confirm it: so it waits for the
+// disk.
 func (l *ParallelLog) GetLog(index uint64, entry *raft.Log) error {
 	leads := l.leads != nil && l.leads()
 	if leads && l.get(index, entry) {
@@ -236,8 +227,8 @@ func (l *ParallelLog) GetLog(index uint64, entry *raft.Log) error {
 	return err
 }
 
-// atBase stands in for the entry with which the newest snapshot ends, once that is no
-// longer in the log: a message of the leader may begin behind it.
+// atBase substitutes for the last entry of the newest snapshot after the log was trimmed: a message of the leader may
+// begin behind it.
 func (l *ParallelLog) atBase(index uint64, entry *raft.Log) bool {
 	if l.base == nil {
 		return false
@@ -271,7 +262,7 @@ func (l *ParallelLog) DeleteRange(first, last uint64) error {
 	return l.log.DeleteRange(first, last)
 }
 
-// IsMonotonic passes on what the log below says (checkedLog).
+// IsMonotonic returns the answer of the log below (checkedLog).
 func (l *ParallelLog) IsMonotonic() bool {
 	m, ok := l.log.(raft.MonotonicLogStore)
 	return ok && m.IsMonotonic()

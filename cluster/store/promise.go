@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 )
 
-// What a node without data has promised to others lies beside its meta file until it has data.
+// The promise of a node without data lies beside its meta file, until the node has data (package founding).
 const (
 	promiseFile = "promise.json"
 	promiseMax  = 64 << 10 // bytes
 )
 
-// Promise is what SavePromise has stored last; nil: nothing. One that cannot be read is damage of the folder.
+// Promise returns the line that SavePromise has stored last; nil: none. An unreadable file is damage of the folder.
 func (d *Folder) Promise() ([]byte, error) {
 	text, err := readFileMax(filepath.Join(d.path, promiseFile), promiseMax)
 	if errors.Is(err, os.ErrNotExist) {
@@ -30,7 +30,7 @@ func (d *Folder) Promise() ([]byte, error) {
 	return line, nil
 }
 
-// SavePromise stores a line in place of the last one. It is on the disk when SavePromise returns nil.
+// SavePromise replaces the stored line. It is on the disk when SavePromise returns nil.
 func (d *Folder) SavePromise(line []byte) error {
 	if err := replaceFile(d.path, promiseFile, withChecksum(line)); err != nil {
 		return fmt.Errorf("data folder %s: %w", d.path, err)
@@ -38,7 +38,7 @@ func (d *Folder) SavePromise(line []byte) error {
 	return nil
 }
 
-// RemovePromise removes it; there may be none.
+// RemovePromise removes the stored line, if there is one.
 func (d *Folder) RemovePromise() error {
 	err := os.Remove(filepath.Join(d.path, promiseFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

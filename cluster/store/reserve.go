@@ -12,29 +12,30 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// The room on a disk is counted in files of the log, as each is made at its full size (segmentBytes).
+// Space is counted in files of the log, each of which is made at its full size (segmentBytes).
 const (
-	reservedFiles = 2  // that the ballast keeps room for: as many as a start may need
+	reservedFiles = 2  // size of the ballast: as many as a start may need
 	spareFiles    = 1  // that must fit beside the ballast, or the disk is nearly full
-	amplyFiles    = 1  // more until it is not any more
-	diskFilesMin  = 16 // a disk for fewer has no ballast, and is never called nearly full
-	leastParts    = 4  // when less than this part of a file is left the ballast goes: votes need room as well
+	amplyFiles    = 1  // further ones that must fit until the disk is no longer nearly full
+	diskFilesMin  = 16 // a smaller disk has no ballast, and is never nearly full
+	leastParts    = 4  // below 1/leastParts of a file the ballast is deleted: votes need space as well
 
 	ballastFile    = "ballast"
-	ballastRetries = 60 // looks between two tries to make it
+	ballastRetries = 60 // updates between two attempts to make it
 )
 
-// Room is what is left of the disk of a data folder. The zero value: nothing is known.
+// Room is the space on the disk of a data folder. The zero value means unknown.
 type Room struct {
-	Free    int64 // bytes that this process may still use, the ballast not among them
-	Ballast int64 // bytes of the ballast; 0: it is gone, or was never made
+	Free    int64 // bytes that this process may still use, without the ballast
+	Ballast int64 // bytes of the ballast; 0: there is none
 	Short   bool  // the disk is nearly full: the state should not grow
-	Missing int64 // bytes to free until it is not any more
+	Missing int64 // bytes to free until it is no longer Short
 }
 
-// reserve keeps a part of a disk for the log by a file, the ballast, that gives way to it. Snapshots, and whatever
-// else fills the disk, do not get that part: so when a disk is full there is time, in which locks are released and
-// renewed, for somebody to make room. All methods may be called concurrently; those of a nil reserve do nothing.
+// reserve reserves space on a disk for the log by a file, the ballast, which is deleted when the log needs the space.
+// Snapshots, and other users of the disk, cannot use that space: so when the disk is full, locks can still be released
+// and renewed while the operator frees space. All methods may be called concurrently; those of a nil reserve do
+// nothing.
 type reserve struct {
 	dir   string
 	file  int64 // bytes of a file of the log
@@ -44,7 +45,7 @@ type reserve struct {
 	ballast int64
 	short   bool
 	full    bool // a file of the log could not be made
-	pause   int  // looks until the ballast is tried again
+	pause   int  // updates until the ballast is made again
 }
 
 func newReserve(dir string) *reserve {
@@ -57,14 +58,14 @@ func newReserve(dir string) *reserve {
 
 func (r *reserve) path() string { return filepath.Join(r.dir, ballastFile) }
 
-// begin gives the ballast up where a start may not get along without it.
+// begin deletes the ballast if a start may need its space.
 func (r *reserve) begin() {
 	if free, _, err := r.space(r.dir); err == nil && free < r.file {
 		r.release()
 	}
 }
 
-// update measures the room, makes the ballast where there is room for it, and gives it up where there is none.
+// update measures the space. It makes the ballast if there is space for it, and deletes it if there is too little left.
 func (r *reserve) update() Room {
 	if r == nil {
 		return Room{}
@@ -87,7 +88,7 @@ func (r *reserve) update() Room {
 	return Room{Free: free, Ballast: r.ballast}
 }
 
-// make makes the ballast, if there is none. It returns its bytes if it was made. mu is held.
+// make makes the ballast, if there is none. It returns the bytes that it took. mu is held.
 func (r *reserve) make() int64 {
 	if r.pause--; r.ballast > 0 || r.pause > 0 {
 		return 0
@@ -102,7 +103,7 @@ func (r *reserve) make() int64 {
 	return size
 }
 
-// allocate makes a file of blocks that are its own, without writing them.
+// allocate makes a file with blocks of its own, without writing them.
 func (r *reserve) allocate(size int64) error {
 	f, err := os.OpenFile(r.path(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -111,7 +112,7 @@ func (r *reserve) allocate(size int64) error {
 	return errors.Join(allocate(f, size), f.Close())
 }
 
-// release gives the ballast up, and reports whether there was one.
+// release deletes the ballast, and reports whether there was one.
 func (r *reserve) release() bool {
 	if r == nil {
 		return false
@@ -130,7 +131,7 @@ func (r *reserve) drop() bool {
 	return true
 }
 
-// mayWrite is an error if what is left of the disk is the log's.
+// mayWrite returns an error if the log needs the rest of the disk.
 func (r *reserve) mayWrite() error {
 	if r == nil {
 		return nil
@@ -144,7 +145,7 @@ func (r *reserve) mayWrite() error {
 	return fmt.Errorf("the disk has %d MiB left, which the log needs", free>>20)
 }
 
-// missing is how many MiB somebody must free before a start is sure to succeed.
+// missing returns the MiB to free before a start certainly succeeds.
 func (r *reserve) missing() int64 {
 	need := reservedFiles * int64(segmentBytes())
 	if r != nil {
@@ -155,7 +156,7 @@ func (r *reserve) missing() int64 {
 	return (need + 1<<20 - 1) >> 20
 }
 
-// noteFull records that a file of the log could not be made: what fails after that fails for it, whatever its error.
+// noteFull records that a file of the log could not be made: later failures are due to that, whatever their errors.
 func (r *reserve) noteFull() {
 	if r == nil {
 		return
@@ -174,7 +175,7 @@ func (r *reserve) isFull() bool {
 	return r.full
 }
 
-// reservedVFS are files of the log, which may take the place of the ballast.
+// reservedVFS is the file system of the log, whose files may take the place of the ballast.
 type reservedVFS struct {
 	types.VFS
 	reserve *reserve
@@ -186,7 +187,7 @@ func (v reservedVFS) Create(dir, name string, size uint64) (types.WritableFile, 
 	if err == nil || !isFull(err) {
 		return f, err
 	}
-	_ = os.Remove(filepath.Join(dir, name)) // what there was room for
+	_ = os.Remove(filepath.Join(dir, name)) // the part for which there was space
 	if !v.reserve.release() {
 		v.reserve.noteFull()
 		return nil, err
@@ -194,12 +195,12 @@ func (v reservedVFS) Create(dir, name string, size uint64) (types.WritableFile, 
 	return v.VFS.Create(dir, name, size)
 }
 
-// isFull reports whether an error is that of a disk that is full. Not all that pass it on wrap it.
+// isFull reports whether an error is that of a full disk. Not every library wraps it.
 func isFull(err error) bool {
 	return errors.Is(err, errDiskFull) || strings.Contains(err.Error(), errDiskFull.Error())
 }
 
-// isStarved reports whether a process has no descriptor left for a file.
+// isStarved reports whether an error is that of a process without a free descriptor.
 func isStarved(err error) bool {
 	for _, e := range errsNoFiles {
 		if errors.Is(err, e) || strings.Contains(err.Error(), e.Error()) {
@@ -209,7 +210,7 @@ func isStarved(err error) bool {
 	return false
 }
 
-// bytesOf is a number of blocks in bytes.
+// bytesOf returns the bytes of a number of blocks.
 func bytesOf(blocks uint64, size int64) int64 {
 	if size <= 0 || blocks > uint64(math.MaxInt64/size) {
 		return math.MaxInt64

@@ -10,9 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// syncedSnapshots has snapshots synced while they are written. Raft syncs each once, at its
-// end: the syncs of the log would then wait for hundreds of megabytes. And none of them takes
-// the last space of the disk, which is the log's.
+// syncedSnapshots syncs snapshots while they are written. Raft syncs each once, at its end: the syncs of the log would
+// then wait for hundreds of megabytes. A snapshot is not begun in the last space of the disk, which the log needs.
 type syncedSnapshots struct {
 	raft.SnapshotStore
 	dir     string
@@ -46,8 +45,8 @@ func (s syncedSnapshots) Create(
 	return &syncedSink{SnapshotSink: sink, file: file, dir: s.dir, reserve: s.reserve}, nil
 }
 
-// watchedSnapshots ends the process where the disk does not let a leader's snapshot begin:
-// that is Raft's main goroutine as well (Installing). One of the node's own may wait.
+// watchedSnapshots ends the process if the disk hangs when a leader's snapshot begins: Raft's main goroutine writes it
+// (Installing). The node's own snapshots may wait.
 type watchedSnapshots struct {
 	raft.SnapshotStore
 	guard *guard
@@ -61,16 +60,15 @@ func (s watchedSnapshots) Create(
 	membersIndex uint64,
 	trans raft.Transport,
 ) (raft.SnapshotSink, error) {
-	if s.guard.installing.Load() { // then no other is written
+	if s.guard.installing.Load() { // no other snapshot is written then
 		defer s.guard.watch("InstallSnapshot").stop()
 	}
 	return s.SnapshotStore.Create(version, index, term, members, membersIndex, trans)
 }
 
-// Installing watches a leader's snapshot that Raft reads from in and writes, until done is
-// called: it ends the process where the disk does not take what was read. Raft's main
-// goroutine writes it, and the node would hang beside a disk that hangs, while its heartbeats
-// are answered. One is installed at a time, and no other snapshot is written beside it.
+// Installing watches a leader's snapshot that Raft reads from in and writes, until done is called: it ends the process
+// if the disk does not accept it. Raft's main goroutine writes it, and would hang with the disk, while another
+// goroutine answers heartbeats. One snapshot is installed at a time, and no other is written meanwhile.
 func (s *Stores) Installing(in io.Reader) (watched io.Reader, done func()) {
 	r := &watchedReader{in: in, guard: s.guard}
 	s.guard.installing.Store(true)
@@ -83,7 +81,7 @@ func (s *Stores) Installing(in io.Reader) (watched io.Reader, done func()) {
 type watchedReader struct {
 	in    io.Reader
 	guard *guard
-	wrote *watchdog // of what the last Read gave
+	wrote *watchdog // of the write of the last Read's bytes
 }
 
 // Read implements io.Reader.
@@ -104,8 +102,8 @@ func (r *watchedReader) rest() {
 	}
 }
 
-// removeUnfinished removes snapshots that were not written to their end. There is at most
-// one at a time, and the library leaves it where the disk is full.
+// removeUnfinished removes incomplete snapshots. There is at most one at a time, which the library leaves behind on a
+// full disk.
 func removeUnfinished(dir string) error {
 	left, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -123,7 +121,7 @@ func removeUnfinished(dir string) error {
 
 type syncedSink struct {
 	raft.SnapshotSink
-	file    *os.File // the one that the sink writes to, opened once more
+	file    *os.File // the file of the sink, opened a second time
 	dir     string
 	dirty   int // bytes since the last sync
 	reserve *reserve
@@ -153,7 +151,7 @@ func (s *syncedSink) Cancel() error {
 	return errors.Join(s.SnapshotSink.Cancel(), s.closeFile(), removeUnfinished(s.dir))
 }
 
-// closeFile may be called twice, as a sink may be closed twice.
+// closeFile may be called twice, since a sink may be closed twice.
 func (s *syncedSink) closeFile() error {
 	if err := s.file.Close(); !errors.Is(err, os.ErrClosed) {
 		return err

@@ -23,10 +23,10 @@ const (
 	BoltDB = "boltdb" // kept by bbolt
 )
 
-// SnapshotsKept is how many snapshots a data folder holds: the newest and its spare.
+// SnapshotsKept is the number of snapshots in a data folder: the newest and its spare.
 const SnapshotsKept = 2
 
-// What a data folder holds besides its own files (folder.go).
+// The files of a data folder besides those of folder.go.
 const (
 	walFolder      = "wal"         // the log, kept by raft-wal
 	walMetaFile    = "wal-meta.db" // raft-wal's list of its files
@@ -43,7 +43,7 @@ const (
 // Options tune Open and Join.
 type Options struct {
 	LogStore string // WAL (also if empty) or BoltDB
-	// Fatal ends the process with a sentence: no store survives it. Called once at most, on any goroutine.
+	// Fatal ends the process, with the error for the operator. It is called at most once, on any goroutine.
 	Fatal        func(error)
 	StallMax     time.Duration // a store call that takes longer is fatal; 0: 5 s
 	CacheSize    int           // entries kept in memory, 512 at least
@@ -51,54 +51,51 @@ type Options struct {
 	Log          hclog.Logger  // for raft-wal and the snapshot store; nil: none
 }
 
-// Stores is where Raft keeps what must survive a crash. All methods, and those of
-// what it holds, may be called concurrently, except Attach and Close.
+// Stores holds Raft's log, votes and snapshots. Its methods, and those of its fields, may be called concurrently,
+// except Attach and Close.
 type Stores struct {
 	Log    *ParallelLog
 	Stable raft.StableStore
 	Snaps  raft.SnapshotStore
 
-	// Empty says that the log has no entry and that there is no snapshot: only then
-	// may the cluster be bootstrapped here. raft.HasExistingState is no substitute:
-	// it says yes after a bootstrap that a crash cut short.
+	// Empty: there is no entry and no snapshot. Only then may the cluster be bootstrapped here. raft.HasExistingState
+	// is no substitute: it returns true after an interrupted bootstrap.
 	Empty bool
 
-	// Look measures the room on the disk, and keeps a part of it for the log. A node calls it once it has opened the
-	// stores, and about every second from then on. nil: they are in memory. It may be replaced before they are used.
+	// Look measures the space on the disk, and reserves a part of it for the log. A node calls it after opening the
+	// stores, and then about every second. nil: the stores are in memory. It may be replaced before they are used.
 	Look func() Room
 
 	guard   *guard
 	closers []io.Closer
 }
 
-// Hooks are what the stores ask their node, and tell it. They are called from many
-// goroutines, and must not wait for the stores.
+// Hooks are functions of the node that the stores call, from many goroutines. They must not wait for the stores.
 type Hooks struct {
-	Leads   func() bool                 // whether this node leads; nil: never
-	Applied func() uint64               // the last entry that its machine has taken; nil: all
-	Base    func() (index, term uint64) // of the entry that ends the snapshot Raft goes by; 0, nil: none
-	Stored  func(took time.Duration)    // hears of each append to the log once it is on disk; nil: nobody does
-	Now     func() time.Duration        // monotonic time, by which took is measured; required with Stored
+	Leads   func() bool                 // reports whether this node leads; nil: never
+	Applied func() uint64               // returns the last entry that the machine has applied; nil: all are
+	Base    func() (index, term uint64) // returns the last entry of the snapshot that Raft goes by; 0, nil: none
+	Stored  func(took time.Duration)    // hears of each append to the log once it is on disk; nil: ignored
+	Now     func() time.Duration        // returns monotonic time, for took; required with Stored
 }
 
-// Attach lets a node hear of its stores. It is called once, before they are used.
+// Attach connects the stores to their node. It is called once, before they are used.
 func (s *Stores) Attach(h Hooks) {
 	s.guard.stored, s.guard.now = h.Stored, h.Now
 	s.Log.leads, s.Log.applied, s.Log.base = h.Leads, h.Applied, h.Base
 }
 
-// Slow reports whether an append to the log is under way that has taken longer than
-// SlowAfter.
+// Slow reports whether an append to the log has been running for longer than SlowAfter.
 func (s *Stores) Slow() bool { return s.guard.slow.Load() > 0 }
 
-// SlowAfter is when an append to the log counts as slow: a part of the time after which
-// it ends the process.
+// SlowAfter returns the time after which an append to the log counts as slow: a fraction of the time after which it
+// ends the process.
 func (s *Stores) SlowAfter() time.Duration { return s.guard.stallMax / stallTicks }
 
 // Close releases the files. Raft must have been shut down.
 func (s *Stores) Close() error {
 	var errs []error
-	_ = s.Log.flush() // its error is the guard's, which has told it
+	_ = s.Log.flush() // the guard has reported its error
 	s.guard.retire()
 	for _, c := range s.closers {
 		errs = append(errs, c.Close())
@@ -107,9 +104,8 @@ func (s *Stores) Close() error {
 	return errors.Join(errs...)
 }
 
-// Open opens the stores of a data folder, or makes them in a new one. What
-// is damaged is refused with a sentence, before Raft could panic over it. The folder
-// must stay open until they are closed.
+// Open opens the stores of a data folder, or makes them in a new one. It refuses damaged stores with an error for the
+// operator, before Raft could panic over them. The folder must stay open until the stores are closed.
 func Open(d *Folder, opts Options) (s *Stores, err error) {
 	if opts.LogStore == "" {
 		opts.LogStore = WAL
@@ -137,7 +133,7 @@ func Open(d *Folder, opts Options) (s *Stores, err error) {
 	if s, err = Join(opts, files.log, files.votes, files.snaps); err != nil {
 		return nil, err
 	}
-	if last, _ := files.log.LastIndex(); last > files.mark { // the crash came between an append and its mark
+	if last, _ := files.log.LastIndex(); last > files.mark { // a crash came between an append and its mark
 		if err := files.log.mark.set(last); err != nil {
 			return nil, d.damaged(err)
 		}
@@ -147,7 +143,7 @@ func Open(d *Folder, opts Options) (s *Stores, err error) {
 	return s, d.noteStores(opts.LogStore)
 }
 
-// openFiles opens what there is and makes what is missing.
+// openFiles opens existing files and makes missing ones.
 func openFiles(d *Folder, opts Options, opened *closerList) (*bareStores, error) {
 	f := &bareStores{log: &checkedLog{}}
 	files := faultyFiles(reservedVFS{fs.New(), d.reserve})
@@ -181,8 +177,8 @@ func (l closerList) closeAll() {
 	}
 }
 
-// Join puts the guard and the cache in front of bare stores, as Open does with those of
-// a folder. Whoever joins others, in memory, says himself whether they are empty.
+// Join wraps unguarded stores in the guard and the cache, as Open does for those of a folder. A caller with other
+// stores, in memory, sets Empty itself.
 func Join(opts Options, log raft.LogStore, votes raft.StableStore, snaps raft.SnapshotStore) (*Stores, error) {
 	guard := newGuard(opts)
 	cache, err := raft.NewLogCache(max(opts.CacheSize, logCacheMin), &guardedLog{guard: guard, log: log})
@@ -240,7 +236,7 @@ func openBolt(path string) (*boltstore.BoltStore, error) {
 	})
 }
 
-// openSnapshots clears away what a crash left half-written, and opens the rest.
+// openSnapshots removes incomplete snapshots after a crash, and opens the others.
 func openSnapshots(d *Folder, log hclog.Logger) (raft.SnapshotStore, error) {
 	dir := filepath.Join(d.path, snapshotFolder)
 	if err := removeUnfinished(dir); err != nil {

@@ -11,11 +11,10 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// tailFiler hands raft-wal its segments, and repairs one on the way. raft-wal seals
-// a full segment together with the entries that fill it, and afterwards begins the
-// next one. If the process dies between the two, or while it seals, the segment is
-// still the one to append to, but takes nothing any more: every append fails,
-// after every restart. The entries themselves are all there.
+// tailFiler opens raft-wal's segments, and repairs a sealed tail. raft-wal seals a full segment together with the
+// entries that fill it, and then begins the next one. If the process dies between the two, or during the seal, the
+// segment remains the one to append to but accepts no entry: every append fails, after every restart. All its entries
+// are intact.
 type tailFiler struct {
 	*segment.Filer
 	dir   string
@@ -45,13 +44,12 @@ func (f *tailFiler) RecoverTail(info types.SegmentInfo) (types.SegmentWriter, er
 	return f.Filer.RecoverTail(info)
 }
 
-// unsealFolder is where a tail is written anew. It may be left by a crash.
+// unsealFolder is the folder in which a tail is written again. A crash may leave it behind.
 const unsealFolder = "unseal"
 
-// unseal writes the entries of a sealed tail into a new file without a seal, and
-// puts that in its place.
+// unseal writes the entries of a sealed tail into a new file without a seal, and replaces the tail by it.
 func (f *tailFiler) unseal(info types.SegmentInfo) error {
-	info.MinIndex = info.BaseIndex // a file begins there, also where its first entries are trimmed
+	info.MinIndex = info.BaseIndex // a file begins there, also if its first entries are trimmed
 	tail, err := f.Filer.RecoverTail(info)
 	if err != nil {
 		return err
@@ -76,7 +74,7 @@ func (f *tailFiler) unseal(info types.SegmentInfo) error {
 	return errors.Join(syncFolder(f.dir), os.Remove(dir))
 }
 
-// noRoom makes files without room for what may come.
+// noRoom makes files without preallocated space.
 type noRoom struct{ types.VFS }
 
 // Create implements types.VFS.
@@ -84,7 +82,7 @@ func (n noRoom) Create(dir, name string, _ uint64) (types.WritableFile, error) {
 	return n.VFS.Create(dir, name, 0)
 }
 
-// copyStep is how many bytes of entries copySegment writes, and syncs, at once.
+// copyStep is the size of the pieces, in bytes, that copySegment writes and syncs.
 const copyStep = 4 << 20
 
 // copySegment appends the entries from index on.
