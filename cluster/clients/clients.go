@@ -21,7 +21,7 @@ import (
 	"lockd/resp"
 )
 
-// The id of a client has 53 bits, which every client can read, also one that keeps numbers as floating-point:
+// A client id has 53 bits, which every client can read, also one that stores numbers as floating-point:
 //
 //	10 bits  the number of its node, which the roster gives; 0: not known when the client came
 //	43 bits  the starts of the node's data folder, 2^26 ids apart, plus the clients of this start
@@ -29,31 +29,31 @@ import (
 // A client that came before its node knew its number has, instead of these 43 bits, a number drawn at random, plus the
 // clients of this start.
 const (
-	runBits = 26 // of the ids of one start; a start with more goes on in those of the next one
+	runBits = 26 // of the ids of one start; a start with more clients continues in those of the next one
 	// CountBits is the number of bits below the number of the node.
 	CountBits = 43
 	countMask = 1<<CountBits - 1
 )
 
-// Times of questions to other members. A member that does not answer at all is waited for as long as it may keep
-// subscribers without a leader: Heartbeat until it notices that it does not lead, LeaderWait, and Heartbeat until it has
-// looked at that. One that has been silent for so long is waited for Heartbeat.
+// The time for which the answer of a member is awaited. A member that does not answer may keep subscribers without a
+// leader for Heartbeat until it notices the loss of its leadership, then for LeaderWait, and for Heartbeat until it
+// acts on that: it is awaited for the sum. A member that has been silent for that long is awaited for Heartbeat.
 const (
 	// BriefMax bounds the wait of a brief question for a member.
 	BriefMax      = 200 * time.Millisecond
 	askPause      = 10 * time.Millisecond  // before a question that has failed is asked again
-	askSilentEach = 100 * time.Millisecond // how often a silent member is asked whether it answers again
+	askSilentEach = 100 * time.Millisecond // interval at which a silent member is asked whether it answers again
 )
 
 // Asker asks the other members about their clients, and answers their questions. Its methods may be called
 // concurrently.
 type Asker struct {
 	Config
-	drawn uint64 // ids of clients that come before this node knows its number begin here
+	drawn uint64 // first id of the clients that come before this node knows its number
 	due   chan struct{}
 
 	mu     sync.Mutex
-	silent map[raft.ServerID]time.Duration // members that did not answer, and since when: monotonic
+	silent map[raft.ServerID]time.Duration // monotonic time of their first unanswered question
 }
 
 // Config holds what an Asker uses of its node.
@@ -67,11 +67,11 @@ type Config struct {
 	Starts     uint64                    // of this node's data folder
 	Number     func() int64              // of this node in the ids of its clients; 0: not known yet
 	Roster     func() *membership.Roster // as of the last entry applied
-	// Answer answers a question of another member's server. It waits no longer than ctx. nil: this node has no clients.
+	// Answer answers a question of another member's server before ctx ends. nil: this node has no clients.
 	Answer func(ctx context.Context, question resp.Args) resp.Reply
 }
 
-// New returns an asker that has asked nobody yet.
+// New returns an asker that has asked no member yet.
 func New(c Config) *Asker {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -81,8 +81,7 @@ func New(c Config) *Asker {
 	}
 }
 
-// ClientID returns the id of the nth client since this process began. No other client of the cluster has it, before or
-// after.
+// ClientID returns the id of the nth client since this process began. No other client of the cluster ever has it.
 func (a *Asker) ClientID(nth uint64) int64 {
 	number, first := a.Number(), a.Starts<<runBits
 	if number == 0 {
@@ -91,7 +90,7 @@ func (a *Asker) ClientID(nth uint64) int64 {
 	return number<<CountBits | int64((first+nth)&countMask)
 }
 
-// Members returns the number of other members, as far as this node knows.
+// Members returns the number of other members that this node knows.
 func (a *Asker) Members() int { return len(a.others(a.Raft.StartedServers())) }
 
 func (a *Asker) others(servers []raft.Server) []raft.Server {
@@ -108,10 +107,10 @@ func (a *Asker) others(servers []raft.Server) []raft.Server {
 const ErrFewAnswer = "LOADING fewer than a majority of the nodes can be asked about their clients: try again, or ask " +
 	"another node"
 
-// Ask asks the other members' servers, at the same time, and returns the answers of those that do answer. The questions
-// leave after the call began. A member whose process is gone has no clients and is not waited for. The error says that
-// fewer than a majority, this node included, has answered; or, of a question about one client, that its node does not
-// answer, or may have done what it was asked for. Answers are good also beside an error.
+// Ask asks the other members' servers, at the same time, and returns the answers. The questions leave after the call
+// began. A member whose process has ended has no clients and is not awaited. The error says that fewer than a majority,
+// this node included, has answered; or, for a question about one client, that its node does not answer, or may have
+// acted on the question. Answers are valid also beside an error.
 func (a *Asker) Ask(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error) {
 	if number := q.Client >> CountBits; number > 0 {
 		return a.askOne(ctx, int(number), q)
@@ -156,7 +155,7 @@ func (a *Asker) askAll(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error
 	return answers, nil
 }
 
-// askOne asks the member that has a number.
+// askOne asks the member with a number.
 func (a *Asker) askOne(ctx context.Context, number int, q resp.Inquiry) ([]resp.Reply, error) {
 	id := a.Roster().Numbered(number)
 	for _, s := range a.others(a.Raft.StartedServers()) {
@@ -170,7 +169,7 @@ func (a *Asker) askOne(ctx context.Context, number int, q resp.Inquiry) ([]resp.
 		case err == nil:
 			return []resp.Reply{r}, nil
 		case errors.Is(err, syscall.ECONNREFUSED):
-			return nil, nil // its clients are gone with it
+			return nil, nil // its clients are gone, too
 		case err == errInDoubt:
 			return nil, resp.Error(resp.ErrUnknown)
 		}
@@ -179,11 +178,11 @@ func (a *Asker) askOne(ctx context.Context, number int, q resp.Inquiry) ([]resp.
 	return nil, nil
 }
 
-// errInDoubt marks the error of a question that may have been heard.
+// errInDoubt marks the error of a question that may have arrived.
 var errInDoubt = errors.New("the question may have been heard")
 
-// ask asks a member until it answers, its process is known to be gone, or ctx ends. A question about one client may
-// have it do something: it is not asked again where it may have been heard.
+// ask asks a member until it answers, its process is known to have ended, or ctx ends. A question about one client may
+// change that client's state: it is not asked again if it may have arrived.
 func (a *Asker) ask(ctx context.Context, s raft.Server, q resp.Inquiry) (resp.Reply, error) {
 	for began := a.Clock.Monotonic(); ; wake.Sleep(ctx, a.Stop, askPause) {
 		r, outcome, err := a.Peers.Query(ctx, string(s.Address), q.Args)
@@ -204,7 +203,7 @@ func (a *Asker) ask(ctx context.Context, s raft.Server, q resp.Inquiry) (resp.Re
 	}
 }
 
-// patience is how long a member is waited for; 0: not at all.
+// patience returns the time for which a member is awaited; 0: not at all.
 func (a *Asker) patience(id raft.ServerID, brief bool) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -227,7 +226,7 @@ func (a *Asker) heard(id raft.ServerID) {
 	delete(a.silent, id)
 }
 
-// unheard notes that a member has not answered a question of a monotonic time.
+// unheard records that a member has not answered a question of a monotonic time.
 func (a *Asker) unheard(id raft.ServerID, asked time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -274,7 +273,7 @@ func (a *Asker) probe(ctx context.Context) (left bool) {
 			})
 		}
 	}
-	a.silent = silent // without those that are no members any more
+	a.silent = silent // without former members
 	a.mu.Unlock()
 	asking.Wait()
 	a.mu.Lock()
@@ -282,7 +281,7 @@ func (a *Asker) probe(ctx context.Context) (left bool) {
 	return len(a.silent) > 0
 }
 
-// errNoClients answers a question to a node that serves nobody.
+// errNoClients answers a question to a node without a server.
 var errNoClients = resp.Err("ERR this node has no clients")
 
 // Serve implements the Query of peer.Handler.

@@ -9,8 +9,8 @@ import (
 // unsynchronized is the bit STA_UNSYNC in the kernel's status of its clock.
 const unsynchronized = 0x40
 
-// WallError returns by how much the wall clock of this machine may be off, as the kernel has heard from the
-// program that synchronizes it. Its error says why that is not known.
+// WallError returns the possible error of this machine's wall clock, as the program that synchronizes it has told the
+// kernel. Its error says why that is not known.
 func WallError() (time.Duration, error) {
 	var t syscall.Timex
 	if _, err := syscall.Adjtimex(&t); err != nil || t.Status&unsynchronized != 0 {

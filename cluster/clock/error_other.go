@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// WallError returns by how much the wall clock of this machine may be off. Its error says why that is not known.
+// WallError returns the possible error of this machine's wall clock. Its error says why that is not known.
 func WallError() (time.Duration, error) {
 	return 0, errors.New("this system does not say by how much its clock may be off")
 }

@@ -14,7 +14,7 @@ import (
 	"lockd/internal/loglimit"
 )
 
-// Members keeps the wall clocks of the members as this node has heard them. Each answer to a status question tells one;
+// Members keeps the wall clocks of the members as this node has heard them. Each answer to a status question has one;
 // the time of the cluster is the median of the voters' clocks, see DESIGN.md of cluster, "The wall clock". All methods
 // may be called concurrently.
 type Members struct {
@@ -28,25 +28,25 @@ type Members struct {
 
 	mu    sync.Mutex
 	of    map[raft.ServerID]observation
-	shown int64 // the latest time of the cluster that clients may have been shown, in microseconds since 1970
+	shown int64 // the latest time of the cluster that clients may have seen, in microseconds since 1970
 	off   bool  // this node's clock was off at the last check
 }
 
-// NewMembers returns clocks of which none has been heard yet. lead is this node's leadership, peers asks the others.
+// NewMembers returns Members that have heard no clock. lead is this node's leadership, peers asks the others.
 func NewMembers(clock Clock, raft *group.Group, lead *CurrentTerm, log *slog.Logger, peers *peer.Port) *Members {
 	return &Members{clock: clock, raft: raft, lead: lead, log: log, peers: peers}
 }
 
-// observation says how far a member's wall clock is ahead of this node's monotonic time: between low and high
-// microseconds. How far the two are apart depends on how long the answer took.
+// observation says that a member's wall clock is ahead of this node's monotonic time by low to high microseconds. The
+// width of the interval is the time that the answer took.
 type observation struct {
 	low, high int64
-	at        time.Duration // monotonic: when it was true
+	at        time.Duration // monotonic: when it was made
 }
 
 const (
-	// VoterKept bounds how long the clock of a voter counts after its last answer: it goes on also if its node is dead,
-	// and outvotes a wrong one. In that time the error stays below offsetMax.
+	// VoterKept is the time for which the clock of a voter counts after its last answer: it counts also if its node is
+	// dead, and outvotes a wrong clock. In that time the error stays below offsetMax.
 	VoterKept = time.Hour
 	// driftPart bounds the drift between two clocks: a second in so many seconds, 200 ppm.
 	driftPart = 5000
@@ -54,7 +54,7 @@ const (
 	offsetMax = time.Second
 )
 
-// later returns the observation as of a later monotonic time: less certain, by what the two clocks may have drifted.
+// later returns the observation as of a later monotonic time, widened by the possible drift of the two clocks.
 func (s observation) later(now time.Duration) observation {
 	drift := max(0, (now-s.at)/driftPart).Microseconds()
 	return observation{low: s.low - drift, high: s.high + drift, at: now}
@@ -65,7 +65,7 @@ func observe(wall int64, before, after time.Duration) observation {
 	return observation{low: wall - after.Microseconds(), high: wall - before.Microseconds(), at: after}
 }
 
-// Ask asks a member for its status, notes its clock, and tells it which time clients may have been shown.
+// Ask asks a member for its status, records its clock, and tells it the latest time that clients may have seen.
 func (c *Members) Ask(ctx context.Context, m raft.Server) (peer.Status, error) {
 	before := c.clock.Monotonic()
 	st, err := c.peers.Status(ctx, string(m.Address), c.Show(0))
@@ -76,8 +76,8 @@ func (c *Members) Ask(ctx context.Context, m raft.Server) (peer.Status, error) {
 	return st, err
 }
 
-// saw notes an observation. It is joined with the one before, which may have been of an answer that took less time, unless
-// the two exclude each other: then the clock was set.
+// saw records an observation. It is intersected with the one before, which may be of a faster answer, unless the two
+// exclude each other: then the clock was set.
 func (c *Members) saw(id raft.ServerID, s observation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *Members) saw(id raft.ServerID, s observation) {
 	c.of[id] = s
 }
 
-// Show notes that clients may be shown a time of the cluster from now on, and returns the latest such time.
+// Show records that clients may see a time of the cluster from now on, and returns the latest such time.
 func (c *Members) Show(us int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *Members) Show(us int64) int64 {
 	return c.shown
 }
 
-// Wall returns this node's own clock, within the range that nodes can tell each other.
+// Wall returns this node's own clock, within the range of the protocol between nodes.
 func (c *Members) Wall() int64 { return min(max(c.clock.Wall(), 1), peer.WallMax) }
 
 // own observes this node's clock.
@@ -110,8 +110,8 @@ func (c *Members) own() observation {
 	return observe(c.Wall(), before, c.clock.Monotonic())
 }
 
-// median returns the median of the voters' clocks that were heard lately, the lower one of an even number; known reports
-// that they are a majority. The true median is within the observation, as each clock is within its own.
+// median returns the median of the voters' clocks that were heard lately, the lower one of an even number; known
+// reports that they are a majority. The true median is within the observation, as each clock is within its own.
 func (c *Members) median() (m observation, known bool) {
 	voters, own := c.raft.Voters(), c.own()
 	lows, highs := make([]int64, 0, len(voters)), make([]int64, 0, len(voters))
@@ -136,15 +136,15 @@ func (c *Members) median() (m observation, known bool) {
 	return observation{lows[middle], highs[middle], own.at}, true
 }
 
-// Now returns the lowest value that the median of the clocks can have, in microseconds since 1970: a lease that ends at
-// a time of day rather ends late than early.
+// Now returns the lowest possible median of the clocks, in microseconds since 1970: a lease that ends at a time of day
+// rather ends late than early.
 func (c *Members) Now() (us int64, known bool) {
 	m, known := c.median()
 	return max(m.low+m.at.Microseconds(), 0), known
 }
 
-// Offset returns how far this node's clock is ahead of the median, and how far that may be wrong. It is not known before
-// a majority of the voters was heard.
+// Offset returns the time by which this node's clock is ahead of the median, and the possible error of that. It is not
+// known before a majority of the voters was heard.
 func (c *Members) Offset() (ahead, wrong time.Duration, known bool) {
 	own := c.own()
 	m, known := c.median()

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Leadership is the term of a leader, and the log clock of that term. A node makes one when it is ready to stamp entries,
-// and forgets it when it loses the leadership. It never changes.
+// Leadership is the term of a leader with the log clock of that term. A node makes one when it is ready to stamp
+// entries, and drops it when it loses the leadership. It never changes.
 type Leadership struct {
 	Term   uint64
-	Base   int64         // the log clock, in milliseconds, when everything older had been applied
+	Base   int64         // the log clock, in milliseconds, when all earlier entries had been applied
 	Origin time.Duration // monotonic time at which Base was taken
 	From   uint64        // index of the last entry before those of the term
 	Clock  Clock
@@ -23,19 +23,19 @@ type CurrentTerm struct{ atomic.Pointer[Leadership] }
 // Held reports whether this node leads.
 func (t *CurrentTerm) Held() bool { return t.Load() != nil }
 
-// Takes reports whether a request that is bound to a term may be logged in this one; 0 binds to none.
+// Takes reports whether a request bound to a term may be logged in this one; 0 binds to none.
 func (l *Leadership) Takes(term uint64) bool {
 	return term == 0 || term == l.Term
 }
 
-// Tick returns the leader's estimate of the log clock, in milliseconds. It leaves out the time in which nobody led, so an
+// Tick returns the leader's estimate of the log clock, in milliseconds. It excludes the time without a leader, so an
 // election makes a lease end late, never early.
 func (l *Leadership) Tick() int64 { return l.TickAt(l.Clock.Monotonic()) }
 
 // TickAt returns Tick as of a monotonic time.
 func (l *Leadership) TickAt(now time.Duration) int64 { return l.Base + (now - l.Origin).Milliseconds() }
 
-// Until returns how long the log clock takes to pass a deadline, IdleMax at most: no deadline at all is a very late one.
+// Until returns the time that the log clock takes to pass a deadline, at most IdleMax.
 func (l *Leadership) Until(deadline int64) time.Duration {
 	elapsed := l.Clock.Monotonic() - l.Origin
 	if deadline-l.Base > (elapsed + IdleMax).Milliseconds() {
@@ -44,9 +44,9 @@ func (l *Leadership) Until(deadline int64) time.Duration {
 	return time.Duration(deadline+1-l.Base)*time.Millisecond - elapsed
 }
 
-// LagMax bounds how far the replicated clock falls behind the leader's while leases run and nothing is written. A restart
+// LagMax bounds the lag of the replicated clock behind the leader's while leases run and nothing is written. A restart
 // of all nodes prolongs leases by as much, because only the replicated clock survives it.
 const LagMax = 5 * time.Second
 
-// IdleMax bounds the sleep of a proposer for which nothing happens.
+// IdleMax bounds the sleep of an idle proposer.
 const IdleMax = time.Hour

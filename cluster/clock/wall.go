@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Wall is the cluster's wall clock as a leader tells it: the median of the voters' clocks, which never goes back.
-// Where the median jumps forward, so does the clock; where the median is behind what was told before, the clock goes
-// slower until the median has caught up. All methods may be called concurrently.
+// Wall is the cluster's wall clock as a leader tells it: the median of the voters' clocks, except that it never goes
+// back. If the median jumps forward, so does the clock; if the median falls behind the clock, the clock runs slower
+// until the median has caught up. All methods may be called concurrently.
 type Wall struct {
 	clock  Clock
 	median func() (us int64, known bool) // of the voters' clocks now; known: a majority of them was heard
 
 	mu    sync.Mutex
 	base  int64         // a time that was told, in microseconds since 1970
-	since time.Duration // monotonic: when
+	since time.Duration // monotonic time at which base was told
 	last  int64         // the latest time that was told
 }
 
-// SlewPart divides the speed of the cluster's wall clock while it is ahead of the median of the members' clocks. So it is
-// right again after 8/7 of what it was ahead.
+// SlewPart divides the speed of the cluster's wall clock while it is ahead of the median of the members' clocks. The
+// clock is right again after 8/7 of the time by which it was ahead.
 const SlewPart = 8
 
-// StartWall starts the wall clock of a leader that goes on from a time, in microseconds since 1970.
+// StartWall returns the wall clock of a leader, which continues from a time in microseconds since 1970.
 func StartWall(clock Clock, from int64, median func() (int64, bool)) *Wall {
 	return &Wall{clock: clock, median: median, base: from, since: clock.Monotonic(), last: from}
 }
@@ -33,7 +33,8 @@ func (w *Wall) Now() int64 {
 	return now
 }
 
-// Ahead returns how far the cluster's time is ahead of the median of the members' clocks; 0 if that is not known.
+// Ahead returns the time by which the cluster's clock is ahead of the median of the members' clocks; 0 if that is not
+// known.
 func (w *Wall) Ahead() time.Duration {
 	_, ahead := w.tell()
 	return ahead
@@ -46,7 +47,7 @@ func (w *Wall) tell() (us int64, ahead time.Duration) {
 	median, known := w.median()
 	slewed := w.base + passed/SlewPart
 	switch {
-	case !known: // it goes on like the leader's monotonic time
+	case !known: // it follows the leader's monotonic time
 		w.base += passed
 		w.since += time.Duration(passed) * time.Microsecond
 		w.last = max(w.last, w.base)

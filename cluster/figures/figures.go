@@ -1,4 +1,4 @@
-// Package figures counts and measures what the parts of a node do, for those who watch it from outside.
+// Package figures counts and measures the work of a node's parts, for monitoring.
 package figures
 
 import (
@@ -14,10 +14,11 @@ import (
 	"lockd/resp"
 )
 
-// durationBuckets bounds a histogram: bucket i counts less than 2^i µs, the last one everything from 17 seconds on.
+// durationBuckets is the number of buckets of a histogram: bucket i counts durations below 2^i µs, the last one all
+// from 17 seconds on.
 const durationBuckets = 26
 
-// Durations counts how long something took, as a histogram. Its methods may be called concurrently.
+// Durations is a histogram of durations. Its methods may be called concurrently.
 type Durations struct {
 	micros atomic.Int64
 	counts [durationBuckets]atomic.Int64
@@ -41,16 +42,16 @@ func (d *Durations) Metric(name, help string) resp.Metric {
 	}}
 }
 
-// Writes follows the writes that have come to this node, from its clients and from other nodes, and tells whether they
-// are stuck: they wait, and none has been committed for a while. Its methods may be called concurrently; times are monotonic.
+// Writes follows the writes of this node, from its clients and from other nodes, and reports whether they are stuck:
+// some wait, and none has been committed for a while. Its methods may be called concurrently; times are monotonic.
 type Writes struct {
-	open   atomic.Int64 // under way
-	since  atomic.Int64 // time since which writes have waited and none was committed
+	open   atomic.Int64 // in progress
+	since  atomic.Int64 // time since which writes have waited without a commit
 	failed atomic.Int64 // time at which one ended without an outcome; 0: none has
 }
 
-// Begin records that a write waits from now on. A write that comes soon after another has failed counts as waiting since
-// that failure: programs try again.
+// Begin records that a write waits from now on. A write that comes soon after the failure of another one counts as
+// waiting since that failure: programs try again.
 func (w *Writes) Begin(now, patience time.Duration) {
 	failed := w.failed.Load()
 	if w.open.Add(1) == 1 && (failed == 0 || now-time.Duration(failed) >= patience) {
@@ -58,14 +59,14 @@ func (w *Writes) Begin(now, patience time.Duration) {
 	}
 }
 
-// End records how a write ended, and the index of its entry. A write that was answered without an entry, index 0, because
-// it would have changed nothing, says neither that writes go on nor that they are stuck.
+// End records the outcome of a write, and the index of its entry. A write that was answered without an entry (index 0),
+// because it would have changed nothing, counts neither as progress nor as stuck.
 func (w *Writes) End(now time.Duration, o peer.Outcome, index uint64) {
 	w.Note(now, o, index)
 	w.open.Add(-1)
 }
 
-// Note records how a part of a write ended.
+// Note records the outcome of a part of a write.
 func (w *Writes) Note(now time.Duration, o peer.Outcome, index uint64) {
 	switch {
 	case o != peer.Done:
@@ -83,8 +84,8 @@ func (w *Writes) Stuck(now, patience time.Duration) bool {
 	return waits && now-time.Duration(w.since.Load()) > patience
 }
 
-// Executions counts the commands that the machine of this node has executed, by family, and the time that they took. Its
-// methods may be called concurrently.
+// Executions counts the commands that this node's machine has executed, by family, with their times. Its methods may be
+// called concurrently.
 type Executions struct {
 	mu sync.Mutex
 	of map[string]execution
@@ -95,7 +96,7 @@ type execution struct {
 	took     time.Duration
 }
 
-// Add counts commands that have shared the time took.
+// Add counts commands that took a time together.
 func (x *Executions) Add(cmds []resp.Cmd, took time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -129,10 +130,10 @@ func (x *Executions) Metric() resp.Metric {
 	return m
 }
 
-// Room keeps the room on this node's disk as it was measured last. Its methods may be called concurrently.
+// Room keeps the latest measurement of the space on this node's disk. Its methods may be called concurrently.
 type Room struct{ last atomic.Pointer[store.Room] }
 
-// Set keeps a measurement.
+// Set stores a measurement.
 func (d *Room) Set(room store.Room) { d.last.Store(&room) }
 
 // Now returns the last measurement; the zero value if there is none.

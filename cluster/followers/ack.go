@@ -10,12 +10,12 @@ import (
 	"lockd/cluster/peer"
 )
 
-// Acked keeps, as long as this process lives, up to where each member has confirmed what is committed. A member that
+// Acked keeps, until the process ends, the index up to which each member has confirmed committed entries. A member that
 // comes back with a shorter log has lost entries. All methods may be called concurrently.
 type Acked struct {
 	raft       *group.Group
-	identityOf func(id string) (peer.Identity, bool) // what a member has said of itself
-	applied    func() uint64                         // the last entry that is applied here
+	identityOf func(id string) (peer.Identity, bool) // a member's account of itself
+	applied    func() uint64                         // the last entry applied here
 
 	mu      sync.Mutex
 	folders map[string]ack
@@ -28,11 +28,11 @@ func NewAcked(
 	return &Acked{raft: raft, identityOf: identityOf, applied: applied, folders: map[string]ack{}}
 }
 
-// ack holds what is known of the log in a data folder.
+// ack is the known state of the log in a data folder.
 type ack struct {
-	term uint64 // of this leader, when the folder's log was its own ...
-	has  uint64 // ... up to here
-	sure uint64 // and up to here it was committed
+	term uint64 // of this leader, in which the folder's log equalled its own ...
+	has  uint64 // ... up to this index
+	sure uint64 // and was committed up to this one
 }
 
 // Note records that a member has this leader's log up to an index.
@@ -52,7 +52,7 @@ func (k *Acked) Note(id raft.ServerID, term, index uint64) {
 	k.folders[key] = a
 }
 
-// Owned returns the index up to which a member must have the log; 0 if nothing is known of its data folder.
+// Owned returns the index up to which a member must have the log; 0 if its data folder is unknown.
 func (k *Acked) Owned(who peer.Identity) uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -61,7 +61,7 @@ func (k *Acked) Owned(who peer.Identity) uint64 {
 	if !ok {
 		return 0
 	}
-	// What is applied is of this leader's log as long as its term lasts.
+	// An applied entry belongs to this leader's log while its term lasts.
 	if applied := k.applied(); k.raft.CurrentTerm() == a.term {
 		a.sure = max(a.sure, min(a.has, applied))
 		k.folders[key] = a

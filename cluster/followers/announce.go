@@ -11,15 +11,14 @@ import (
 	"lockd/cluster/wake"
 )
 
-// AnnouncePause is the time that the announcer waits after an entry was applied. If the leader sends
-// another entry within that time, it carries the commit index and no announcement is needed. It does
-// not wait if a client of a follower is served by the entry: the next one may take as long as its disk.
+// AnnouncePause is the pause of the announcer after an entry was applied. If the leader sends another entry in that
+// time, the entry carries the commit index and no announcement is needed. There is no pause if the entry serves a
+// client of a follower: the next entry may take as long as its disk.
 const AnnouncePause = time.Millisecond
 
-// Announcer tells followers the leader's commit index early, because their clients wait for what a
-// committed entry did. Raft alone would tell them with its next entry, or after one to two times
-// CommitTimeout. An announcement is a message that Raft itself could send: an AppendEntries without
-// entries, behind the last entry that the follower has.
+// Announcer tells followers the leader's commit index early, because their clients wait for the effect of a committed
+// entry. Raft alone would tell them with its next entry, or after one to two times CommitTimeout. An announcement is a
+// message that Raft itself could send: an AppendEntries without entries, behind the last entry of the follower.
 type Announcer struct {
 	raft     *group.Group
 	stop     <-chan struct{}
@@ -28,14 +27,14 @@ type Announcer struct {
 
 	wake    chan struct{}            // capacity 1: an entry was applied
 	applied atomic.Pointer[raft.Log] // the last applied entry; only index and term
-	serves  atomic.Pointer[raft.Log] // the last one by which a client of another node was served
-	pausing atomic.Bool              // it wakes up soon by itself, and looks at applied after that
+	serves  atomic.Pointer[raft.Log] // the last one that served a client of another node
+	pausing atomic.Bool              // it wakes up soon without a signal, and reads applied after that
 
 	mu      sync.Mutex
 	members map[raft.ServerID]*replica
 }
 
-// replica holds what a leader knows of a member from the answers to Raft's messages.
+// replica is a leader's knowledge of a member, from the answers to Raft's messages.
 type replica struct {
 	target raft.ServerAddress
 	last   raft.AppendEntriesRequest // Raft's last message, without its entries
@@ -51,8 +50,7 @@ func NewAnnouncer(g *group.Group, stop <-chan struct{}, busy func() bool, r *Con
 	}
 }
 
-// EntryApplied records that this leader's machine has applied an entry. serves says that a client of
-// another node waits for it.
+// EntryApplied records that this leader's machine has applied an entry. serves: a client of another node waits for it.
 func (a *Announcer) EntryApplied(index, term uint64, serves bool) {
 	at := &raft.Log{Index: index, Term: term}
 	a.applied.Store(at)
@@ -79,15 +77,14 @@ func (a *Announcer) Answered(id raft.ServerID, target raft.ServerAddress, msg *r
 	a.more(r)
 }
 
-// more wakes the announcer if the member has the last applied entry and does not know that it is
-// committed. mu is held.
+// more wakes the announcer if the member has the last applied entry without knowing that it is committed. mu is held.
 func (a *Announcer) more(r *replica) {
 	if to := a.applied.Load(); to != nil && r.knows < to.Index && r.has >= to.Index {
 		wake.Signal(a.wake)
 	}
 }
 
-// Has returns the index up to which a member's log is known to match that of this node, the leader.
+// Has returns the index up to which a member's log is known to match this leader's.
 func (a *Announcer) Has(id raft.ServerID) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,7 +115,7 @@ func (a *Announcer) Run() {
 	}
 }
 
-// announce tells the members that have an entry and do not know that it is committed.
+// announce tells the members that have an entry without knowing that it is committed.
 func (a *Announcer) announce(to *raft.Log) {
 	if to == nil {
 		return
@@ -128,7 +125,7 @@ func (a *Announcer) announce(to *raft.Log) {
 	for id, r := range a.members {
 		switch {
 		case !a.raft.Owes(r.last.Term, id, r.target):
-			delete(a.members, id) // known from an earlier term, or removed from the cluster
+			delete(a.members, id) // of an earlier term, or removed from the cluster
 		case !r.busy && r.knows < to.Index && r.has >= to.Index:
 			r.busy = true
 			go a.send(id, r, to)

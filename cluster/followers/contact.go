@@ -9,11 +9,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A leader may be heard by all and get its entries to nobody: a link that carries so few bytes a second that no entry
-// arrives in time still passes heartbeats. Raft would let it lead for ever, and nothing would be committed. So a
-// leader knows of each member whether it is heard, and whether it takes what it is sent.
+// All members may hear a leader and none get its entries: a link with so few bytes per second that no entry arrives in
+// time still passes heartbeats. Raft would let such a leader lead for ever without a commit. So a leader tracks, for
+// each member, whether it answers and whether it takes entries.
 
-// Contacts keeps how the other members answer this node while it leads. All methods may be called concurrently.
+// Contacts records the answers of the other members to this node as a leader. All methods may be called concurrently.
 type Contacts struct {
 	clock     clock.Clock
 	self      raft.ServerID
@@ -32,35 +32,36 @@ func NewContacts(clock clock.Clock, self raft.ServerID, heartbeat time.Duration)
 	return &Contacts{clock: clock, self: self, heartbeat: heartbeat, opened: clock.Monotonic()}
 }
 
-// contact holds how one member answers.
+// contact records the answers of one member.
 type contact struct {
 	heard time.Duration // monotonic: when it last answered
-	busy  bool          // its Raft has not taken the last heartbeat: it waits, as a rule for its disk
+	busy  bool          // it answered, but its Raft has not taken the last heartbeat: as a rule, it waits for its disk
 	sent  delivery
 }
 
-// delivery is a message on its way to a member, with as many tries as it takes. The zero value is none.
+// delivery is a message on its way to a member, including all attempts. The zero value is none.
 type delivery struct {
 	term  uint64
-	since time.Duration // monotonic: from when on its time counts
-	limit time.Duration // within this time a member that is heard, and not busy, answers over a good link
-	more  time.Duration // that is granted besides
+	since time.Duration // monotonic start of its time
+	limit time.Duration // a member that answers, and is not busy, takes the message in this time over a good link
+	more  time.Duration // further time granted
 }
 
-// end returns the time from which on a delivery is late.
+// end returns the time after which a delivery is late.
 func (d delivery) end() time.Duration { return d.since + d.limit + d.more }
 
 const (
-	// secondTryMin is the least time that the limit of a delivery leaves for another try: the first connection may be dead.
+	// secondTryMin is the least time that the limit of a delivery leaves for a second attempt, as the first connection
+	// may be dead.
 	secondTryMin = 500 * time.Millisecond
-	// patientMax bounds the patience of a leader that resigned and of the node that it has called, unless the links of the
-	// next leader prove good (transport.tryLinks): where they do not, leadership should not go round.
+	// patientMax bounds the patience of a leader that resigned, and of the node that it has called, unless the links of
+	// the next leader prove good (transport.tryLinks): otherwise leadership would only go round.
 	patientMax = time.Minute
 	// RestHeartbeats is the number of heartbeat timeouts for which a leader that resigned does not stand for election.
 	RestHeartbeats = 3
 )
 
-// of returns what is known of a member. mu is held.
+// of returns the record of a member. mu is held.
 func (c *Contacts) of(id raft.ServerID) *contact {
 	m := c.members[id]
 	if m == nil {
@@ -79,7 +80,7 @@ func (c *Contacts) Sending(id raft.ServerID, msg *raft.AppendEntriesRequest) {
 	defer c.mu.Unlock()
 	m := c.of(id)
 	if m.sent.term > msg.Term {
-		return // Raft has not ended an older term's replication yet
+		return // Raft still ends the replication of an older term
 	}
 	size := 0
 	for _, e := range msg.Entries {
@@ -92,11 +93,11 @@ func (c *Contacts) Sending(id raft.ServerID, msg *raft.AppendEntriesRequest) {
 	m.sent = d
 }
 
-// secondTry returns the time that the limit of a delivery leaves for another try.
+// secondTry returns the time that the limit of a delivery leaves for a second attempt.
 func (c *Contacts) secondTry() time.Duration { return max(secondTryMin, c.heartbeat/2) }
 
-// Delivered records that a message of a term is not on its way to a member any more; answered says why. A link that is
-// slow, and carries what it is given, is no reason to resign for the next message.
+// Delivered records that a message of a term is no longer on its way to a member; answered: it was answered. A link
+// that is slow but delivers is no reason to resign because of the next message.
 func (c *Contacts) Delivered(id raft.ServerID, term uint64, answered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,9 +111,9 @@ func (c *Contacts) Delivered(id raft.ServerID, term uint64, answered bool) {
 	m.sent = delivery{}
 }
 
-// Answered records that a member has answered this leader; busy says that it did so for its Raft. Time in which it
-// was busy does not count for what is on its way; one that was not heard for a while, as it was stopped or this node
-// was, may be asked a second time first.
+// Answered records that a member has answered this leader; busy: it did so for its Raft, which waits. The time in which
+// it was busy does not count against a message on its way. After a silence, of either side, a second attempt comes
+// first.
 func (c *Contacts) Answered(id raft.ServerID, busy bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,15 +127,15 @@ func (c *Contacts) Answered(id raft.ServerID, busy bool) {
 	m.heard, m.busy = now, busy
 }
 
-// Silent returns for how long a member has not answered this leader; at most the time since this node was opened.
+// Silent returns the time since a member last answered this leader; at most the time since this node was opened.
 func (c *Contacts) Silent(id raft.ServerID) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clock.Monotonic() - c.of(id).heard
 }
 
-// Gone reports whether the process of a member has ended, as a majority of the voters has found, and no other process of it
-// has been heard of. Any node may know, and a node that begins to lead does of the leader before it, if that ended so.
+// Gone reports whether the process of a member has ended, as a majority of the voters has found, and no later process
+// of it was heard. Any node may know; a node that begins to lead after the death of the leader does.
 func (c *Contacts) Gone(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,15 +152,15 @@ func (c *Contacts) Lost(id string) {
 	c.ended[id] = true
 }
 
-// Back records that a process of a member has been heard of.
+// Back records that a process of a member was heard.
 func (c *Contacts) Back(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.ended, id)
 }
 
-// Called records that another node has this one stand for election; resigned says that it did so since its entries did
-// not arrive.
+// Called records that another node has asked this one to stand for election; resigned: because its own entries did not
+// arrive.
 func (c *Contacts) Called(resigned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,16 +192,16 @@ func (c *Contacts) LinksAreGood() {
 	c.patientUntil = 0
 }
 
-// Rests reports whether this node leaves it to the others to stand for election.
+// Rests reports whether this node leaves the next election to the others.
 func (c *Contacts) Rests() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clock.Monotonic() < c.restsUntil
 }
 
-// Unserved returns those of the voters that could do without this leader, if it can commit nothing in its term: they
-// hear it, their disks are well and they are a majority, but too few take what they are sent. Otherwise none. A member
-// that is being sent a snapshot counts as one that takes.
+// Unserved returns the voters that could replace this leader if it can commit nothing in its term: they are a majority
+// that hears it and has healthy disks, but too few members take its entries. Otherwise it returns none. A member that
+// is being sent a snapshot counts as one that takes entries.
 func (c *Contacts) Unserved(term uint64, voters []raft.Server) []raft.Server {
 	majority := len(voters)/2 + 1
 	c.mu.Lock()

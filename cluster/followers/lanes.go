@@ -1,9 +1,9 @@
-// Package followers has what a leader knows of the other members from the answers to its messages, and the connections on
-// which it sends them. It knows nothing of the machine or of requests.
+// Package followers holds a leader's knowledge of the other members, from the answers to its messages, and the
+// connections for these messages. It does not know the machine or requests.
 //
-//	announce.go  Announcer: the members hear early what is committed
-//	contact.go   Contacts: whether a member hears this leader, and takes what it is sent
-//	ack.go       Acked: up to where a member must have the log
+//	announce.go  Announcer: tells members early of committed entries
+//	contact.go   Contacts: whether a member hears this leader, and takes its entries
+//	ack.go       Acked: the index up to which a member must have the log
 //	lanes.go     Conns: the connections for AppendEntries, and the form of its messages
 package followers
 
@@ -26,17 +26,17 @@ import (
 	"lockd/resp"
 )
 
-// Raft's most frequent message, AppendEntries, travels on connections of its own and
-// in a form of our own; the library's costs several times as much CPU time as what it
-// carries. All others (votes, snapshots, hand-overs) stay with the library's transport.
+// AppendEntries, Raft's most frequent message, has connections of its own and a form of lockd's; the library's form
+// costs several times the CPU time of its contents. All other messages (votes, snapshots, transfers of leadership) use
+// the library's transport.
 //
-//	message  length(4, big endian: of what follows) body
+//	message  length(4, big endian: of the body) body
 //	request  version term prevIndex prevTerm commit, id, address, n(entries) { entry }
 //	entry    index term type appended, data, extensions
 //	answer   error, version term lastIndex flags, id, address
 //
-// Numbers are uvarints, appended is a varint of nanoseconds since 1970 (0: not set), texts
-// and bytes have their length before them. An answer follows each request; nothing overlaps.
+// Numbers are uvarints, appended is a varint of nanoseconds since 1970 (0: not set), texts and bytes follow their
+// length. An answer follows each request; messages do not overlap.
 
 // Flags of an answer.
 const (
@@ -45,8 +45,8 @@ const (
 )
 
 const (
-	idleMax       = 3       // connections of a lane that are kept while nobody uses them
-	bufferKeep    = 1 << 20 // bytes; a larger buffer is given back
+	idleMax       = 3       // idle connections of a lane
+	bufferKeep    = 1 << 20 // bytes; a larger buffer is freed
 	readBytes     = 16 << 10
 	answerTextMax = 4 << 10 // bytes of an answer's error
 )
@@ -89,7 +89,7 @@ func (c *Conn) Send(add func([]byte) []byte) (size int, err error) {
 	return c.Write(b)
 }
 
-// Receive reads one message. The body is the caller's.
+// Receive reads one message. The body belongs to the caller.
 func (c *Conn) Receive() ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
@@ -102,18 +102,19 @@ func (c *Conn) Receive() ([]byte, error) {
 	return peer.ReadBody(c.r, int(size))
 }
 
-// AnswerPatience bounds the wait for the answer to an empty message. A connection may stay open and pass nothing on. An answer that is late counts as lost, and the message is sent
-// again on a new connection: entries that come twice are only answered. Who waited for each as long as for the
-// largest would commit nothing meanwhile, if he needs this member for it.
+// AnswerPatience bounds the wait for the answer to an empty message. A connection may stay open and deliver nothing. A
+// late answer counts as lost, and the message is sent again on a new connection; entries that arrive twice are only
+// answered. A leader that waited for each message as long as for the largest would commit nothing meanwhile, if it
+// needs this member for a majority.
 const AnswerPatience = time.Second
 
-// Patience returns how long to wait for the answer to a message of size bytes.
+// Patience returns the time to wait for the answer to a message of size bytes.
 func Patience(size int) time.Duration {
 	return AnswerPatience + (Timeout-AnswerPatience)*time.Duration(min(size, MessageBytes))/MessageBytes
 }
 
-// call sends a request and waits for its answer. broken reports that the connection can no longer be used; otherwise an
-// error comes from the other side's Raft.
+// call sends a request and waits for its answer. broken: the connection can no longer be used; otherwise an error comes
+// from the other side's Raft.
 func (c *Conn) call(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (broken bool, err error) {
 	if err := c.SetDeadline(clock.After(Timeout)); err != nil {
 		return true, err
@@ -187,7 +188,7 @@ func DecodeRequest(body []byte) (*raft.AppendEntriesRequest, error) {
 	return req, f.End()
 }
 
-// AppendAnswer appends the binary form of an answer, or of the error that stands in its place.
+// AppendAnswer appends the binary form of an answer, or of an error in its place.
 func AppendAnswer(b []byte, answer *raft.AppendEntriesResponse, err error) []byte {
 	said := ""
 	if err != nil {
@@ -225,8 +226,7 @@ func decodeAnswer(body []byte, answer *raft.AppendEntriesResponse) (said string,
 	return said, f.End()
 }
 
-// Conns keeps the connections of a leader to the other members while nobody uses them. All methods may be called
-// concurrently.
+// Conns keeps a leader's idle connections to the other members. All methods may be called concurrently.
 type Conns struct {
 	dial func(target raft.ServerAddress) (net.Conn, error)
 
@@ -235,14 +235,14 @@ type Conns struct {
 	closed bool
 }
 
-// lane separates the connections to a member by use. Heartbeats have their own: if an entry does not arrive, theirs
-// does not break with the connection of the entry.
+// lane separates the connections to a member by use. Heartbeats have their own: they survive when a connection breaks
+// because an entry does not arrive.
 type lane struct {
 	target     raft.ServerAddress
 	heartbeats bool
 }
 
-// NewConns returns a Conns without connections; dial makes one.
+// NewConns returns Conns without connections; dial makes one.
 func NewConns(dial func(raft.ServerAddress) (net.Conn, error)) *Conns {
 	return &Conns{dial: dial, idle: map[lane][]*Conn{}}
 }
@@ -259,7 +259,7 @@ func (r *Conns) Call(
 	broken, err := c.call(req, resp)
 	if broken {
 		_ = c.Close()
-		r.drop(to) // the others lead to the same process, which is gone
+		r.drop(to) // the others lead to the same process, which has ended
 		return err
 	}
 	r.put(to, c)
@@ -296,7 +296,7 @@ func (r *Conns) put(to lane, c *Conn) {
 	r.idle[to] = append(r.idle[to], c)
 }
 
-// Prune closes the idle connections that a member has ended without anybody noticing.
+// Prune closes the idle connections that a member has ended.
 func (r *Conns) Prune(target raft.ServerAddress) {
 	for _, of := range []lane{{target, false}, {target, true}} {
 		r.mu.Lock()
@@ -316,7 +316,7 @@ func (r *Conns) Prune(target raft.ServerAddress) {
 	}
 }
 
-// prunePause bounds the time that reading the end of an ended connection takes.
+// prunePause bounds the time to read the end of an ended connection.
 const prunePause = time.Millisecond
 
 func (r *Conns) drop(all lane) {
@@ -341,7 +341,7 @@ func (r *Conns) Close() {
 	r.idle = nil
 }
 
-// IsHeartbeat reports whether a request only says that its sender leads.
+// IsHeartbeat reports whether a request is a mere heartbeat.
 func IsHeartbeat(req *raft.AppendEntriesRequest) bool {
 	return req.PrevLogEntry == 0 && len(req.Entries) == 0 && req.LeaderCommitIndex == 0
 }

@@ -1,5 +1,4 @@
-// Package group wraps hashicorp/raft for the parts of a node: the members, whether this node follows or leads them, and
-// its log in the words of slog.
+// Package group wraps hashicorp/raft for the parts of a node: the members, this node's role, and a log for slog.
 package group
 
 import (
@@ -11,19 +10,19 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ErrHalted is the error of what ends because this node stops.
+// ErrHalted is the error of an operation that ends because this node stops.
 var ErrHalted = errors.New("this node has stopped")
 
-// Group is Raft, with the questions that the parts of a node ask of it: who the members are, and whether this node
-// follows or leads them. Its methods may be called concurrently, from the moment at which Started is set.
+// Group is Raft with the questions of a node's parts: the members, and whether this node follows or leads them. Its
+// methods may be called concurrently once Started is set.
 type Group struct {
-	*raft.Raft // nil until it has been made
+	*raft.Raft // nil until Raft has been made
 	Self       raft.ServerID
 	Started    atomic.Bool // Raft may be asked
 	stop       <-chan struct{}
 }
 
-// New returns a group without its Raft, of the node id, which stops when stop is closed.
+// New returns a group of the node id without its Raft; it stops when stop is closed.
 func New(id string, stop <-chan struct{}) *Group {
 	return &Group{Self: raft.ServerID(id), stop: stop}
 }
@@ -57,20 +56,20 @@ func (g *Group) Voters() []raft.Server {
 	return voters
 }
 
-// Others returns the number of other voters, for WAIT and connected_slaves. It does not depend on who answers at the
-// moment: a commit needs a majority anyway, and a client that compares the two figures must not see them differ.
+// Others returns the number of other voters, for WAIT and connected_slaves. It does not depend on which voters answer:
+// a commit needs a majority anyway, and a client that compares the two figures must not see them differ.
 func (g *Group) Others() int64 {
 	return int64(max(len(g.Voters())-1, 0))
 }
 
-// Alone reports whether this node is the only voter, and needs to ask nobody.
+// Alone reports whether this node is the only voter.
 func (g *Group) Alone() bool {
 	voters := g.Voters()
 	return len(voters) == 1 && voters[0].ID == g.Self
 }
 
-// IDAt returns the id of the member at a peer address, "" if there is none. What another node answers there must not
-// count as that member's answer.
+// IDAt returns the id of the member at a peer address; "": none. The answer of another node at that address must not
+// count as the member's.
 func (g *Group) IDAt(addr string) string {
 	for _, s := range g.StartedServers() {
 		if string(s.Address) == addr {
@@ -85,8 +84,8 @@ func (g *Group) Follows(term uint64) bool {
 	return g.Started.Load() && g.State() == raft.Follower && g.CurrentTerm() == term
 }
 
-// Owes reports whether this node leads in term and the member is still at that address. Only then replication to it goes
-// on.
+// Owes reports whether this node leads in term and the member is still at that address: only then it replicates to the
+// member.
 func (g *Group) Owes(term uint64, id raft.ServerID, addr raft.ServerAddress) bool {
 	if !g.Started.Load() || g.State() != raft.Leader || g.CurrentTerm() != term {
 		return false
@@ -94,7 +93,7 @@ func (g *Group) Owes(term uint64, id raft.ServerID, addr raft.ServerAddress) boo
 	return slices.ContainsFunc(g.Servers(), func(s raft.Server) bool { return s.ID == id && s.Address == addr })
 }
 
-// Wait waits for a future of Raft until ctx ends or this node stops: once Raft has shut down a future may never answer.
+// Wait waits for a future of Raft until ctx ends or this node stops: after Raft's shutdown a future may never complete.
 func (g *Group) Wait(ctx context.Context, f raft.Future) error {
 	answer := make(chan error, 1)
 	go func() { answer <- f.Error() }()

@@ -13,17 +13,17 @@ import (
 	"lockd/internal/loglimit"
 )
 
-// raftLog passes Raft's lines on to slog, quietly: they serve for debugging, and the operator reads lockd's own. Errors
-// are shown, each text once a minute: Raft repeats them several times a second while a peer is away.
+// raftLog passes Raft's lines to slog at the level of debugging, since lockd logs its own lines for the operator.
+// Errors are shown, each text once a minute: Raft repeats them several times a second while a peer is away.
 type raftLog struct {
-	hclog.Logger // everything that is not overridden does nothing
+	hclog.Logger // methods that are not overridden do nothing
 	prefix       string
 	log          *slog.Logger
 	args         []any
 	errors       *loglimit.Limiter // by text
 }
 
-// NewLog returns a log for Raft, or for a store of it, whose lines begin with prefix.
+// NewLog returns a log for Raft, or for one of its stores, whose lines begin with prefix.
 func NewLog(prefix string, log *slog.Logger) hclog.Logger {
 	return &raftLog{Logger: hclog.NewNullLogger(), prefix: prefix, log: log, errors: &loglimit.Limiter{}}
 }
@@ -53,8 +53,8 @@ func (l *raftLog) Info(msg string, args ...any) { l.logLine(slog.LevelDebug, msg
 // Warn implements hclog.Logger.
 func (l *raftLog) Warn(msg string, args ...any) { l.logLine(slog.LevelDebug, msg, args) }
 
-// Error implements hclog.Logger. A connection that this node has closed itself is no error: a node that stops closes
-// those that Raft still reads from.
+// Error implements hclog.Logger. A connection that this node has closed is no error: a node that stops closes
+// connections that Raft still reads.
 func (l *raftLog) Error(msg string, args ...any) {
 	level := slog.LevelDebug
 	if !slices.ContainsFunc(args, isClosed) {

@@ -1,4 +1,4 @@
-// Package join makes a node a member of a cluster that it knows by client addresses.
+// Package join makes a node a member of a cluster whose client addresses it knows.
 package join
 
 import (
@@ -25,19 +25,19 @@ import (
 const (
 	pauseMin = 500 * time.Millisecond // between the first two tries; it doubles up to pauseMax
 	pauseMax = 5 * time.Second
-	// TryMax bounds the time for which a node tries to join a cluster that does not make it a member.
+	// TryMax bounds the attempts to join a cluster that does not make the node a member.
 	TryMax = 10 * time.Minute
-	// AddWaitMax bounds the wait of LOCKD ADD until the new member has caught up. The member goes on catching up
+	// AddWaitMax bounds the wait of LOCKD ADD until the new member has caught up. The member continues to catch up
 	// afterwards.
 	AddWaitMax = 10 * time.Second
 )
 
-// Joiner makes a node a member of a cluster by asking members at their client ports. It speaks to them as any client
-// does, since the node is no peer of theirs yet.
+// Joiner makes a node a member of a cluster by asking members at their client ports. It speaks to them as a client,
+// since the node is not their peer yet.
 type Joiner struct {
 	Self      string // id of the node
 	Advertise func() string
-	Cluster   func() string // the cluster whose data the node has; "": none
+	Cluster   func() string // id of the cluster whose data the node has; "": none
 	IsVoter   func() bool   // reports whether the node has its vote
 	TLS       func() *tls.Config
 	Clock     clock.Clock
@@ -45,9 +45,9 @@ type Joiner struct {
 	Stop      <-chan struct{} // closed when the node stops
 }
 
-// Run asks the members at addrs, host:port or tls://host:port, one after the other. It returns when the node has its
-// vote, at once if it has one already. It tries again after failures that may pass, but for TryMax at most while the
-// node is no member; it returns a refusal. A node with data is refused if another cluster answers there.
+// Run asks the members at addrs, host:port or tls://host:port, in turn. It returns when the node has its vote, at once
+// if it has one already. It retries after failures that may pass, for at most TryMax while the node is no member; it
+// returns a refusal. A node with data is refused if another cluster answers.
 func (j *Joiner) Run(ctx context.Context, addrs []string, password string) error {
 	if err := j.check(ctx, addrs, password); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (j *Joiner) Run(ctx context.Context, addrs []string, password string) error
 	}
 }
 
-// check compares the cluster of a node with data with that at the addresses that it is to join, where one
-// answers: it goes on in its own, and must not do so silently.
+// check compares the cluster of a node with data with the cluster at the addresses that it has to join. The node
+// continues in its own cluster, and must not do so silently.
 func (j *Joiner) check(ctx context.Context, addrs []string, password string) error {
 	mine := j.Cluster()
 	for _, through := range addrs {
@@ -107,7 +107,7 @@ func (j *Joiner) check(ctx context.Context, addrs []string, password string) err
 	return nil
 }
 
-// askCluster returns the id of the cluster at a client address, or "" if nobody there says it.
+// askCluster returns the id of the cluster at a client address, or "" if it gets none.
 func (j *Joiner) askCluster(ctx context.Context, addr, password string) string {
 	ctx, cancel := context.WithTimeout(ctx, askClusterMax)
 	defer cancel()
@@ -127,15 +127,14 @@ func (j *Joiner) askCluster(ctx context.Context, addr, password string) string {
 	return id
 }
 
-// Limits of the question for a cluster.
+// Limits of the question for the id of a cluster.
 const (
 	askClusterMax = 2 * time.Second
 	infoMax       = 64 << 10 // bytes of an answer
 )
 
-// refusesForGood reports whether another LOCKD ADD would be answered the same way. A member that
-// has not caught up, or a change left in doubt by a lost leader, is asked about again: LOCKD ADD
-// may be repeated.
+// refusesForGood reports whether another LOCKD ADD would get the same answer. LOCKD ADD may be repeated: after a change
+// left in doubt by a lost leader, and while a member catches up.
 func refusesForGood(answer string) bool {
 	switch {
 	case strings.HasPrefix(answer, "-NOAUTH"),
@@ -148,7 +147,7 @@ func refusesForGood(answer string) bool {
 	return strings.HasPrefix(answer, "-ERR")
 }
 
-// These words tell a joining node to ask again.
+// The words of an answer after which a joining node asks again.
 const (
 	SaysMemberNow = "is a member now"
 	SaysInDoubt   = "the change of the members is in doubt"
@@ -161,7 +160,7 @@ func (j *Joiner) ask(ctx context.Context, addr, password string, args ...string)
 	return j.asking(ctx, addr, password, args, func(string, *bufio.Reader) error { return nil })
 }
 
-// asking does what ask does, until ctx ends; rest reads what follows the first line.
+// asking is ask with a context; rest reads the lines after the first one.
 func (j *Joiner) asking(
 	ctx context.Context, addr, password string, args []string, rest func(line string, in *bufio.Reader) error,
 ) (string, error) {

@@ -1,8 +1,8 @@
-// Package record has the forms in which the cluster stores its state: an entry of the log, and the head of an image. It
-// knows nothing of nodes, and is checked by files of each version in testdata, which open for ever.
+// Package record defines the stored forms of the cluster's state: an entry of the log, and the head of an image. It
+// does not know nodes. Files of each version in testdata check it, and open for ever.
 //
 //	entry.go  an entry of the log, and the origins of its requests
-//	image.go  what stands before the machine's image in a snapshot
+//	image.go  the part of a snapshot before the machine's image
 package record
 
 import (
@@ -16,7 +16,7 @@ import (
 	"lockd/resp"
 )
 
-// Version is that of the form in which entries are written. An entry of the log:
+// Version is the version of the form in which entries are written. An entry of the log:
 //
 //	crc     4 bytes, CRC-32C of everything that follows, little endian
 //	version 1 byte, Version
@@ -32,32 +32,32 @@ import (
 //	                and its number there (0, 0: it has none)
 //	        Roster: one change as membership.AppendChange writes it
 //
-// A part that this lockd does not know is refused. So what an entry is to say one day (of locks that are held as long as
-// their client is connected, that are capped, that keep a place in line) is a part of the entry, of a request or of a
-// step, and needs no new version.
+// A part that this lockd does not know is refused. So future data of an entry (about locks bound to a connection, with
+// a bound, or with a kept place in line) becomes a part of the entry, of a request or of a step, and needs no new
+// version.
 //
-// A version, or a part, that nodes of the release before cannot read belongs to a new level (formatsSince of cluster), and is
-// written while that is in force. Versions are only ever added. An entry has no magic: it lies in a data folder, or
-// comes from a peer, and both say first that they are of a release (store.Meta, the hello).
+// A version, or a part, that nodes of the release before cannot read belongs to a new level (formatsSince of cluster),
+// and is written while that level is in force. Versions are only ever added. An entry has no magic: it lies in a data
+// folder, or comes from a peer, and both identify themselves as of a release (store.Meta, the hello).
 const Version = 1
 
 // The parts of an entry, all of them of Batch.
 const (
 	entryChecked uint64 = 1 << iota
 	entryOrigins
-	entryParts = iota // how many there are
+	entryParts = iota // the number of parts
 )
 
 // The kinds of entry.
 const (
 	Batch  = 0 // requests of clients; none at all is a tick, which only lets leases end
-	Roster = 1 // who the members are
+	Roster = 1 // a change of the members
 )
 
 // Limits of entries and requests, in bytes.
 const (
-	// BatchBytesMax bounds the requests that are joined into one entry. A larger entry would keep followers from the
-	// heartbeats behind it.
+	// BatchBytesMax bounds the requests that are joined into one entry. A larger entry would delay the heartbeats
+	// behind it.
 	BatchBytesMax = 512 << 10
 	// BatchRequestsMax bounds the number of requests that share an entry.
 	BatchRequestsMax = 4096
@@ -65,7 +65,7 @@ const (
 	RequestBytesMax = 16 << 20
 )
 
-// ErrEntry is wrapped by every error about an entry that cannot be read.
+// ErrEntry is wrapped by every error about an unreadable entry.
 var ErrEntry = errors.New("unreadable log entry")
 
 // Entry is one entry of the log, decoded.
@@ -128,7 +128,7 @@ func appendRequests(dst []byte, e *Entry, sessions []uint64) []byte {
 	return dst
 }
 
-// sessionsOf lists the sessions of an entry, of which there are as many as nodes.
+// sessionsOf lists the sessions of an entry, one for each node at most.
 func sessionsOf(origins []Origin) []uint64 {
 	var sessions []uint64
 	for _, o := range origins {
@@ -149,8 +149,7 @@ const HeaderMax = 4 + 2 + 6*binary.MaxVarintLen64 + 8
 // OriginBytes bounds the bytes of a request's origin.
 const OriginBytes = 16
 
-// Decode reads an entry. The strings in it alias b, which must not change any
-// more. Every error wraps errEntry.
+// Decode reads an entry. Its strings alias b, which must not change afterwards. Every error wraps ErrEntry.
 func Decode(b []byte) (Entry, error) {
 	if len(b) < 6 {
 		return Entry{}, fmt.Errorf("%w: %d bytes are too few", ErrEntry, len(b))
@@ -188,7 +187,7 @@ func Decode(b []byte) (Entry, error) {
 	return e, nil
 }
 
-// KindOf returns the kind of an entry without decoding it; of bytes that are no entry, any kind.
+// KindOf returns the kind of an entry without decoding it; for other bytes, any kind.
 func KindOf(b []byte) byte {
 	if len(b) < 6 {
 		return Batch
@@ -199,7 +198,7 @@ func KindOf(b []byte) byte {
 // entryReader reads the parts of an entry.
 type entryReader struct{ resp.Decoder }
 
-// checked reads the digest of a state, and as of which entry it is.
+// checked reads the digest of a state, and the index of the entry that it is of.
 func (f *entryReader) checked() (index, digest uint64) {
 	if index = f.Uvarint(); index == 0 {
 		f.Fail("a digest as of no entry")
@@ -242,7 +241,7 @@ func (f *entryReader) sessions() []uint64 {
 	return sessions
 }
 
-// origin reads where a request comes from.
+// origin reads the origin of a request.
 func (f *entryReader) origin(sessions []uint64) Origin {
 	place, number := f.Uvarint(), f.Uvarint()
 	switch {
@@ -255,8 +254,8 @@ func (f *entryReader) origin(sessions []uint64) Origin {
 	return Origin{Session: sessions[place-1], Number: number}
 }
 
-// Origin names the attempt that a logged request belongs to. The zero value belongs to no attempt that anybody follows.
+// Origin names the attempt that a logged request belongs to. The zero value belongs to no attempt.
 type Origin struct {
 	Session uint64 // of the process that serves the client, drawn at random; 0: none
-	Number  uint64 // in that session, from 1; never given again
+	Number  uint64 // in that session, from 1; never reused
 }

@@ -29,10 +29,10 @@ const (
 	imageMagicDevelopment = "lockdimg" // of development builds: their versions are others
 )
 
-// ErrImage is wrapped by every error about a snapshot that cannot be read.
+// ErrImage is wrapped by every error about an unreadable snapshot.
 var ErrImage = errors.New("unreadable snapshot")
 
-// AppendImageHead appends what stands before the machine's own image.
+// AppendImageHead appends the head of an image, which precedes the machine's own image.
 func AppendImageHead(dst []byte, applied uint64, ros *membership.Roster) []byte {
 	body := ros.Append(binary.AppendUvarint(binary.AppendUvarint(nil, 0), applied))
 	dst = append(append(dst, ImageMagic...), ImageVersion)
@@ -41,7 +41,7 @@ func AppendImageHead(dst []byte, applied uint64, ros *membership.Roster) []byte 
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(body, resp.CRC32C))
 }
 
-// ReadImage reads what stands before the machine's own image.
+// ReadImage reads the head of an image.
 func ReadImage(r io.Reader) (applied uint64, ros *membership.Roster, err error) {
 	head := make([]byte, len(ImageMagic)+1+4)
 	if _, err := io.ReadFull(r, head); err != nil {

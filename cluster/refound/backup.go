@@ -22,7 +22,7 @@ import (
 //	image  as in a snapshot
 //	tail   "lockdend", the length of all before it as 8 bytes, little endian, and the SHA-256 of all that, 32 bytes
 //
-// What a release has written opens for ever.
+// A form that a release has written opens for ever.
 const (
 	backupProgram = "lockd backup"
 	backupFormat  = 1
@@ -39,13 +39,13 @@ type BackupHead struct {
 	Cluster string `json:"cluster"`
 	Node    string `json:"node"`   // that made it
 	Index   uint64 `json:"index"`  // of the last entry in it
-	MadeMs  int64  `json:"madeMs"` // wall time, since 1970
+	MadeMs  int64  `json:"madeMs"` // wall time in milliseconds since 1970
 }
 
-// ErrBackup marks errors of files that are no backups, or are damaged.
+// ErrBackup marks the errors of files that are not backups, or are damaged.
 var ErrBackup = errors.New("this is no sound backup")
 
-// sealer writes a backup: what goes through it is summed for the tail.
+// sealer writes a backup, and sums its bytes for the tail.
 type sealer struct {
 	w   io.Writer
 	sum hash.Hash
@@ -68,7 +68,7 @@ func (s *sealer) tail() []byte {
 	return s.sum.Sum(tail)
 }
 
-// WriteBackup writes a backup of a state. head says where the state comes from.
+// WriteBackup writes a backup of a state. head describes its origin.
 func WriteBackup(w io.Writer, head BackupHead, i *replica.Image) error {
 	head.Program, head.Format = backupProgram, backupFormat
 	line, err := json.Marshal(head)
@@ -86,10 +86,10 @@ func WriteBackup(w io.Writer, head BackupHead, i *replica.Image) error {
 	return err
 }
 
-// BackupSum follows a backup as it comes, and says whether it has come whole.
+// BackupSum checks a backup while it is written: whether it is complete.
 type BackupSum struct {
 	s    *sealer
-	last []byte // what may be the tail
+	last []byte // possibly the tail
 }
 
 // Write implements io.Writer. It never fails.
@@ -105,7 +105,7 @@ func (b *BackupSum) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Check returns why what has been written is not a whole backup.
+// Check returns an error if the bytes written are not a whole backup.
 func (b *BackupSum) Check() error {
 	if b.s == nil || !bytes.Equal(b.last, b.s.tail()) {
 		return fmt.Errorf("%w: it is cut short, or its checksum does not match", ErrBackup)
@@ -113,8 +113,7 @@ func (b *BackupSum) Check() error {
 	return nil
 }
 
-// ReadBackup reads a backup into an empty machine, and returns what it says of itself. Nothing of the machine is of
-// use after an error.
+// ReadBackup reads a backup into an empty machine, and returns its head. After an error the machine is unusable.
 func ReadBackup(path string, heir Machine) (*BackupHead, error) {
 	head, _, err := loadBackup(path, heir)
 	return head, err
@@ -156,7 +155,7 @@ func loadBackup(path string, heir Machine) (*BackupHead, *offline, error) {
 	return head, o, nil
 }
 
-// readBackupHead returns the head, and how long it is.
+// readBackupHead returns the head and its length.
 func readBackupHead(r io.ReaderAt) (*BackupHead, int64, error) {
 	text := make([]byte, backupHeadMax)
 	n, err := r.ReadAt(text, 0)
@@ -179,7 +178,7 @@ func readBackupHead(r io.ReaderAt) (*BackupHead, int64, error) {
 	return &head, int64(len(line) + len(second) + 2), nil
 }
 
-// Restore makes a new cluster of a backup: the data folder of its first node.
+// Restore makes a new cluster from a backup: the data folder of its first node.
 func Restore(path string, r Fork) (*Refounded, *BackupHead, error) {
 	if err := r.complete(); err != nil {
 		return nil, nil, err

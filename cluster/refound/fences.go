@@ -8,51 +8,52 @@ import (
 	"lockd/cluster/clock"
 )
 
-// The fences of a new cluster begin above all that another one with the same past can have given.
+// The fences of a new cluster begin above all that another cluster with the same past can have given.
 const (
-	// fencesPerMs is above the rate of any machine: each key that comes into being takes it longer than 1/4 µs.
+	// fencesPerMs is above the rate of any machine: creating a key takes longer than 1/4 µs.
 	fencesPerMs = 1 << 12
-	// FenceLeap is added to a number that a person gives.
+	// FenceLeap is added to the operator's number.
 	FenceLeap = 1 << 40
-	// fenceMax is the number from which programs that keep a fence in a double lose its last digit.
+	// fenceMax is the number from which a double cannot represent every fence.
 	fenceMax = 1 << 53
 )
 
 // FenceAboveMax is the highest fence that Fork.FenceAbove may name.
 const FenceAboveMax = fenceMax - FenceLeap - 1
 
-// FenceEpoch is the time at which fences that follow from the time begin, in milliseconds since 1970: 2026-01-01.
+// FenceEpoch is the origin of fences derived from the time, in milliseconds since 1970: 2026-01-01.
 const FenceEpoch = 1_767_225_600_000
 
-// wallErrorMax bounds the error of a clock, as far as the system knows it, from which fences follow.
+// wallErrorMax bounds the known error of a clock from which fences are derived.
 const wallErrorMax = 4 * time.Second
 
-// fenceByTime returns a fence that a cluster has not reached at a wall time in milliseconds, if its own fences began so.
+// fenceByTime returns a fence that a cluster whose fences began by the clock has not reached at a wall time in
+// milliseconds.
 func fenceByTime(ms int64) uint64 { return uint64(max(ms-FenceEpoch, 0)) * fencesPerMs }
 
-// ErrFenceAbove marks errors of Restore and Recover that another Fork.FenceAbove, or one at all, cures.
+// ErrFenceAbove marks the errors of Restore and Recover that a different Fork.FenceAbove resolves.
 var ErrFenceAbove = errors.New("--fence-above is missing or wrong")
 
-// fenceError is an ErrFenceAbove with a text of its own.
+// fenceError is an ErrFenceAbove with its own text.
 type fenceError struct{ error }
 
 func (fenceError) Is(target error) bool { return target == ErrFenceAbove }
 
 func fencef(format string, args ...any) error { return fenceError{fmt.Errorf(format, args...)} }
 
-// past describes the cluster that a new one follows.
+// past describes the cluster that a new one continues.
 type past struct {
-	last uint64 // no fence in its state is above this
-	ms   int64  // wall time of the newest in it, since 1970; 0: unknown
+	last uint64 // the highest fence in its state
+	ms   int64  // wall time of its newest entry, since 1970; 0: unknown
 }
 
-// reading is a reading of a clock: the wall time in milliseconds, and by how much it may be off.
+// reading is a reading of a clock: the wall time in milliseconds, and its possible error.
 type reading struct {
 	ms, errMs int64
-	unsure    error // why it may be off by any time; nil: it is not
+	unsure    error // why its error is unbounded; nil: it is bounded
 }
 
-// readWall reads a clock, whose error the system knows or not.
+// readWall reads a clock, whose error the system may know.
 func readWall(clock clock.Clock, wallError func() (time.Duration, error)) reading {
 	r := reading{ms: clock.Wall() / 1000}
 	off, err := wallError()
@@ -67,7 +68,7 @@ func readWall(clock clock.Clock, wallError func() (time.Duration, error)) readin
 	return r
 }
 
-// doubt returns why fences cannot follow from the clock; nil: they can.
+// doubt returns the reason why fences cannot be derived from the clock; nil: they can.
 func (r reading) doubt(p past) error {
 	switch {
 	case r.unsure != nil:
@@ -81,8 +82,8 @@ func (r reading) doubt(p past) error {
 	return nil
 }
 
-// fenceAbove returns a fence that no cluster with this past has given yet. above is what the operator says of all that there
-// were; nil: nothing.
+// fenceAbove returns a fence that no cluster with this past has given yet. above is the operator's bound on the fences
+// of all such clusters; nil: none.
 func fenceAbove(p past, now reading, above *uint64) (uint64, error) {
 	doubt := now.doubt(p)
 	byTime := fenceByTime(now.ms + now.errMs)
@@ -107,11 +108,11 @@ func fenceAbove(p past, now reading, above *uint64) (uint64, error) {
 	return fence, nil
 }
 
-// clockTrustMax is how much later than the data a clock of which nothing is known may be, to be a help all the same.
+// clockTrustMax bounds the time after the data at which a clock with unknown error still serves as a hint.
 const clockTrustMax = 366 * 24 * time.Hour
 
-// firstAbove returns a --fence-above for data of which no cluster was made before. It follows from the clock as well
-// where that seems right, so that even a number that is used twice by mistake is likely to rise.
+// firstAbove returns a --fence-above for data from which no cluster was made before. It is derived from the clock as
+// well, if that seems right, so that even a number that is used twice by mistake probably rises.
 func firstAbove(p past, now reading) uint64 {
 	if age := now.ms - p.ms; p.ms > 0 && age >= 0 && age <= clockTrustMax.Milliseconds() {
 		return max(p.last, min(fenceByTime(now.ms), FenceAboveMax))

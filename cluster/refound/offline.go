@@ -1,4 +1,4 @@
-// Package refound reads data folders of nodes that are stopped, and backups, and makes new clusters of them.
+// Package refound reads backups and the data folders of stopped nodes, and makes new clusters from them.
 package refound
 
 import (
@@ -23,24 +23,24 @@ import (
 	"lockd/cluster/store"
 )
 
-// A state goes on in a new cluster, from a backup or from a data folder: DESIGN.md, "A new cluster from an old one".
+// A new cluster continues a state from a backup or a data folder: DESIGN.md, "A new cluster from an old one".
 
-// Machine is a machine whose state can go on in a new cluster.
+// Machine is a machine whose state a new cluster can continue.
 type Machine = replica.ForkableMachine
 
-// Fork says how a new cluster is made of an old state.
+// Fork configures a new cluster that continues an old state.
 type Fork struct {
 	Dir      string // of its first node
 	ID       string // of that node
-	PeerAddr string // how other nodes will reach it; it may be another one later
+	PeerAddr string // its peer address; it may change later
 	LogStore string // "wal" (default) or "boltdb"
 	Hold     time.Duration
-	// FenceAbove is above all fences that other clusters of this past have begun with, as they have told: the new one
-	// begins higher. nil: it follows from the clock, which the system must know to be right.
+	// FenceAbove is at least every fence at which other clusters with this past began, as they reported; the new
+	// cluster begins higher. nil: it is derived from the clock, whose error the system must know.
 	FenceAbove *uint64
 	Machine    Machine                       // empty
 	Clock      clock.Clock                   // default SystemClock
-	WallError  func() (time.Duration, error) // by how much Clock's wall time may be off; default SystemWallError
+	WallError  func() (time.Duration, error) // the possible error of Clock's wall time; default SystemWallError
 }
 
 // Refounded describes the new cluster.
@@ -97,14 +97,14 @@ func newOffline(id string, heir Machine) *offline {
 	return o
 }
 
-// restore takes over an image.
+// restore reads an image.
 func (o *offline) restore(r io.Reader) error {
 	err := o.Restore(r)
 	o.last = o.Applied.Load()
 	return err
 }
 
-// load makes the state of a data folder: all of its log counts, also what may not be committed.
+// load builds the state of a data folder: its whole log counts, including entries that may not be committed.
 func (o *offline) load(x *store.Exam) error {
 	meta, body, err := x.OpenSnapshot()
 	if err != nil {
@@ -124,7 +124,7 @@ func (o *offline) load(x *store.Exam) error {
 	return x.Entries(o.last, o.replay)
 }
 
-// replay applies an entry, as a node does with an entry that is committed.
+// replay applies an entry, as a node does with a committed one.
 func (o *offline) replay(l *raft.Log) error {
 	switch l.Type {
 	case raft.LogCommand:
@@ -163,14 +163,14 @@ func (o *offline) count(e *record.Entry, l *raft.Log) {
 	}
 }
 
-// found makes the data folder of a new cluster. pastMs is the wall time of the newest that is known of the old one.
+// found makes the data folder of a new cluster. pastMs is the wall time of the newest known entry of the old one.
 func (o *offline) found(r *Fork, pastMs int64) (*Refounded, error) {
 	now := readWall(r.Clock, r.WallError)
 	fence, err := fenceAbove(past{last: max(o.heir.LastFence(), o.last), ms: pastMs}, now, r.FenceAbove)
 	if err != nil {
 		return nil, err
 	}
-	time.Sleep(2 * time.Duration(now.errMs) * time.Millisecond) // until every sure clock says more than this one did
+	time.Sleep(2 * time.Duration(now.errMs) * time.Millisecond) // until each such clock is past this time
 	old := o.Roster()
 	o.heir.Fork(fence, r.Hold.Milliseconds())
 	next := membership.Empty.With(membership.Change{Cluster: rand.Text(), Level: old.Level})
@@ -184,29 +184,29 @@ func (o *offline) found(r *Fork, pastMs int64) (*Refounded, error) {
 	}, err
 }
 
-// Errors of Inspect and Recover that say why a folder is not looked at at all.
+// The errors of Inspect and Recover for a folder that is not opened at all.
 var (
 	ErrForeign = store.ErrForeign
 	ErrInUse   = store.ErrInUse
 	ErrNewer   = store.ErrNewer
 )
 
-// Inspection is what is in a data folder.
+// Inspection describes the contents of a data folder.
 type Inspection struct {
 	*store.Exam
 	Cluster string // its id; "": unknown
-	Index   uint64 // of the last entry that is stored, committed or not
+	Index   uint64 // of the last stored entry, committed or not
 	Keys    int
 	Fence   uint64 // the highest that was given
 	WallMs  int64  // of the newest entry with a time, since 1970; 0: unknown
 	Servers []raft.Server
-	Known   []string       // ids of the members, with their incarnations, as the state says
+	Known   []string       // ids of the members in the state, with their incarnations
 	Removed []string       // ids
 	Kinds   map[string]int // entries of the log
 }
 
-// Inspect looks at the data folder of a node that is stopped, and changes nothing in it. The machine is empty, and is
-// of no use afterwards. What is damaged is in Inspection.Damage; an error says that the folder could not be looked at.
+// Inspect reads the data folder of a stopped node, and changes nothing in it. The machine has to be empty, and is
+// unusable afterwards. Damage is in Inspection.Damage; an error says that the folder could not be read.
 func Inspect(dir string, machine Machine) (*Inspection, error) {
 	in, _, err := inspect(dir, machine)
 	if in != nil {
@@ -215,7 +215,7 @@ func Inspect(dir string, machine Machine) (*Inspection, error) {
 	return in, err
 }
 
-// inspect returns the state as well. The folder stays locked.
+// inspect also returns the state. The folder stays locked.
 func inspect(dir string, machine Machine) (*Inspection, *offline, error) {
 	x, err := store.Examine(dir)
 	if err != nil {
@@ -240,8 +240,8 @@ func inspect(dir string, machine Machine) (*Inspection, *offline, error) {
 	return in, o, nil
 }
 
-// Recover makes a cluster of one of the data folder of a node that is stopped: r.Dir, which is kept under another
-// name, kept. r.ID may be "": the node keeps its id.
+// Recover makes a cluster of one node from the data folder of a stopped node, r.Dir, which is kept under another name,
+// kept. r.ID may be "": the node keeps its id.
 func Recover(r Fork) (done *Refounded, kept string, err error) {
 	in, o, err := inspect(r.Dir, r.Machine)
 	if _, half := os.Stat(beside(r.Dir)); err != nil && half == nil {
@@ -276,7 +276,7 @@ func Recover(r Fork) (done *Refounded, kept string, err error) {
 		return nil, "", err
 	}
 	if runtime.GOOS == "windows" {
-		in.Close() // it does not rename what is open
+		in.Close() // an open folder is not renamed
 	}
 	at := time.UnixMicro(r.Clock.Wall()).UTC().Format("20060102T150405Z")
 	if kept, err = store.SetAside(place, ".before-"+at); err != nil {
@@ -285,10 +285,10 @@ func Recover(r Fork) (done *Refounded, kept string, err error) {
 	return done, kept, store.Rename(r.Dir, place)
 }
 
-// beside is where the folder of a recovered cluster is made.
+// beside returns the path at which the folder of a recovered cluster is made.
 func beside(dir string) string { return strings.TrimRight(dir, "/") + ".recovered" }
 
-// Newer reports whether a data folder knows more of the log than another one: Raft would have its node lead.
+// Newer reports whether a data folder has a later log than another one: Raft would have its node lead.
 func (in *Inspection) Newer(than *Inspection) bool {
 	if in.LastTerm != than.LastTerm {
 		return in.LastTerm > than.LastTerm
@@ -296,7 +296,7 @@ func (in *Inspection) Newer(than *Inspection) bool {
 	return in.Index > than.Index
 }
 
-// Unusable is why nothing can be recovered of a folder; nil: something can.
+// Unusable returns the reason why nothing can be recovered from a folder; nil: something can.
 func (in *Inspection) Unusable() error {
 	if in.Damage == nil && in.Index == 0 {
 		return errors.New("it holds no entry and no snapshot")

@@ -1,5 +1,6 @@
-// Package replica holds what the log has made of a node: the machine, behind the one lock around it, and how far it has
-// come. A running node applies entries as Raft commits them; a data folder of a stopped node is read in the same way.
+// Package replica holds the state that a node has built from the log: the machine, behind the one lock around it, and
+// the index of the last applied entry. A running node applies entries as Raft commits them; the data folder of a
+// stopped node is read in the same way.
 package replica
 
 import (
@@ -24,8 +25,8 @@ import (
 	"lockd/resp"
 )
 
-// State is what the log has made of this node so far: the machine, behind the one lock around it,
-// and how far it has come. Only the goroutine that applies the log changes it.
+// State is the state that this node has built from the log: the machine, behind the one lock around it, and the index
+// of the last applied entry. Only the goroutine that applies the log changes it.
 type State struct {
 	Config
 
@@ -47,14 +48,14 @@ type State struct {
 	Work figures.Executions
 }
 
-// Config holds what a State uses of its node.
+// Config provides what a State uses of its node.
 type Config struct {
 	Machine Machine
 	Clock   clock.Clock
 	Due     chan struct{}                 // capacity 1: signals that the tick by which the leader must propose has changed
 	Roster  func() *membership.Roster     // in use
 	Use     func(next *membership.Roster) // takes a roster into use, under the state's lock
-	Check   func(level int) error         // returns why this node cannot do a level; nil: it can
+	Check   func(level int) error         // returns an error if this node does not support a level
 }
 
 // New returns a state to which no entry was applied.
@@ -66,10 +67,10 @@ func New(c Config) *State {
 	return s
 }
 
-// fullNow names the nodes whose disks keep the state from growing, and how what would let it grow is answered.
+// fullNow names the nodes whose disks keep the state from growing, and the error of requests that would let it grow.
 type fullNow struct{ Nodes, Refusal string }
 
-// refreshFullDisks has the requests be judged by the setting as it is now. mu is held.
+// refreshFullDisks judges requests by the setting as it is now. mu is held.
 func (s *State) refreshFullDisks() {
 	if nodes, refusal := s.Machine.FullDisks(); nodes != s.Full.Load().Nodes {
 		s.Full.Store(&fullNow{nodes, refusal})
@@ -82,11 +83,11 @@ type Applied struct {
 	Results []resp.Result
 }
 
-// FitsEntry returns why an entry of the log cannot be applied here: the machine does not know what the entry asks for.
-// The commands have their Spec afterwards.
+// FitsEntry returns an error if an entry of the log cannot be applied here, because the machine lacks a command or a
+// format. It sets the Spec of the commands.
 func (s *State) FitsEntry(l *raft.Log, e *record.Entry) error {
 	if e.Term != l.Term {
-		return nil // it is void
+		return nil // a void entry is skipped
 	}
 	if err := s.Check(e.Change.Level); err != nil {
 		return err
@@ -154,9 +155,8 @@ func (s *State) setRoster(next *membership.Roster) {
 	s.Use(next)
 }
 
-// refreshDeadline tells the proposer the tick past which the leader must propose an entry if nothing
-// else is written: the machine's next deadline, or clockLagMax from now if that is sooner. mu
-// is held.
+// refreshDeadline tells the proposer the tick past which the leader must propose an entry if nothing else is written:
+// the machine's next deadline, or clockLagMax from now if that is sooner. mu is held.
 func (s *State) refreshDeadline() {
 	deadline, ok := s.Machine.NextDeadline()
 	if ok {
@@ -169,8 +169,8 @@ func (s *State) refreshDeadline() {
 	}
 }
 
-// mix spreads an index over 64 bits (splitmix64), so that commands that draw at
-// random draw the same on every node.
+// mix spreads an index over 64 bits (splitmix64), the seed of commands that draw at random: it is the same on every
+// node.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -178,10 +178,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// ledSinceApplied is how long a leader was heard from, the last time at heard, after the last entry
-// was applied here. Leases ran on in that time, although nobody wrote. It cannot exceed the real time
-// since the entry was stamped, because the entry was applied after that; so no lease ends early by
-// it. The time after the leader's last message does not count. mu is held.
+// ledSinceApplied returns the time for which a leader was heard, last at heard, after the last entry was applied here.
+// Leases ran on in that time without writes. It cannot exceed the real time since the entry was stamped, because the
+// entry was applied after that; so no lease ends early by it. The time after the leader's last message does not count.
+// mu is held.
 func (s *State) ledSinceApplied(heard time.Time) time.Duration {
 	if heard.IsZero() {
 		return 0
@@ -189,8 +189,8 @@ func (s *State) ledSinceApplied(heard time.Time) time.Duration {
 	return max(s.Clock.Monotonic()-s.appliedAt-clock.Since(heard), 0)
 }
 
-// GoOn returns the log clock from which a leader goes on that heard from the one before at heard, the
-// last time, and the cluster's time as of the last entry applied, in microseconds since 1970.
+// GoOn returns the log clock from which a new leader continues that last heard the old one at heard, and the cluster's
+// time as of the last applied entry, in microseconds since 1970.
 func (s *State) GoOn(heard time.Time) (tick, wall int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func (s *State) DigestNow() DigestAt {
 	return DigestAt{s.applied, s.Machine.Digest()}
 }
 
-// View runs a request against the applied state, at a time of the cluster that clients may be shown (reader.show).
+// View runs a read against the applied state, at a time of the cluster that clients may see (reader.show).
 func (s *State) View(lead *clock.Leadership, wall int64, req resp.Request) resp.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (s *State) View(lead *clock.Leadership, wall int64, req resp.Request) resp.
 	return res
 }
 
-// shareOut shares the time of an entry out among its requests, by the work that each was, and counts it.
+// shareOut divides the time of an entry among its requests, by the work of each, and counts it.
 func shareOut(w *figures.Executions, reqs []resp.Request, results []resp.Result, took time.Duration) {
 	work := 0.0
 	for i := range results {
@@ -228,38 +228,38 @@ func shareOut(w *figures.Executions, reqs []resp.Request, results []resp.Result,
 	}
 }
 
-// shareOf is what a request counts for in the time of its entry: something even where it did nothing.
+// shareOf returns the weight of a request in the time of its entry, which is positive even without work.
 func shareOf(r *resp.Result) float64 { return float64(max(r.Work, 1)) }
 
-// DryRun asks the machine whether a request that may write would change nothing, and what
-// it is answered then. wall is as for view; 0: that of the last entry will do, as the answer is not for a client yet.
+// DryRun asks the machine whether a request that may write would change nothing, and for its answer then. wall is as
+// for View; 0: that of the last entry, since no client sees the answer yet.
 func (s *State) DryRun(lead *clock.Leadership, wall int64, req resp.Request) (resp.Result, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Machine.Try(readStamp(lead, s.Clock.Monotonic(), wall), req)
 }
 
-// readStamp is the stamp of a read at a monotonic time.
+// readStamp returns the stamp of a read at a monotonic time.
 func readStamp(lead *clock.Leadership, now time.Duration, wall int64) resp.Stamp {
 	return resp.Stamp{Tick: lead.TickAt(now), Wall: wall, Seed: rand.Uint64()}
 }
 
-// Leases looks at locks that tokens were granted, as of the last entry applied, and returns the log clock as far as it
-// can have run until a leader was heard from at heard.
+// Leases returns the state of granted locks as of the last applied entry, and the highest possible log clock at the
+// time at which a leader was last heard, heard.
 func (s *State) Leases(locks []resp.HeldLock, heard time.Time) (leases []resp.Lease, tick int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Machine.Leases(locks), s.Machine.Tick() + s.ledSinceApplied(heard).Milliseconds()
 }
 
-// Blocked returns what is known of a blocking command.
+// Blocked returns the state of a blocking command.
 func (s *State) Blocked(id resp.BlockID) resp.BlockState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Machine.Blocked(id)
 }
 
-// refreshSessions has the sessions of blocking commands be known without the lock. mu is held.
+// refreshSessions publishes the sessions of blocking commands, which are read without the lock. mu is held.
 func (s *State) refreshSessions() {
 	all := s.Machine.BlockSessions()
 	s.sessionsRevision = s.Machine.BlockRevision()
@@ -269,7 +269,7 @@ func (s *State) refreshSessions() {
 // Sessions lists the sessions of blocking commands.
 func (s *State) Sessions() []resp.BlockSession { return *s.sessionsNow.Load() }
 
-// Gifts lists what clients of a session were given by entries after an index, and have perhaps not heard of.
+// Gifts lists the gifts to clients of a session by entries after an index whose delivery is not known.
 func (s *State) Gifts(session, after uint64) []resp.BlockID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,15 +282,15 @@ func (s *State) Gifts(session, after uint64) []resp.BlockID {
 	return ids
 }
 
-// Given reports whether what was given under a name can still be taken back.
+// Given reports whether the gift of a blocking command can still be taken back.
 func (s *State) Given(id resp.BlockID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Machine.BlockGiven(id)
 }
 
-// LeaseAges returns for how many milliseconds the leases of locks have run at a tick; -1 of one that its token does not
-// hold any more.
+// LeaseAges returns the ages of the leases of locks at a tick, in milliseconds; -1 for a lock that its token no longer
+// holds.
 func (s *State) LeaseAges(locks []resp.HeldLock, tick int64) []int64 {
 	s.mu.Lock()
 	leases := s.Machine.Leases(locks)
@@ -364,12 +364,12 @@ func (s *State) Info() []resp.Section {
 	return s.Machine.Info()
 }
 
-// ErrSnapshotKnown makes a leader send its snapshot again later. It was not this node's leader when
-// the snapshot arrived, and needs none then.
+// ErrSnapshotKnown makes a leader send its snapshot again later. The leader was not this node's when the snapshot
+// arrived, and this node needs no snapshot then.
 var ErrSnapshotKnown = errors.New("the state reaches past this snapshot")
 
-// ErrLevel is wrapped by the error of a state whose level this lockd cannot do.
+// ErrLevel is wrapped by the error of a state at a level that this lockd does not support.
 var ErrLevel = errors.New("level")
 
-// DigestAt is a state's digest as of an entry.
+// DigestAt is the digest of a state as of an entry.
 type DigestAt struct{ Index, Digest uint64 }

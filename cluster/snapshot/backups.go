@@ -15,9 +15,9 @@ import (
 
 // Limits of backups that clients read from a node.
 const (
-	backupsMax  = 2         // at a time: each keeps alive what is changed meanwhile
+	backupsMax  = 2         // at a time: each keeps alive the data that is changed meanwhile
 	backupChunk = 256 << 10 // bytes of an answer
-	// BackupIdleMax is the time after which a backup that is not read is given up.
+	// BackupIdleMax is the time after which a backup without a reader is dropped.
 	BackupIdleMax = 30 * time.Second
 )
 
@@ -30,7 +30,7 @@ type Backups struct {
 	open map[string]*backup
 }
 
-// NewBackups returns no backups yet.
+// NewBackups returns an empty Backups.
 func NewBackups(c clock.Clock, stop <-chan struct{}) *Backups {
 	return &Backups{clock: c, stop: stop, open: map[string]*backup{}}
 }
@@ -48,7 +48,7 @@ type backup struct {
 
 func (b *backup) stop() { b.once.Do(func() { close(b.end) }) }
 
-// Begin begins a backup that write writes, and returns its name.
+// Begin begins a backup, whose content write writes, and returns its name.
 func (b *Backups) Begin(write func(io.Writer) error) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +69,7 @@ func (b *Backups) Begin(write func(io.Writer) error) (string, error) {
 	return id, nil
 }
 
-// drop ends a backup, read to its end or not.
+// drop ends a backup.
 func (b *Backups) drop(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,8 +113,8 @@ func (b *Backups) Read(ctx context.Context, id string, offset int64) ([]byte, er
 	}
 }
 
-// chunkWriter cuts a backup into chunks. It works a part of the time, as the writer of a snapshot does: clients come
-// first.
+// chunkWriter divides a backup into chunks. It works only a part of the time, like the writer of a snapshot, as clients
+// come first.
 type chunkWriter struct {
 	*Backups
 	to    *backup
@@ -160,7 +160,7 @@ func (w *chunkWriter) flush() error {
 	}
 }
 
-// rest is as long as the work was, several times.
+// rest pauses for a multiple of the time worked.
 func (w *chunkWriter) rest() error {
 	pause := time.NewTimer((Part - 1) * (w.clock.Monotonic() - w.since))
 	defer pause.Stop()

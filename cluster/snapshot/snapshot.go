@@ -31,7 +31,7 @@ type pacedImage struct {
 	pace *Snapshots
 }
 
-// Begin returns an image for Raft. What has grown until now is in it.
+// Begin returns an image for Raft. It resets the growth since the last snapshot.
 func (s *Snapshots) Begin(i *replica.Image) raft.FSMSnapshot {
 	s.counted.Store(s.takeGrown())
 	return pacedImage{i, s}
@@ -102,16 +102,16 @@ type Snapshots struct {
 	Config
 
 	due   chan struct{}     // capacity 1
-	saves chan chan<- error // who wants a snapshot now, and hears what became of it
+	saves chan chan<- error // requests for a snapshot now, each with a channel for the result
 
 	GrownEntries atomic.Uint64 // since the last snapshot
 	GrownBytes   atomic.Uint64
 	grownWork    atomic.Int64           // ns spent on applying
-	asked        atomic.Bool            // for one, whether it is due or not
-	counted      atomic.Pointer[growth] // what the one being taken was begun for
+	asked        atomic.Bool            // for a snapshot, whether it is due or not
+	counted      atomic.Pointer[growth] // the growth that the snapshot in progress covers
 
-	Cost     atomic.Int64  // ns of work that the last snapshot was
-	rests    atomic.Int64  // ns for which it rested
+	Cost     atomic.Int64  // ns of work of the last snapshot
+	rests    atomic.Int64  // ns of its pauses
 	size     atomic.Uint64 // bytes of the newest snapshot
 	LastSave atomic.Int64  // seconds since 1970
 	Saving   atomic.Bool
@@ -124,10 +124,10 @@ type Snapshots struct {
 	preempt  wake.Broadcast           // another one waits
 	basedOn  atomic.Pointer[raft.Log] // the end of the snapshot that Raft goes by; only index and term
 	Exposed  atomic.Uint64            // how often the newest snapshot was left without a spare (lacksSpare)
-	spared   atomic.Uint64            // as exposed, when there was a spare again
+	spared   atomic.Uint64            // value of Exposed when there was a spare again
 }
 
-// Config holds what Snapshots use of their node.
+// Config provides what Snapshots use of their node.
 type Config struct {
 	Raft       *group.Group
 	Stores     *store.Stores
@@ -185,7 +185,7 @@ func (s *Snapshots) wanted() bool {
 	return true
 }
 
-// growth counts what has called for a snapshot, as of its beginning.
+// growth counts the growth that a snapshot covers, as of its beginning.
 type growth struct {
 	entries, bytes uint64
 	work           int64
@@ -195,7 +195,7 @@ type growth struct {
 // Installed resets the counts: the state has come in a leader's snapshot.
 func (s *Snapshots) Installed() { s.takeGrown() }
 
-// takeGrown resets the counts: the state is in a snapshot, or will be.
+// takeGrown resets the counts at the beginning of a snapshot.
 func (s *Snapshots) takeGrown() *growth {
 	return &growth{s.GrownEntries.Swap(0), s.GrownBytes.Swap(0), s.grownWork.Swap(0), s.asked.Swap(false)}
 }
@@ -208,7 +208,7 @@ func (s *Snapshots) giveBack(g *growth) {
 	if g.asked {
 		s.asked.Store(true)
 	}
-	wake.Signal(s.due) // a signal may have been used up by the failed one
+	wake.Signal(s.due) // the failed snapshot may have used up a signal
 }
 
 // RetryPause is the pause after a failed snapshot.
@@ -234,7 +234,7 @@ func (s *Snapshots) Run() {
 			return
 		}
 		if again = nil; !s.wanted() {
-			continue // one was taken meanwhile
+			continue // another one was taken meanwhile
 		}
 		if err := s.take(); err != nil && !s.Raft.Stopping() {
 			s.Log.Warn("no snapshot was taken, and the log grows until one is: make room on the disk", "why", err)

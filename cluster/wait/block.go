@@ -1,5 +1,5 @@
-// Package wait keeps the clients of a node that wait for a blocking command, and has a leader pass over clients of nodes
-// that it does not hear from. What a client was given it is told only with the leader's agreement.
+// Package wait keeps the blocking commands of a node's clients, and lets a leader suspend the waiters of nodes that it
+// does not hear. A client learns of its gift only with the leader's agreement.
 package wait
 
 import (
@@ -16,14 +16,13 @@ import (
 	"lockd/resp"
 )
 
-// Blocker tracks the blocking commands of this node's clients. The commands wait in the machine;
-// the blocker only knows which client to tell. A command's end always arrives through the log,
-// never as the answer to a proposal. So it does not matter which node leads, and asking again is
-// harmless.
+// Blocker tracks the blocking commands of this node's clients. The commands wait in the machine; the blocker only knows
+// the client to tell. A command's end always arrives through the log, never as the answer to a proposal. So any node
+// may lead, and asking again is harmless.
 //
-// What a client that has waited was given it is told only once the leader has agreed (claim.go): the leader takes back
-// what belongs to a node that it does not hear from, and a node that was paused or cut off does not know how old the
-// news is. What a client is not told, as it is gone, goes back by the next step of this node (tend).
+// A client that has waited learns of its gift only once the leader has agreed (claim.go): the leader takes back the
+// gifts of a node that it does not hear, and a node that was paused or cut off does not know the age of its news. A
+// gift whose client has gone goes back by the node's next step (tend).
 type Blocker struct {
 	BlockerConfig
 	due   chan struct{}  // capacity 1: there is something to tend to
@@ -42,7 +41,7 @@ type Blocker struct {
 	closed  bool
 
 	// What clients were given, until the machine knows that they were told, or it was taken back.
-	untold    map[resp.BlockID]uint64 // gifts that nobody has been told of yet, with the entry that gave them
+	untold    map[resp.BlockID]uint64 // gifts that no client has been told of yet, with the entry that gave them
 	unsettled map[uint64]uint64       // by session: the last entry that gave something
 	gifts     int                     // since the last step that settled
 }
@@ -79,26 +78,26 @@ const (
 const (
 	// blockMissed: a snapshot replaced the entry that carried the real one.
 	blockMissed resp.Ending = 0xff - iota
-	// blockTakenBack: the command was served, and nobody was told before that was undone.
+	// blockTakenBack: the command was served, and that was undone before the client was told.
 	blockTakenBack
-	// blockLate: a LOCK was granted, and so long ago that its client would take the lease for longer than it is.
+	// blockLate: a LOCK was granted so long ago that its client would overestimate the lease.
 	blockLate
 )
 
 const (
-	// KeepEvery is how often a node with waiting commands renews its session: about a third of
-	// the machine's lease.
+	// KeepEvery is the interval at which a node with waiting commands renews its session: about a third of the
+	// machine's lease.
 	KeepEvery = 3300 * time.Millisecond
-	// blockIdleMax is how long an idle session is used. After that it is assumed to have ended.
+	// blockIdleMax is the time after which an idle session is assumed to have ended.
 	blockIdleMax = 5 * time.Second
-	// CancelsMax bounds the commands cancelled by one request, and what one takes back.
+	// CancelsMax bounds the commands that one request cancels, and the gifts that it returns.
 	CancelsMax = 1024
 	// claimsMax bounds the ends that one claim asks for.
 	claimsMax = 1024
-	// settleAfter is after how many gifts a node says that they were delivered, before its next renewal.
+	// settleAfter is the number of gifts after which a node reports their delivery before its next renewal.
 	settleAfter = 1024
-	// AnswerAgeMax is how old the lease of a lock is at most when a LOCK that may wait is answered: as the leader knows
-	// it, and with the time that asking the leader took. An older one is begun anew first.
+	// AnswerAgeMax bounds the age of a lease, including the time of asking the leader, when a LOCK that may wait is
+	// answered. An older lease is renewed first.
 	AnswerAgeMax = time.Second
 	// waitMsMax bounds a timer in milliseconds. A longer wait is treated as endless.
 	waitMsMax = 1 << 40
@@ -106,7 +105,7 @@ const (
 	blockLeaveMax = time.Second
 )
 
-// BlockerConfig holds what a blocker uses of its node.
+// BlockerConfig provides what a blocker uses of its node.
 type BlockerConfig struct {
 	State      *replica.State
 	Clock      clock.Clock
@@ -123,7 +122,7 @@ type BlockerConfig struct {
 	Read func(ctx context.Context, req resp.Request) (res resp.Result, ok bool)
 }
 
-// NewBlocker returns a blocker for which nobody waits.
+// NewBlocker returns a blocker without clients.
 func NewBlocker(c BlockerConfig) *Blocker {
 	return &Blocker{
 		BlockerConfig: c, due: make(chan struct{}, 1), claim: make(chan struct{}, 1),
@@ -139,7 +138,7 @@ type Wait struct {
 	unblock   <-chan resp.Unblock
 	waiter    resp.Waiter
 	start     time.Duration // monotonic
-	instead   resp.BlockID  // the lock was granted under this name, too late to be told; the zero value: it was not
+	instead   resp.BlockID  // the id under which the lock was granted too late to be told; the zero value: it was not
 	unblocked bool          // CLIENT UNBLOCK, or the server stops
 	why       resp.Unblock
 }
@@ -180,7 +179,7 @@ func (w *Wait) request(id resp.BlockID) resp.Request {
 	return req
 }
 
-// giveUpLock takes a lock back that was granted too late to be told, and was not granted again.
+// giveUpLock returns a lock that was granted too late to be told, and was not granted again.
 func (w *Wait) giveUpLock() {
 	if w.instead != (resp.BlockID{}) {
 		w.b.giveBack(w.instead)
@@ -234,7 +233,7 @@ func (w *Wait) await(ctx context.Context, call *waiter) (reply resp.Reply, again
 	return w.sleep(ctx, call, left.Int)
 }
 
-// abandon answers a client that does not know what becomes of its command, unless its end is about to be told.
+// abandon answers a client whose command may still be executed, unless its end is about to be told.
 func (w *Wait) abandon(call *waiter) (reply resp.Reply, again bool) {
 	if w.b.abandon(call) {
 		return resp.Err(resp.ErrUnknown), false
@@ -260,7 +259,7 @@ func (w *Wait) sleep(ctx context.Context, call *waiter, leftMs int64) (reply res
 			w.unblocked, unblock = true, nil
 		case <-patience.C:
 			if cancelled {
-				return w.abandon(call) // the cancellation goes on in the background
+				return w.abandon(call) // the cancellation continues in the background
 			}
 		case <-ctx.Done():
 			w.b.cancel(call.id)
@@ -290,7 +289,7 @@ func (w *Wait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 		return resp.Err(resp.ErrUnknown), false
 	case resp.BlockCancelled:
 		if !w.unblocked {
-			return w.nothing(), false // it waited until its time was over, and longer
+			return w.nothing(), false // it has waited out its time
 		}
 	case resp.BlockLapsed:
 		w.b.lapse(end.ID.Session)
@@ -298,7 +297,7 @@ func (w *Wait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 		w.instead = end.ID
 	}
 	if end.Args != nil {
-		w.cmd.Args = end.Args // what it has waited for counts from when it began to
+		w.cmd.Args = end.Args // with an id in place of XREAD's $: it waits for what came after it began to
 	}
 	if !w.unblocked {
 		return resp.Reply{}, true
@@ -317,7 +316,7 @@ func (w *Wait) undone() resp.Reply {
 	return resp.Err(w.b.NotDone)
 }
 
-// nothing is the answer to a client that has waited in vain.
+// nothing returns the answer after a wait in vain.
 func (w *Wait) nothing() resp.Reply {
 	if w.cmd.Spec != nil && w.cmd.Spec.NilBulk {
 		return resp.Nil()
@@ -399,7 +398,7 @@ func (b *Blocker) cancel(id resp.BlockID) {
 	wake.Signal(b.due)
 }
 
-// giveBack queues what was given to be taken back: its client is not told.
+// giveBack queues a gift to be taken back: its client is not told.
 func (b *Blocker) giveBack(id resp.BlockID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -414,7 +413,7 @@ func (b *Blocker) forgetGift(id resp.BlockID) {
 	delete(b.untold, id)
 }
 
-// abandon has a client not be told of the end of its command. It returns false if the client is being told.
+// abandon ends the interest of a client in its command. It returns false if the client is being told.
 func (b *Blocker) abandon(call *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -463,8 +462,8 @@ func (c *waiter) end(e resp.BlockEnd) {
 	c.quiet()
 }
 
-// mustClaim reports whether the leader has to agree before the client is told. A command that was served when it was
-// asked for was granted no earlier than it was asked for; what it was given no leader takes back.
+// mustClaim reports whether the leader has to agree before the client is told. A command that was served at once was
+// granted no earlier than it was asked for, and no leader takes its gift back.
 func (b *Blocker) mustClaim(call *waiter, e *resp.BlockEnd) bool {
 	late := !e.Waited && b.Clock.Monotonic()-call.began > AnswerAgeMax
 	return e.Waited && e.Given || call.grantsLock(e) && (e.Waited || late)
@@ -475,12 +474,12 @@ func (c *waiter) grantsLock(e *resp.BlockEnd) bool {
 	return e.Reply.Kind == resp.KindInt && c.cmd.Spec != nil && c.cmd.Spec.Name == resp.LockCommand
 }
 
-// lock is what a LOCK was granted.
+// lock returns the lock that a LOCK was granted.
 func (c *waiter) lock(e *resp.BlockEnd) resp.HeldLock {
 	return resp.HeldLock{DB: c.cmd.DB, Key: c.cmd.Args[1], Token: c.cmd.Args[2], Fence: uint64(e.Reply.Int)}
 }
 
-// tell tells a client what its command was answered. What it was given goes back if it does not hear of it.
+// tell tells a client the answer to its command. The gift goes back if the client is not told.
 func (b *Blocker) tell(call *waiter, e resp.BlockEnd) {
 	b.mu.Lock()
 	abandoned := call.telling == tellingAbandoned
@@ -498,8 +497,8 @@ func (b *Blocker) tell(call *waiter, e resp.BlockEnd) {
 	call.end(e)
 }
 
-// Reconcile is called when a snapshot has replaced entries. Commands that the restored state no
-// longer knows have ended, and how they ended is lost. What they were given goes back: nobody was told.
+// Reconcile handles a snapshot that has replaced entries. Commands that the restored state no longer has have ended in
+// an unknown way. Their gifts go back: no client was told.
 func (b *Blocker) Reconcile() {
 	b.mu.Lock()
 	ids := slices.Collect(maps.Keys(b.waiters))
@@ -518,7 +517,7 @@ func (b *Blocker) Reconcile() {
 	wake.Signal(b.due) // a session may have been suspended
 }
 
-// Keep renews the session while commands wait in it, and sends what is due, until the node stops.
+// Keep renews the session while commands wait in it, and logs due steps, until the node stops.
 func (b *Blocker) Keep() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var others sync.WaitGroup
@@ -543,7 +542,7 @@ func (b *Blocker) Keep() {
 	}
 }
 
-// tend logs what is due in one request: cancellations, what goes back, suspensions that end, and the renewal of the
+// tend logs the due steps in one request: cancellations, returned gifts, resumed sessions, and the renewal of the
 // sessions if prolong is set.
 func (b *Blocker) tend(ctx context.Context, prolong bool) {
 	step, gifts, began := b.nextStep(prolong)
@@ -564,7 +563,7 @@ func (b *Blocker) tend(ctx context.Context, prolong bool) {
 	}
 }
 
-// nextStep is what is to be logged now, with the number of gifts so far; nil if that is nothing.
+// nextStep returns the step to log now, with the number of gifts so far; nil: none.
 func (b *Blocker) nextStep(prolong bool) (step *resp.BlockStep, gifts int, began time.Duration) {
 	suspended := b.suspended()
 	b.mu.Lock()
@@ -583,7 +582,7 @@ func (b *Blocker) nextStep(prolong bool) (step *resp.BlockStep, gifts int, began
 	return step, b.gifts, b.Clock.Monotonic()
 }
 
-// tended takes note of a step that was logged. mu is held.
+// tended handles a step that was logged. mu is held.
 func (b *Blocker) tended(step *resp.BlockStep, gifts int) {
 	b.cancels = b.cancels[len(step.Cancelled):]
 	b.returns = b.returns[len(step.Undelivered):]
@@ -601,7 +600,7 @@ func (b *Blocker) tended(step *resp.BlockStep, gifts int) {
 	}
 }
 
-// settled is the last entry by which everything that it and those before it gave was delivered. mu is held.
+// settled returns the last entry such that the gifts of it and of all before it were delivered. mu is held.
 func (b *Blocker) settled() uint64 {
 	upTo := b.State.Delivered.Load()
 	for _, entry := range b.untold {
@@ -610,7 +609,7 @@ func (b *Blocker) settled() uint64 {
 	return upTo
 }
 
-// suspended lists the sessions in use that the machine passes over, with the number of the suspension.
+// suspended lists the suspended sessions that are in use, each with the number of its suspension.
 func (b *Blocker) suspended() (list []resp.BlockID) {
 	b.mu.Lock()
 	sessions := b.inUse()
@@ -626,14 +625,14 @@ func (b *Blocker) suspended() (list []resp.BlockID) {
 	return list
 }
 
-// Sessions lists the sessions of commands that have not ended, or have given what is not settled.
+// Sessions lists the sessions of commands that have not ended, or whose gifts are not settled.
 func (b *Blocker) Sessions() []uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.inUse()
 }
 
-// inUse lists the sessions of commands that have not ended, or have given what is not settled. mu is held.
+// inUse is Sessions with mu held.
 func (b *Blocker) inUse() []uint64 {
 	var sessions []uint64
 	note := func(session uint64) {
@@ -651,8 +650,7 @@ func (b *Blocker) inUse() []uint64 {
 	return sessions
 }
 
-// Leave closes this node's sessions before it stops, so that nothing is given to clients that are
-// gone.
+// Leave closes this node's sessions before it stops, so that clients that are gone are given nothing.
 func (b *Blocker) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, blockLeaveMax)
 	defer cancel()
@@ -667,7 +665,7 @@ func (b *Blocker) Leave(ctx context.Context) {
 	wake.Poll(ctx, func() bool { return !b.Waits() }) // until this node has applied it as well
 }
 
-// Waits reports whether a command has not ended, or something is to be taken back.
+// Waits reports whether a command has not ended, or a gift is to be taken back.
 func (b *Blocker) Waits() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

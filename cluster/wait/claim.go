@@ -8,16 +8,17 @@ import (
 	"lockd/resp"
 )
 
-// A client that has waited may be told what it was given only after the leader has agreed (resp.BlockClaim). The leader
-// agrees after a confirmed round, so the answer is true at a moment after it was asked; and what it has agreed to, it
-// never takes back. What it has not, it may: so nothing stays with a client whose node died before it could answer.
+// A client that has waited may be told of its gift only after the leader has agreed (resp.BlockClaim). The leader
+// agrees after a confirmed round, so the answer is true at a moment after the question; it never takes back a gift to
+// which it has agreed. It may take back all others: so no gift stays with a client whose node died before it could
+// answer.
 
-// Claims records what this leader has let nodes tell their clients. All methods may be called concurrently.
+// Claims records the gifts that this leader has let nodes tell their clients. All methods may be called concurrently.
 type Claims struct {
 	state *replica.State
 
 	mu      sync.Mutex
-	term    uint64 // the term of these
+	term    uint64 // the term of the claims
 	granted map[resp.BlockID]struct{}
 	refused map[resp.BlockID]struct{}
 }
@@ -25,10 +26,10 @@ type Claims struct {
 // NewClaims returns the claims of a node that has not led.
 func NewClaims(s *replica.State) *Claims { return &Claims{state: s} }
 
-// claimsKept is how many claims are remembered before those that are settled are forgotten.
+// claimsKept is the number of claims at which settled ones are forgotten.
 const claimsKept = 4096
 
-// begin forgets what belongs to an earlier term. mu is held.
+// begin forgets the claims of an earlier term. mu is held.
 func (c *Claims) begin(term uint64) {
 	if c.term != term || c.granted == nil {
 		c.term, c.granted, c.refused = term, map[resp.BlockID]struct{}{}, map[resp.BlockID]struct{}{}
@@ -57,8 +58,8 @@ func (c *Claims) Judge(lead *clock.Leadership, step *resp.BlockStep) resp.Reply 
 	return resp.Array(verdicts...)
 }
 
-// Refuse returns what this leader has given in its term to clients of a session that nobody was told of. From now on
-// no claim to it is granted.
+// Refuse returns the gifts of this leader's term to clients of a session that were not told. No claim to them is
+// granted from now on.
 func (c *Claims) Refuse(lead *clock.Leadership, session uint64) (unclaimed []resp.BlockID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +73,7 @@ func (c *Claims) Refuse(lead *clock.Leadership, session uint64) (unclaimed []res
 	return unclaimed
 }
 
-// forget drops the claims that the machine does not remember any more. mu is held.
+// forget drops the claims whose gifts the machine has forgotten. mu is held.
 func (c *Claims) forget() {
 	for _, kept := range []map[resp.BlockID]struct{}{c.granted, c.refused} {
 		if len(kept) < claimsKept {

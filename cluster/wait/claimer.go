@@ -9,10 +9,10 @@ import (
 	"lockd/resp"
 )
 
-// claimer asks the leader whether the clients of a blocker may be told that their commands were served.
+// claimer asks the leader whether clients of a blocker may be told that their commands were served.
 type claimer struct{ b *Blocker }
 
-// run asks the leader, again and again, whether the clients may be told whose commands were served.
+// run asks the leader for all clients that are to be told, until the node stops.
 func (c *claimer) run(ctx context.Context) {
 	for {
 		select {
@@ -36,7 +36,7 @@ func (c *claimer) next() []claimed {
 }
 
 // settleAll asks for some ends, and tells their clients. A LOCK that was granted too long ago is asked for again, by
-// the token that holds it: so its lease begins anew.
+// the token that holds it: its lease is thereby renewed.
 func (c *claimer) settleAll(ctx context.Context, all []claimed) {
 	var given []resp.BlockID
 	var locks []resp.HeldLock
@@ -96,7 +96,7 @@ func (c *claimer) settle(served claimed, how resp.Ending) {
 	served.call.end(resp.BlockEnd{ID: served.end.ID, How: how})
 }
 
-// ask asks the leader until it has answered; nothing if this node stops.
+// ask asks the leader until it has answered; it returns nothing if this node stops.
 func (c *claimer) ask(ctx context.Context, req resp.Request) []resp.Reply {
 	for pause := wake.RetryMin; ctx.Err() == nil; pause = min(2*pause, wake.RetryMax) {
 		changed := c.b.Changed.Next()

@@ -16,21 +16,21 @@ import (
 	"lockd/resp"
 )
 
-// Suspender has the waiters of nodes that this leader does not hear from passed over, and takes back what they were
-// given and cannot have been told. A node that lives learns of it from the log, and resumes its session: its waiters
-// have kept their places. So it may be wrong about a node, and it need not be exact.
+// Suspender suspends the waiters of nodes that this leader does not hear, and takes back gifts of which these nodes
+// cannot have told their clients. A live node learns of it from the log, and resumes its session, whose waiters have
+// kept their places: so the suspender may be wrong about a node.
 type Suspender struct {
 	SuspenderConfig
 
-	Due chan struct{} // capacity 1: look now, as this node leads, or a member is known to be dead
+	Due chan struct{} // capacity 1: look now, as this node leads, or a member has died
 
 	former string // the last leader that was another node
 }
 
-// suspendEvery is the part of a heartbeat timeout after which the suspender looks again.
+// suspendEvery divides the heartbeat timeout: the suspender looks at that interval.
 const suspendEvery = 5
 
-// SuspenderConfig holds what a suspender uses of its node.
+// SuspenderConfig provides what a suspender uses of its node.
 type SuspenderConfig struct {
 	State     *replica.State
 	Claims    *Claims
@@ -44,8 +44,8 @@ type SuspenderConfig struct {
 	Starts    uint64 // of this node's data folder
 	Heartbeat time.Duration
 	Roster    func() *membership.Roster
-	Met       func(id string) (who peer.Identity, ok bool) // what a member has said of itself
-	// Propose has a request logged in the term of this leader, or not at all. done: it was.
+	Met       func(id string) (who peer.Identity, ok bool) // a member's account of itself
+	// Propose has a request logged in the term of this leader, or not at all; done: it was.
 	Propose func(ctx context.Context, lead *clock.Leadership, req resp.Request) (done bool)
 }
 
@@ -80,7 +80,7 @@ func (s *Suspender) Run() {
 	}
 }
 
-// look suspends the sessions of the nodes that this leader does not hear from.
+// look suspends the sessions of the nodes that this leader does not hear.
 func (s *Suspender) look(ctx context.Context, lead *clock.Leadership) {
 	var sessions []uint64
 	var returns []resp.BlockID
@@ -97,7 +97,7 @@ func (s *Suspender) look(ctx context.Context, lead *clock.Leadership) {
 	if len(sessions) == 0 {
 		return
 	}
-	// What is not done is seen again at the next look, by this leader or by another.
+	// A step that fails is repeated at the next look, by this leader or by another.
 	req := resp.BlockSuspending(sessions, returns)
 	if s.Propose(ctx, lead, req) {
 		s.Log.Info("the clients that wait at nodes which are not heard from are passed over",
@@ -105,7 +105,7 @@ func (s *Suspender) look(ctx context.Context, lead *clock.Leadership) {
 	}
 }
 
-// isLost reports whether a session's node is not heard from, or its process has ended.
+// isLost reports whether a session's node is not heard, or its process has ended.
 func (s *Suspender) isLost(lead *clock.Leadership, session *resp.BlockSession) bool {
 	if session.Node == s.Self {
 		return session.Process != s.Starts
@@ -119,8 +119,8 @@ func (s *Suspender) isLost(lead *clock.Leadership, session *resp.BlockSession) b
 	return s.Contacts.Gone(session.Node) || s.silent(lead, session.Node) >= s.Heartbeat
 }
 
-// silent is how long a node has not been heard from. This leader asks the others from the beginning of its term on; the
-// leader before it was last heard from when it led.
+// silent returns the time since a node was last heard. This leader asks the others from the beginning of its term on;
+// the leader before it was last heard when it led.
 func (s *Suspender) silent(lead *clock.Leadership, id string) time.Duration {
 	asked := s.Clock.Monotonic() - lead.Origin
 	if heard := s.Raft.LastContact(); id == s.former && !heard.IsZero() {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// PollEvery is the time between two looks of Poll.
+// PollEvery is the interval of Poll.
 const PollEvery = 2 * time.Millisecond
 
 // Pauses between two attempts at a request, unless a new leader shows up before. They double from RetryMin to RetryMax.
@@ -50,12 +50,12 @@ func Signal(wake chan struct{}) {
 	}
 }
 
-// Broadcast wakes any number of goroutines at each change. A goroutine takes the channel of Next, looks at what it
-// waits for, and then waits on the channel: so it misses no change. The zero value is ready to use; all methods may be
-// called concurrently.
+// Broadcast wakes any number of goroutines at each change. A goroutine takes the channel of Next, checks its condition,
+// and then waits on the channel: so it misses no change. The zero value is ready to use; all methods may be called
+// concurrently.
 type Broadcast struct {
 	mu sync.Mutex
-	ch chan struct{} // closed at the next change; nil: nobody waits
+	ch chan struct{} // closed at the next change; nil: no goroutine waits
 }
 
 // Next returns a channel that Notify closes.
