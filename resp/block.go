@@ -18,7 +18,7 @@ const (
 	BlockServed    Ending = iota // it was executed: Reply is its answer, which may be an error
 	BlockTimedOut                // its time was over
 	BlockCancelled               // its node has cancelled it
-	// nothing was done and nothing will be: the node logs Args again under another number
+	// Nothing was done, and nothing will be: the node logs Args again under another number.
 	BlockDropped
 	BlockLapsed // nothing was done, because its session is over: the node logs Args again in a new session
 	// BlockSuspended ends no command: the session of ID was suspended. Its node, if alive, resumes it.

@@ -11,7 +11,7 @@ const (
 	Summary                     // a sum of durations and their number
 )
 
-// Metric is one metric family of a node, for monitoring. A label takes few values, and no client can add one.
+// Metric is one metric family of a node. A label has few values, and clients cannot add one.
 type Metric struct {
 	Name   string // Prometheus's name, with the unit
 	Help   string // one sentence

@@ -1,7 +1,6 @@
 package resp
 
-// Script is the code of a script, or of a library of functions, behind a first line that
-// begins with #!.
+// Script is the code of a script, or of a library of functions, after a first line that begins with #!.
 type Script struct {
 	SHA    string // the SHA1 of the whole text, the first line included, in 40 lower-case hex digits
 	Source string

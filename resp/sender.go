@@ -11,7 +11,7 @@ type Client struct {
 	Name, Addr, Node string // as CLIENT SETNAME set it, or ""; host:port; the node's id
 }
 
-// Same reports whether both are known to be one client, under whatever name; nil is no client.
+// Same reports whether both are known to be one client, under any name; nil is no client.
 func (c *Client) Same(other *Client) bool {
 	return c != nil && other != nil && c.ID == other.ID && c.Node == other.Node && c.Addr == other.Addr
 }

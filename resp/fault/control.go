@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Serve opens the control port, if the environment names one. Each line on it is a
-// command, each answer a line, "ok ..." or "error ...":
+// Serve opens the control port if the environment names one. It reads commands and writes answers, "ok ..." or "error
+// ...", a line each:
 //
 //	arm POINT kill|drop|tear|error|full|stall [MS] [SKIP]   the point strikes once, after SKIP times
 //	arm POINT slow MS [SKIP]                                from then on it waits each time, up to MS

@@ -54,7 +54,7 @@ var state struct {
 	dying  []func(how string)
 }
 
-// full reports whether a point writes while the disk is to have no space.
+// full reports whether the write at a point finds the disk full.
 func full(point string) bool {
 	file := os.Getenv(fullVar)
 	if file == "" || point != LogWrite && point != VoteWrite && point != SnapshotWrite {

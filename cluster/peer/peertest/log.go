@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Log collects what a node logs, as slog.NewTextHandler writes it. The zero value is ready; it
-// may be used concurrently.
+// Log collects a node's log lines as slog.NewTextHandler writes them. The zero value is ready; it may be used
+// concurrently.
 type Log struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -20,7 +20,7 @@ func (l *Log) Write(b []byte) (int, error) {
 	return l.buf.Write(b)
 }
 
-// Warnings are the lines of level WARN, without their time.
+// Warnings returns the lines of level WARN, without their time.
 func (l *Log) Warnings() (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

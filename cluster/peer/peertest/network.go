@@ -14,25 +14,24 @@ import (
 	"time"
 )
 
-// Network is a network in memory, for tests in virtual time: everything in it
-// waits on channels and timers only. Each node has its own view of it (From), so
-// that a directed link between two nodes can be cut: what is sent over a cut link
-// stays under way, as TCP keeps it, and arrives when the link is healed.
+// Network is a network in memory, for tests in virtual time: it waits on channels and timers only. Each node has its
+// own view of it (From), so that a directed link between two nodes can be cut: bytes sent over a cut link stay under
+// way, as TCP keeps them, and arrive when the link is healed.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener // by address
 	cut       map[link]bool
 	conns     map[*conn]bool
-	stalled   map[*conn]bool // ends that nothing arrives at
+	stalled   map[*conn]bool // ends at which nothing arrives
 	paused    map[string]bool
-	refusing  map[link]bool // dials are refused
+	refusing  map[link]bool // dials on these links are refused
 	full      map[string]bool
-	resetting map[string]bool   // whoever dials is connected, and reset
-	diverted  map[string]string // dials to an address lead to another
-	changed   chan struct{}     // closed and replaced when a link is cut or healed, an end stalls or goes on
+	resetting map[string]bool   // dials to these addresses connect, and are reset
+	diverted  map[string]string // dials to an address reach another one
+	changed   chan struct{}     // closed and replaced when a link is cut or healed, or an end stalls or resumes
 
-	rate int64              // bytes a second that each link carries; 0: any number, at once
-	busy map[link]time.Time // until when a link carries what it was given
+	rate int64              // bytes a second of each link; 0: no bound, at once
+	busy map[link]time.Time // time until which a link carries the bytes that it has accepted
 }
 
 type link struct{ from, to string }
@@ -54,11 +53,10 @@ func NewNetwork() *Network {
 	}
 }
 
-// From is the network as the node at addr sees it. addr is its peer address.
+// From returns the network as the node with a peer address sees it.
 func (n *Network) From(addr string) View { return View{n, addr} }
 
-// SetCut cuts or heals the links from each of one side to each of the other; one
-// direction only.
+// SetCut cuts or heals the links from each address of one side to each of the other, in one direction only.
 func (n *Network) SetCut(cut bool, from, to []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,7 +75,7 @@ func (n *Network) Partition(a, b []string) {
 	n.SetCut(true, b, a)
 }
 
-// Heal mends every link, and ends what SetRefused, SetFull, SetPaused and Divert have begun.
+// Heal mends every link, and ends the effects of SetRefused, SetFull, SetPaused and Divert.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,7 +89,7 @@ func (n *Network) Heal() {
 	n.changed = make(chan struct{})
 }
 
-// SetRefused has dials from each of one side to each of the other refused, as if nobody listened there. Open
+// SetRefused refuses dials from each address of one side to each of the other, as if no process listened there. Open
 // connections stay.
 func (n *Network) SetRefused(refused bool, from, to []string) {
 	n.mu.Lock()
@@ -103,23 +101,23 @@ func (n *Network) SetRefused(refused bool, from, to []string) {
 	}
 }
 
-// SetFull has dials to a node time out, as where more have connected than it accepts. Open connections stay.
+// SetFull makes dials to a node time out, as if its queue of connections were full. Open connections stay.
 func (n *Network) SetFull(full bool, addr string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.full[addr] = full
 }
 
-// SetResetting has dials to a node be connected and reset, as by a process that ends: some of its connections are
-// closed before its port. Open connections stay.
+// SetResetting connects and resets dials to a node, as a process that ends does: it closes some connections before its
+// port. Open connections stay.
 func (n *Network) SetResetting(resetting bool, addr string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.resetting[addr] = resetting
 }
 
-// SetPaused stops a node's part of the network, as SIGSTOP does: what it is sent is kept, it sends nothing, and who
-// dials it is connected to nobody yet. Its timers go on.
+// SetPaused stops a node's part of the network, as SIGSTOP does: it keeps the bytes sent to the node, sends none, and
+// connects dials without accepting them. The node's timers continue.
 func (n *Network) SetPaused(paused bool, addr string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,23 +126,23 @@ func (n *Network) SetPaused(paused bool, addr string) {
 	n.changed = make(chan struct{})
 }
 
-// Divert has dials to one address reach who listens at another, as if he had taken the port. Open connections stay.
+// Divert makes dials to one address reach the listener at another, as if that had taken the port. Open connections
+// stay.
 func (n *Network) Divert(addr, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.diverted[addr] = to
 }
 
-// isPaused reports whether a node is paused, and when to ask again.
+// isPaused reports whether a node is paused, with a channel that closes when to ask again.
 func (n *Network) isPaused(addr string) (bool, chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.paused[addr], n.changed
 }
 
-// Stall holds back what one node sends on the connections that it has dialled to another
-// and that are open now, their end included, until resume is called. What it dials later is
-// free of it, as past a proxy that hangs.
+// Stall holds back the bytes, including the end, that one node sends on the open connections that it has dialled to
+// another, until resume is called. Later connections are not affected, as past a proxy that hangs.
 func (n *Network) Stall(from, to string) (resume func()) {
 	held := n.dialled(from, to)
 	n.setStalled(true, held)
@@ -163,15 +161,14 @@ func (n *Network) setStalled(stalled bool, conns []*conn) {
 	n.changed = make(chan struct{})
 }
 
-// Reset breaks the connections that one node has dialled to another. What lies in them is
-// lost.
+// Reset breaks the connections that one node has dialled to another. Bytes under way are lost.
 func (n *Network) Reset(from, to string) {
 	for _, c := range n.dialled(from, to) {
 		c.reset()
 	}
 }
 
-// dialled are both ends of the connections that one node has dialled to another.
+// dialled lists both ends of the connections that one node has dialled to another.
 func (n *Network) dialled(from, to string) []*conn {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -184,8 +181,8 @@ func (n *Network) dialled(from, to string) []*conn {
 	return ends
 }
 
-// Kill ends every connection of a node and frees its port, as the end of its process would. What lies in them is lost;
-// the other side reads the end, where no link is cut.
+// Kill ends every connection of a node and frees its port, as the end of its process does. Bytes under way are lost;
+// the other side reads the end, unless the link is cut.
 func (n *Network) Kill(addr string) {
 	n.mu.Lock()
 	var dead []*conn
@@ -210,14 +207,14 @@ func (n *Network) Kill(addr string) {
 	}
 }
 
-// SetRate says how many bytes a second each link carries from now on.
+// SetRate sets the bytes a second that each link carries.
 func (n *Network) SetRate(rate int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.rate = rate
 }
 
-// carry waits as long as a link takes for so many bytes, behind what it was given before.
+// carry waits until a link has carried size bytes, after those that it accepted before.
 func (n *Network) carry(l link, size int) {
 	n.mu.Lock()
 	if n.rate == 0 {
@@ -234,7 +231,7 @@ func (n *Network) carry(l link, size int) {
 	time.Sleep(time.Until(at))
 }
 
-// Drain waits until no slow link carries anything any more: whoever writes would outlive the test.
+// Drain waits until the slow links are idle, since their writers would outlive the test.
 func (n *Network) Drain() {
 	n.mu.Lock()
 	var last time.Time
@@ -256,7 +253,7 @@ func (n *Network) Conns() int {
 	return len(n.conns)
 }
 
-// isHeld reports whether nothing arrives at an end of a connection now.
+// isHeld reports whether nothing arrives at an end of a connection now, with a channel that closes when to ask again.
 func (n *Network) isHeld(c *conn) (bool, chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -281,8 +278,7 @@ func (v View) Listen(addr string) (net.Listener, error) {
 	return ln, nil
 }
 
-// Dial connects to a listener. Where the link is cut in either direction it waits, for as
-// long as timeout.
+// Dial connects to a listener. If the link is cut in either direction it waits, up to timeout.
 func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	t := time.NewTimer(timeout)
 	defer t.Stop()
@@ -329,14 +325,14 @@ func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 
 func refused(addr string) error { return fmt.Errorf("dial %s: %w", addr, syscall.ECONNREFUSED) }
 
-// keepsOut reports whether a dial must wait, and when to ask again.
+// keepsOut reports whether a dial must wait, with a channel that closes when to ask again.
 func (n *Network) keepsOut(l link) (bool, chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cut[l] || n.cut[link{l.to, l.from}] || n.paused[l.from] || n.full[l.to], n.changed
 }
 
-// acceptLater hands a connection to a paused node when it goes on.
+// acceptLater hands a connection to a paused node when the node resumes.
 func (n *Network) acceptLater(ln *listener, c *conn) {
 	for {
 		paused, changed := n.isPaused(ln.addr)
@@ -386,10 +382,10 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return addrName(l.addr) }
 
-// QueueMax is how many bytes a link holds before its writer must wait.
+// QueueMax is the number of bytes in a link from which its writer waits.
 const QueueMax = 4 << 20
 
-// piece is how many bytes a link carries at a time; the connections of a link take turns.
+// piece is the number of bytes that a link carries at a time; the connections of a link take turns.
 const piece = 8 << 10
 
 // queue is one direction of a connection.
@@ -412,7 +408,7 @@ func (q *queue) change(f func()) {
 	q.moved = make(chan struct{})
 }
 
-// pipe makes a connection from one node to another: both its ends.
+// pipe returns both ends of a new connection from one node to another.
 func (n *Network) pipe(from, to string) (dialled, accepted *conn) {
 	there, back := newQueue(), newQueue()
 	dialled = &conn{n: n, link: link{from, to}, dialled: true, out: there, in: back}
@@ -431,15 +427,15 @@ func (n *Network) pipe(from, to string) (dialled, accepted *conn) {
 type conn struct {
 	n       *Network
 	link    link // from this end to the other
-	dialled bool // this end has
+	dialled bool // this end has dialled
 	out, in *queue
 	rd, wd  deadline
 	once    sync.Once
 	closed  bool // guarded by in.mu
-	broken  bool // likewise: by a reset
+	broken  bool // by a reset; guarded by in.mu
 }
 
-// reset breaks an end of a connection; what lies in it is lost.
+// reset breaks an end of a connection; the bytes in it are lost.
 func (c *conn) reset() {
 	c.in.mu.Lock()
 	c.broken = !c.closed
@@ -447,7 +443,7 @@ func (c *conn) reset() {
 	_ = c.Close()
 }
 
-// closedError is the error of an end that is closed.
+// closedError returns the error of a closed end.
 func (c *conn) closedError() error {
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
@@ -499,7 +495,7 @@ func (c *conn) Write(b []byte) (int, error) {
 		moved, room, gone, eof := c.out.moved, QueueMax-len(c.out.data), c.out.gone, c.out.eof
 		c.out.mu.Unlock()
 		switch {
-		case done == len(b): // also when the other side has read it all and closed since
+		case done == len(b): // also if the other side has read it all and closed since
 			return done, nil
 		case eof:
 			return done, c.closedError()
@@ -533,7 +529,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// Ended returns a channel that is closed when the other side has closed its end, whatever is still under way.
+// Ended returns a channel that is closed when the other side has closed its end, even if bytes are still under way.
 func (c *conn) Ended() <-chan struct{} { return c.in.ended }
 
 func (c *conn) LocalAddr() net.Addr  { return addrName(c.link.from) }
@@ -547,8 +543,8 @@ func (c *conn) SetDeadline(t time.Time) error {
 func (c *conn) SetReadDeadline(t time.Time) error  { c.rd.set(t); return nil }
 func (c *conn) SetWriteDeadline(t time.Time) error { c.wd.set(t); return nil }
 
-// deadline is a deadline whose channel closes when it passes or moves. Take the
-// channel first and ask passed after, or a deadline between the two is missed.
+// deadline is a deadline whose channel closes when it passes or moves. Take the channel before calling passed, or a
+// deadline between the two is missed.
 type deadline struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -594,7 +590,7 @@ func (d *deadline) wait() chan struct{} {
 	return d.ch
 }
 
-// addrName is a net.Addr that keeps the name as it was written.
+// addrName is a net.Addr with the name as it was written.
 type addrName string
 
 func (a addrName) Network() string { return "tcp" }
