@@ -23,15 +23,15 @@ func (x *lexer) expect(t token) {
 	x.next()
 }
 
-// match expects what closes who, which was opened on the given line.
-func (x *lexer) match(what, who token, line int) {
-	if x.accept(what) {
+// match expects the token that closes another one, opening, on the given line.
+func (x *lexer) match(closing, opening token, line int) {
+	if x.accept(closing) {
 		return
 	}
 	if line == x.line {
-		x.check(what)
+		x.check(closing)
 	}
-	x.syntaxError(fmt.Sprintf("'%s' expected (to close '%s' at line %d)", what, who, line))
+	x.syntaxError(fmt.Sprintf("'%s' expected (to close '%s' at line %d)", closing, opening, line))
 }
 
 func (x *lexer) name() string {
