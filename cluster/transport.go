@@ -102,7 +102,7 @@ func (t *transport) AppendEntries(
 				t.acked.Note(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
 			}
 		}
-		if err == nil || alive || !t.raft.Owes(args.Term, id, target) {
+		if err == nil || alive || !t.raft.ReplicatesTo(args.Term, id, target) {
 			return err
 		}
 		*resp = raft.AppendEntriesResponse{}

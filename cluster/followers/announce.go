@@ -124,7 +124,7 @@ func (a *Announcer) announce(to *raft.Log) {
 	defer a.mu.Unlock()
 	for id, r := range a.members {
 		switch {
-		case !a.raft.Owes(r.last.Term, id, r.target):
+		case !a.raft.ReplicatesTo(r.last.Term, id, r.target):
 			delete(a.members, id) // of an earlier term, or removed from the cluster
 		case !r.busy && r.knows < to.Index && r.has >= to.Index:
 			r.busy = true

@@ -84,9 +84,8 @@ func (g *Group) Follows(term uint64) bool {
 	return g.Started.Load() && g.State() == raft.Follower && g.CurrentTerm() == term
 }
 
-// Owes reports whether this node leads in term and the member is still at that address: only then it replicates to the
-// member.
-func (g *Group) Owes(term uint64, id raft.ServerID, addr raft.ServerAddress) bool {
+// ReplicatesTo reports whether this node leads in term and the member is still at that address.
+func (g *Group) ReplicatesTo(term uint64, id raft.ServerID, addr raft.ServerAddress) bool {
 	if !g.Started.Load() || g.State() != raft.Leader || g.CurrentTerm() != term {
 		return false
 	}
