@@ -177,12 +177,12 @@ func TestMemberIsHeldToWhatItHasStored(t *testing.T) {
 		if err != nil || !answer.Success {
 			t.Fatalf("%+v, %v", answer, err)
 		}
-		if got := leader.acked.Owned(who); got != 0 {
+		if got := leader.acked.RequiredIndex(who); got != 0 {
 			t.Errorf("it must have entry %d, and has stored none of this leader", got)
 		}
 		c.expect(leader, "SET a 2", "+OK")
 		c.agree()
-		if got := leader.acked.Owned(who); got <= last.Index {
+		if got := leader.acked.RequiredIndex(who); got <= last.Index {
 			t.Errorf("it must have entry %d, and has stored more than %d", got, last.Index)
 		}
 	})

@@ -85,7 +85,7 @@ func (t *transport) AppendEntries(
 			return errResigned
 		}
 		who, met := t.members.identityOf(string(id))
-		owned := t.acked.Owned(who)
+		owned := t.acked.RequiredIndex(who)
 		err = t.replicas.Call(target, args, resp)
 		if err == nil {
 			t.contacts.Answered(id, alive && resp.NoRetryBackoff)

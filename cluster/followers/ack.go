@@ -52,8 +52,8 @@ func (k *Acked) Note(id raft.ServerID, term, index uint64) {
 	k.folders[key] = a
 }
 
-// Owned returns the index up to which a member must have the log; 0 if its data folder is unknown.
-func (k *Acked) Owned(who peer.Identity) uint64 {
+// RequiredIndex returns the index up to which a member must have the log; 0 if its data folder is unknown.
+func (k *Acked) RequiredIndex(who peer.Identity) uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	key := membership.FolderKey(who.ID, who.Incarnation)
