@@ -174,7 +174,7 @@ func (g *gatekeeper) admit(who peer.Identity, kind peer.Kind) error {
 	if err := g.members.book.Meet(who); err != nil {
 		return err
 	}
-	common := membership.Alike(who, g.members.rules, level, g.members.highest)
+	common := membership.CompatibleLevel(who, g.members.rules, level, g.members.highest)
 	who.Rules, who.Tokens = "", "" // checked, and no longer needed
 	g.members.metMu.Lock()
 	if _, known := g.members.met[who.ID]; known || len(g.members.met) < metMax {

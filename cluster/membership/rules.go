@@ -141,8 +141,8 @@ func parseRules(rules string, level int) map[string]string {
 	return sums
 }
 
-// Alike returns the highest level up to which two nodes have the same rules; from is a level at which they have.
-func Alike(who peer.Identity, rules string, from, highest int) int {
+// CompatibleLevel returns the highest level up to which two nodes have the same rules; from is a level at which they have.
+func CompatibleLevel(who peer.Identity, rules string, from, highest int) int {
 	for level := from; level < min(highest, who.Highest); level++ {
 		if CheckRules(who, "", rules, level+1) != nil {
 			return level
