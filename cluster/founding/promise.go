@@ -33,11 +33,11 @@ type step struct {
 func nextStep(self peer.Identity, expect int, list []string, heard []peer.Identity) step {
 	all := newest(append(heard[:len(heard):len(heard)], self))
 	own := self.Promise
-	fate, missing := fateOf(own, all)
+	state, missing := stateOf(own, all)
 	switch {
-	case fate == kept && isFounder(own, self):
+	case state == kept && isFounder(own, self):
 		return step{found: true}
-	case fate == open:
+	case state == open:
 		return step{waits: "for the promise of " + strings.Join(missing, ", ") + ", to found a cluster as this node has " +
 			"promised, and no other. If one of them will not come back with its data folder: stop all nodes that are " +
 			"waiting here, delete their data folders, in which there are no data yet, and start them again"}
@@ -52,7 +52,7 @@ func nextStep(self peer.Identity, expect int, list []string, heard []peer.Identi
 	switch {
 	case len(founded) > 0:
 		return step{join: founded}
-	case fate == kept:
+	case state == kept:
 		return step{waits: "until the others have founded the cluster that it will join"}
 	}
 	return nextPromise(own, expect, list, all)
@@ -114,17 +114,17 @@ func missingOf(ids []string, found []peer.Founder) []string {
 	})
 }
 
-// fate is the state of a promise.
-type fate int
+// promiseState is the state of a promise.
+type promiseState int
 
 const (
-	void fate = iota // some member will never make it; or there is no promise
-	open             // not known
-	kept             // every member has made it at some time
+	void promiseState = iota // some member will never make it; or there is no promise
+	open                     // not known
+	kept                     // every member has made it at some time
 )
 
-// fateOf returns the state of a promise and, if that is open, the members of which nothing certain is known.
-func fateOf(p peer.Promise, all []peer.Identity) (f fate, missing []string) {
+// stateOf returns the state of a promise and, if that is open, the members of which nothing certain is known.
+func stateOf(p peer.Promise, all []peer.Identity) (s promiseState, missing []string) {
 	if p.Round == 0 {
 		return void, nil
 	}
