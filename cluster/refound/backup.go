@@ -114,12 +114,12 @@ func (b *BackupSum) Check() error {
 }
 
 // ReadBackup reads a backup into an empty machine, and returns its head. After an error the machine is unusable.
-func ReadBackup(path string, heir Machine) (*BackupHead, error) {
-	head, _, err := loadBackup(path, heir)
+func ReadBackup(path string, machine Machine) (*BackupHead, error) {
+	head, _, err := loadBackup(path, machine)
 	return head, err
 }
 
-func loadBackup(path string, heir Machine) (*BackupHead, *offline, error) {
+func loadBackup(path string, machine Machine) (*BackupHead, *offline, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -144,7 +144,7 @@ func loadBackup(path string, heir Machine) (*BackupHead, *offline, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w: %w", path, ErrBackup, err)
 	}
-	o := newOffline("", heir)
+	o := newOffline("", machine)
 	if err := o.restore(io.NewSectionReader(body, n, body.Size()-n)); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -187,6 +187,6 @@ func Restore(path string, r Fork) (*Refounded, *BackupHead, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	done, err := o.found(&r, max(head.MadeMs, o.heir.WallMs()))
+	done, err := o.found(&r, max(head.MadeMs, o.machine.WallMs()))
 	return done, head, err
 }

@@ -72,19 +72,19 @@ func (r *Fork) complete() error {
 // offline is a state outside any node.
 type offline struct {
 	*replica.State
-	heir    Machine
+	machine Machine
 	servers []raft.Server
 	kinds   map[string]int // of entries of the log
 	last    uint64         // index of the last entry
 	wallMs  int64          // of the newest entry
 }
 
-func newOffline(id string, heir Machine) *offline {
-	o := &offline{heir: heir, kinds: map[string]int{}}
+func newOffline(id string, machine Machine) *offline {
+	o := &offline{machine: machine, kinds: map[string]int{}}
 	roster := membership.Empty
-	lowest, highest := heir.Levels()
+	lowest, highest := machine.Levels()
 	o.State = replica.New(replica.Config{
-		Machine: heir, Clock: clock.NewSystem(), Due: make(chan struct{}, 1),
+		Machine: machine, Clock: clock.NewSystem(), Due: make(chan struct{}, 1),
 		Roster: func() *membership.Roster { return roster },
 		Use:    func(next *membership.Roster) { roster = next },
 		Check: func(level int) error {
@@ -119,7 +119,7 @@ func (o *offline) load(x *store.Exam) error {
 		if err != nil {
 			return fmt.Errorf("snapshot %s: %w", meta.ID, err)
 		}
-		o.servers, o.wallMs = meta.Configuration.Servers, o.heir.WallMs()
+		o.servers, o.wallMs = meta.Configuration.Servers, o.machine.WallMs()
 	}
 	return x.Entries(o.last, o.replay)
 }
@@ -166,13 +166,13 @@ func (o *offline) count(e *record.Entry, l *raft.Log) {
 // found makes the data folder of a new cluster. pastMs is the wall time of the newest known entry of the old one.
 func (o *offline) found(r *Fork, pastMs int64) (*Refounded, error) {
 	now := readWall(r.Clock, r.WallError)
-	fence, err := fenceAbove(past{last: max(o.heir.LastFence(), o.last), ms: pastMs}, now, r.FenceAbove)
+	fence, err := fenceAbove(past{last: max(o.machine.LastFence(), o.last), ms: pastMs}, now, r.FenceAbove)
 	if err != nil {
 		return nil, err
 	}
 	time.Sleep(2 * time.Duration(now.errMs) * time.Millisecond) // until each such clock is past this time
 	old := o.Roster()
-	o.heir.Fork(fence, r.Hold.Milliseconds())
+	o.machine.Fork(fence, r.Hold.Milliseconds())
 	next := membership.Empty.With(membership.Change{Cluster: rand.Text(), Level: old.Level})
 	i := &replica.Image{Applied: max(o.last, 1), Roster: next, Write: o.Machine.Snapshot()}
 	err = store.Found(r.Dir, store.First{
@@ -180,7 +180,7 @@ func (o *offline) found(r *Fork, pastMs int64) (*Refounded, error) {
 		Index: i.Applied, Write: func(w io.Writer) error { return i.Save(w) },
 	})
 	return &Refounded{
-		Cluster: next.Cluster, Old: old.Cluster, Index: i.Applied, Keys: o.heir.Keys(), Fence: fence, Hold: r.Hold,
+		Cluster: next.Cluster, Old: old.Cluster, Index: i.Applied, Keys: o.machine.Keys(), Fence: fence, Hold: r.Hold,
 	}, err
 }
 

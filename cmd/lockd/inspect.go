@@ -23,7 +23,7 @@ func (c *inspectCmd) run(_ context.Context, stdout, _ io.Writer) error {
 	if info, err := os.Stat(c.Path); err == nil && info.Mode().IsRegular() {
 		return c.backup(stdout)
 	}
-	in, err := refound.Inspect(c.Path, newHeir())
+	in, err := refound.Inspect(c.Path, newMachine())
 	if err != nil {
 		return usageError{err}
 	}
@@ -38,15 +38,15 @@ func (c *inspectCmd) run(_ context.Context, stdout, _ io.Writer) error {
 }
 
 func (c *inspectCmd) backup(stdout io.Writer) error {
-	heir := newHeir()
-	head, err := refound.ReadBackup(c.Path, heir)
+	machine := newMachine()
+	head, err := refound.ReadBackup(c.Path, machine)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "backup      format %d, by lockd %s\n", head.Format, head.Version)
 	fmt.Fprintf(stdout, "made        %s, by node %s\n", wallTime(head.MadeMs), head.Node)
 	fmt.Fprintf(stdout, "cluster     %s\n", head.Cluster)
-	fmt.Fprintf(stdout, "state       %d keys as of entry %d, fences up to %d\n", heir.Keys(), head.Index, heir.LastFence())
+	fmt.Fprintf(stdout, "state       %d keys as of entry %d, fences up to %d\n", machine.Keys(), head.Index, machine.LastFence())
 	fmt.Fprintln(stdout, "sound       every checksum matches")
 	return nil
 }
@@ -122,7 +122,7 @@ type recoverCmd struct {
 }
 
 func (c *recoverCmd) run(_ context.Context, stdout, _ io.Writer) error {
-	in, err := refound.Inspect(c.Dir, newHeir())
+	in, err := refound.Inspect(c.Dir, newMachine())
 	if err != nil {
 		return usageError{err}
 	}
@@ -145,7 +145,7 @@ func (c *recoverCmd) run(_ context.Context, stdout, _ io.Writer) error {
 			better, c.Dir)
 	}
 	done, kept, err := refound.Recover(refound.Fork{
-		Dir: c.Dir, PeerAddr: c.PeerAdvertise, Hold: c.Hold, FenceAbove: c.above, Machine: newHeir(),
+		Dir: c.Dir, PeerAddr: c.PeerAdvertise, Hold: c.Hold, FenceAbove: c.above, Machine: newMachine(),
 	})
 	if err != nil {
 		return foundError(err)
@@ -160,7 +160,7 @@ func (c *recoverCmd) run(_ context.Context, stdout, _ io.Writer) error {
 func (c *recoverCmd) compare(stdout io.Writer, in *refound.Inspection) (better string, err error) {
 	best := in
 	for _, dir := range c.Other {
-		other, err := refound.Inspect(dir, newHeir())
+		other, err := refound.Inspect(dir, newMachine())
 		if err != nil {
 			return "", usageError{err}
 		}

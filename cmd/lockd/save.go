@@ -20,7 +20,7 @@ import (
 
 var _ refound.Machine = (*keyspace.Machine)(nil)
 
-func newHeir() refound.Machine { return keyspace.New(luavm.New()) }
+func newMachine() refound.Machine { return keyspace.New(luavm.New()) }
 
 // backupCmd reads a backup from a node.
 type backupCmd struct {
@@ -181,7 +181,7 @@ func (c *restoreCmd) check() error {
 func (c *restoreCmd) run(_ context.Context, stdout, _ io.Writer) error {
 	done, head, err := refound.Restore(c.In, refound.Fork{
 		Dir: c.Dir, ID: c.ID, PeerAddr: c.PeerAdvertise, LogStore: c.LogStore, Hold: c.Hold, FenceAbove: c.above,
-		Machine: newHeir(),
+		Machine: newMachine(),
 	})
 	if err != nil {
 		return foundError(err)
