@@ -55,12 +55,12 @@ var locksRows = []row{
 			Syntax: "[COUNT count]",
 		}, Parse: parseLocksGraph},
 		{Spec: resp.Spec{
-			Name: "locks|doctor", Arity: -2, Flags: resp.ReadOnly | resp.TakesSightings,
+			Name: "locks|doctor", Arity: -2, Flags: resp.ReadOnly | resp.TakesObservations,
 			Group: "lockd", Since: "1.0.0",
 			Summary: "Say what is wrong with the locks of programs, as far as it is certain",
 		}, Parse: parseLocksDoctor},
 		{Spec: resp.Spec{
-			Name: "locks|advice", Arity: -2, Flags: resp.ReadOnly | resp.TakesSightings,
+			Name: "locks|advice", Arity: -2, Flags: resp.ReadOnly | resp.TakesObservations,
 			Group: "lockd", Since: "1.0.0", Summary: "Tell how long locks are held and waited for, and what lease would do",
 			Syntax: "[pattern]",
 		}, Parse: parseLocksAdvice},

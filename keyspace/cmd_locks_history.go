@@ -12,7 +12,7 @@ import (
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
-	"lockd/resp/sight"
+	"lockd/resp/lockuse"
 )
 
 // What has become of a lock: LOCKS HISTORY.
@@ -199,12 +199,12 @@ const (
 
 // openCase gathers what is known of all locks, or of those that match.
 func openCase(c *ctx, match *arg.Glob) (*doctor.Case, error) {
-	report, err := sight.Read(c.m.sightings)
+	report, err := lockuse.Read(c.m.lockUsage)
 	if err != nil {
 		return nil, resp.Errorf("ERR what the node has seen cannot be read: %v", err)
 	}
 	count := min(c.m.events.Count(), doctorEventsMax)
-	work := doctorEventWork*int64(count) + value.FarWork*int64(len(report.Sightings))
+	work := doctorEventWork*int64(count) + value.FarWork*int64(len(report.Observations))
 	if err := c.m.meter.Pay(work + value.SortWork(count, int64(8*count))); err != nil {
 		return nil, err
 	}
@@ -296,7 +296,7 @@ func examine(c *ctx, d *doctor.Case) {
 }
 
 // knownBy begins an answer with the times from which on the log, and the node that was asked, know everything.
-func knownBy(c *ctx, report *sight.Report) history.Fields {
+func knownBy(c *ctx, report *lockuse.Report) history.Fields {
 	return history.NewFields().Time("known-since", c.m.events.KnownSinceMs()).Text("node", report.Node).
 		Time("seen-since", report.SinceMs)
 }

@@ -47,7 +47,7 @@ type Machine struct {
 	// What belongs to the call that is running, or is derived.
 	index     uint64 // of the entry being applied
 	rights    rights // of the running request
-	sightings string // of the running request
+	lockUsage string // of the running request
 	draws     uint64 // calls of ctx.rand since the call began
 	command   ctx    // of the running request
 	replies   replyRoom
@@ -170,7 +170,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	m.meter.BeginRequest(m.usedBytes())
 	m.embargo.Watched = req.Watch != nil && len(req.Watch.Check) > 0
-	m.rights, m.sightings = rights{user: req.User}, req.Sightings
+	m.rights, m.lockUsage = rights{user: req.User}, req.Observations
 	m.reads = nil
 	if req.Trace {
 		m.reads = emit.NewReads(m.out.Position(), len(req.Cmds))

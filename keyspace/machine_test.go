@@ -8,7 +8,7 @@ import (
 	"lockd/keyspace/store"
 	"lockd/luavm"
 	"lockd/resp"
-	"lockd/resp/sight"
+	"lockd/resp/lockuse"
 )
 
 func at(tick int64) resp.Stamp {
@@ -419,26 +419,26 @@ func TestFenceNeverGoesDown(t *testing.T) {
 }
 
 // What the node that was asked has seen is told, and since when; what cannot be read is an error.
-func TestDoctorTakesSightings(t *testing.T) {
+func TestDoctorTakesObservations(t *testing.T) {
 	m, at := newMachine(), resp.Stamp{Index: 1, Tick: 1, Wall: 1e15}
 	mustApply(t, m, at, 0, "SET k v")
-	report := sight.Report{Node: "n1", SinceMs: 1e12, Sightings: []sight.Sighting{
-		{Kind: sight.Polls, Key: "order:7", Hash: sight.Hash("order:7"), Tokens: []uint64{1}, Count: 60},
+	report := lockuse.Report{Node: "n1", SinceMs: 1e12, Observations: []lockuse.Observation{
+		{Kind: lockuse.Polls, Key: "order:7", Hash: lockuse.Hash("order:7"), Tokens: []uint64{1}, Count: 60},
 	}}
-	for sightings, want := range map[string]string{
+	for observations, want := range map[string]string{
 		report.String(): `"node" => "n1" 3# "seen-since" => "2001-09-09T01:46:40.000Z"`,
 		"":              `"node" => (nil) 3# "seen-since" => (nil)`,
 		"\x05none":      "ERR what the node has seen cannot be read: string exceeds the input",
 	} {
 		for _, command := range []string{"LOCKS DOCTOR", "LOCKS ADVICE"} {
 			req := request(0, command)
-			req.Sightings = sightings
+			req.Observations = observations
 			got := strings.Join(show(m.View(at, req).Replies[0]), " ")
 			if !strings.Contains(got, want) {
-				t.Errorf("%s with %q answers %s", command, sightings, got)
+				t.Errorf("%s with %q answers %s", command, observations, got)
 			}
-			if finds := strings.Contains(got, "polling"); finds != (command == "LOCKS DOCTOR" && sightings == report.String()) {
-				t.Errorf("%s with %q finds: %v", command, sightings, finds)
+			if finds := strings.Contains(got, "polling"); finds != (command == "LOCKS DOCTOR" && observations == report.String()) {
+				t.Errorf("%s with %q finds: %v", command, observations, finds)
 			}
 		}
 	}

@@ -71,7 +71,7 @@ const (
 // ErrBinary is wrapped by every error about an unreadable request or result.
 var ErrBinary = errors.New("resp: malformed binary form")
 
-// AppendRequest appends the binary form of req, which has neither Partly nor Sightings.
+// AppendRequest appends the binary form of req, which has neither Partly nor Observations.
 func AppendRequest(dst []byte, req Request) []byte {
 	dst = binary.AppendUvarint(binary.AppendUvarint(dst, req.parts()), uint64(len(req.Cmds)))
 	for _, c := range req.Cmds {
@@ -213,7 +213,7 @@ func (r *Request) parts() (parts uint64) {
 	return parts
 }
 
-// Size returns an upper bound, in bytes, of the binary form of the request plus its Sightings.
+// Size returns an upper bound, in bytes, of the binary form of the request plus its Observations.
 func (r *Request) Size() int {
 	size := 1 + 3*binary.MaxVarintLen32
 	for _, c := range r.Cmds {
@@ -236,7 +236,7 @@ func (r *Request) Size() int {
 			size += 4*binary.MaxVarintLen64 + len(l.Key) + len(l.Token)
 		}
 	}
-	return size + len(r.Sender) + 2*binary.MaxVarintLen32 + len(r.User) + len(r.Sightings)
+	return size + len(r.Sender) + 2*binary.MaxVarintLen32 + len(r.User) + len(r.Observations)
 }
 
 // Request reads a request as AppendRequest writes it. Its strings alias the input. Errors of reading it wrap

@@ -53,9 +53,9 @@ type Request struct {
 	// itself were already checked.
 	User string
 
-	// Sightings are the observations of locks on the node that was asked, in the binary form of package sight; "":
+	// Observations are the observations of locks on the node that was asked, in the binary form of package lockuse; "":
 	// none. They travel with a request to the leader but are not logged: only reads have them.
-	Sightings string
+	Observations string
 }
 
 // Watching asks about versions of keys.

@@ -36,8 +36,8 @@ const (
 	// node's subscribers to the channel named by the first argument (PUBLISH, SPUBLISH).
 	CountsReceivers
 
-	// TakesSightings marks a command of the machine whose request has Sightings.
-	TakesSightings
+	// TakesObservations marks a command of the machine whose request has Observations.
+	TakesObservations
 )
 
 var flagNames = []struct {

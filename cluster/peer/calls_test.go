@@ -233,7 +233,7 @@ func TestForwardDeadline(t *testing.T) {
 }
 
 // What the sender has seen comes with the request.
-func TestForwardBringsSightings(t *testing.T) {
+func TestForwardBringsObservations(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		var got resp.Request
 		p.b.forward = func(req resp.Request, _ time.Time, respond func(Outcome, resp.Result)) {
@@ -241,8 +241,8 @@ func TestForwardBringsSightings(t *testing.T) {
 			respond(Done, echo(req))
 		}
 		req := command("get", "k")
-		req.Sightings = "what was seen"
-		if o, _ := forward(t.Context(), p.pa, "b:1", req); o != Done || got.Sightings != req.Sightings {
+		req.Observations = "what was seen"
+		if o, _ := forward(t.Context(), p.pa, "b:1", req); o != Done || got.Observations != req.Observations {
 			t.Errorf("%v, %+v", o, got)
 		}
 	})

@@ -19,7 +19,7 @@ import (
 //	         the sender's session (0: none), then, if there is one, the session(8,
 //	         little endian); then a request, with no commands for a recall, or, without a
 //	         number, for an index up to which everything acknowledged before is applied; then its
-//	         Sightings: uvarint: their length, and so many bytes
+//	         Observations: uvarint: their length, and so many bytes
 //	query    uvarint: milliseconds the sender will wait; then a request of one command:
 //	         a question about the clients of the node that is asked
 //	answer   outcome(1); if that is done, uvarints: index of the entry that did it
@@ -265,7 +265,7 @@ func appendBinding(dst []byte, b Binding) []byte {
 
 // appendForward appends a forward's body without the wait at its beginning.
 func appendForward(dst []byte, b Binding, req resp.Request) []byte {
-	return resp.AppendText(resp.AppendRequest(appendBinding(dst, b), req), req.Sightings)
+	return resp.AppendText(resp.AppendRequest(appendBinding(dst, b), req), req.Observations)
 }
 
 // forwardBody reads a forward's body.
@@ -285,7 +285,7 @@ func forwardBody(body []byte) (Forwarded, error) {
 		wait = time.Duration(ms) * time.Millisecond
 	}
 	f.Req, f.Until = d.Request(), after(wait)
-	f.Req.Sightings = d.Text()
+	f.Req.Observations = d.Text()
 	return f, end(&d, "request")
 }
 

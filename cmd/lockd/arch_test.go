@@ -21,11 +21,11 @@ var mayImport = map[string][]string{
 	"lockd/internal/strict":   {}, // for tests
 	"lockd/internal/fakenode": {}, // for tests
 	"lockd/internal/testfile": {}, // for tests
-	"lockd/resp/server":       {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/pubsub", "lockd/resp/server/holders", "lockd/resp/server/settings", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/access", "lockd/resp/server/witness", "lockd/resp/server/describe"},
+	"lockd/resp/server":       {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/lockuse", "lockd/resp/server/wire", "lockd/resp/server/pubsub", "lockd/resp/server/holders", "lockd/resp/server/settings", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/access", "lockd/resp/server/witness", "lockd/resp/server/describe"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // statistics for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and invalidations
-	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/doctor", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp/acl", "lockd/resp/sight"},
+	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/doctor", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp/acl", "lockd/resp/lockuse"},
 	"lockd/keyspace/algebra":  {"lockd/keyspace/value"},                                      // union, intersection, difference
 	"lockd/keyspace/arg":      {"lockd/resp"},                                                // arguments that several families have
 	"lockd/keyspace/digest":   {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/store"}, // what nodes compare
@@ -67,9 +67,9 @@ var mayImport = map[string][]string{
 	"lockd/resp/acl": {"lockd/resp"},
 
 	// Mistakes in the use of locks: observations of a node, their sum, and the diagnosis.
-	"lockd/resp/sight":          {"lockd/resp"},
-	"lockd/resp/server/witness": {"lockd/resp", "lockd/resp/sight"},
-	"lockd/keyspace/doctor":     {"lockd/resp", "lockd/resp/sight"},
+	"lockd/resp/lockuse":        {"lockd/resp"},
+	"lockd/resp/server/witness": {"lockd/resp", "lockd/resp/lockuse"},
+	"lockd/keyspace/doctor":     {"lockd/resp", "lockd/resp/lockuse"},
 
 	// The rooms of cluster, which know nothing of nodes.
 	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"},                                                                                                                                                       // the disk
@@ -167,7 +167,7 @@ var (
 		"lockd/resp", "lockd/luavm",
 		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history",
 		"lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait",
-		"lockd/keyspace/doctor", "lockd/resp/acl", "lockd/resp/sight",
+		"lockd/keyspace/doctor", "lockd/resp/acl", "lockd/resp/lockuse",
 		"lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc",
 	}
 	impureImports = []string{"time", "os", "net", "math/rand", "math/rand/v2", "crypto/rand", "sync", "sync/atomic", "hash/maphash", "runtime"}

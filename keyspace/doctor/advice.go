@@ -48,7 +48,7 @@ func (c *Case) lateHolds() map[*hold]bool {
 	for _, holds := range c.lapsed {
 		add(holds)
 	}
-	for _, holds := range c.sighted {
+	for _, holds := range c.observed {
 		add(holds)
 	}
 	return late

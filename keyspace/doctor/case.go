@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"lockd/resp"
-	"lockd/resp/sight"
+	"lockd/resp/lockuse"
 )
 
 // Kind is the kind of an Event.
@@ -42,21 +42,21 @@ type Event struct {
 const (
 	templatesMax = 128 // with a name
 	lapsedMax    = 4   // holds of a key that ended with the lease, the newest
-	sightedMax   = 64  // holds of a key that a report is about
+	observedMax  = 64  // holds of a key that a report is about
 	others       = "(others)"
 )
 
-// Case gathers events and sightings.
+// Case gathers events and observations.
 type Case struct {
-	Report sight.Report
+	Report lockuse.Report
 	nowMs  int64
 
-	classes map[string]*class
-	open    map[uint64]*hold // by fence
-	lapsed  map[name][]*hold
-	sighted map[uint64][]*hold // by the hash of the key: those that the report is about
-	active  map[program]int64  // when it last got, or gave up, a lock
-	grants  map[uint64]int     // by client ID
+	classes  map[string]*class
+	open     map[uint64]*hold // by fence
+	lapsed   map[name][]*hold
+	observed map[uint64][]*hold // by the hash of the key: those that the report is about
+	active   map[program]int64  // when it last got, or gave up, a lock
+	grants   map[uint64]int     // by client ID
 }
 
 type name struct {
@@ -119,20 +119,20 @@ func programOf(c *resp.Client) program {
 }
 
 // New begins a case at a wall time.
-func New(report sight.Report, nowMs int64) *Case {
+func New(report lockuse.Report, nowMs int64) *Case {
 	c := &Case{
 		Report: report, nowMs: nowMs, classes: map[string]*class{}, open: map[uint64]*hold{}, lapsed: map[name][]*hold{},
-		sighted: map[uint64][]*hold{}, active: map[program]int64{}, grants: map[uint64]int{},
+		observed: map[uint64][]*hold{}, active: map[program]int64{}, grants: map[uint64]int{},
 	}
-	for i := range report.Sightings {
-		c.sighted[report.Sightings[i].Hash] = nil
+	for i := range report.Observations {
+		c.observed[report.Observations[i].Hash] = nil
 	}
 	return c
 }
 
 // class finds the class of a key.
 func (c *Case) class(key string) *class {
-	template := sight.Template(key)
+	template := lockuse.Template(key)
 	if w := c.classes[template]; w != nil {
 		return w
 	}
@@ -169,7 +169,7 @@ func (c *Case) Add(e *Event) {
 func (c *Case) grant(e *Event) {
 	w := c.class(e.Key)
 	h := &hold{
-		name: name{e.DB, e.Key}, token: sight.Hash(e.Token), client: e.Client, of: w, fence: e.Fence, script: e.Script,
+		name: name{e.DB, e.Key}, token: lockuse.Hash(e.Token), client: e.Client, of: w, fence: e.Fence, script: e.Script,
 		fromMs: e.AtMs,
 	}
 	c.open[e.Fence] = h
@@ -187,12 +187,12 @@ func (c *Case) grant(e *Event) {
 	if !e.Script && !e.Several {
 		w.tokens.add(e)
 	}
-	hash := sight.Hash(e.Key)
-	if list, ok := c.sighted[hash]; ok {
-		if len(list) == sightedMax {
+	hash := lockuse.Hash(e.Key)
+	if list, ok := c.observed[hash]; ok {
+		if len(list) == observedMax {
 			list = slices.Delete(list, 0, 1)
 		}
-		c.sighted[hash] = append(list, h)
+		c.observed[hash] = append(list, h)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package doctor finds mistakes in how programs use locks, and the leases that they need. It compares what happened to
-// the locks (Event) with what a node saw its clients do (sight.Report). It knows no machine and no command. Its law:
+// the locks (Event) with what a node saw its clients do (lockuse.Report). It knows no machine and no command. Its law:
 //
 //   - It reports only what is certain, and nothing about correct programs. A client is a connection; a program is all
 //     clients with one name at one address, as pools have many.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"lockd/resp"
-	"lockd/resp/sight"
+	"lockd/resp/lockuse"
 )
 
 // Programs of the tests. web-1 and web-2 have names, and each has two connections; the others are told
@@ -25,7 +25,7 @@ var (
 // story is a case that a test tells. A grant is named by its fence.
 type story struct {
 	events []Event
-	report sight.Report
+	report lockuse.Report
 }
 
 func (s *story) grant(fence uint64, atMs int64, key, token string, by *resp.Client) *Event {
@@ -46,13 +46,13 @@ func (s *story) end(kind Kind, fence uint64, atMs int64, by *resp.Client) {
 	panic("no such grant")
 }
 
-func (s *story) sees(kind sight.Kind, atMs int64, key string, by resp.Client, tokens ...string) {
-	x := sight.Sighting{Kind: kind, Key: key, Hash: sight.Hash(key), AtMs: atMs, Count: 1, Client: by}
+func (s *story) sees(kind lockuse.Kind, atMs int64, key string, by resp.Client, tokens ...string) {
+	x := lockuse.Observation{Kind: kind, Key: key, Hash: lockuse.Hash(key), AtMs: atMs, Count: 1, Client: by}
 	for _, t := range tokens {
-		x.Tokens = append(x.Tokens, sight.Hash(t))
+		x.Tokens = append(x.Tokens, lockuse.Hash(t))
 	}
 	s.report.Node = by.Node
-	s.report.Sightings = append(s.report.Sightings, x)
+	s.report.Observations = append(s.report.Observations, x)
 }
 
 func (s *story) tell(nowMs int64) *Case {
@@ -173,33 +173,33 @@ func TestFindings(t *testing.T) {
 		{"a release that comes late", func(s *story) {
 			s.grant(1, 0, "l1", "t1", &web1)
 			s.end(Expired, 1, 100, nil)
-			s.sees(sight.Missed, 350, "l1", web1b, "t1")
-			s.sees(sight.Missed, 400, "l1", web1, "t1", "50")
+			s.sees(lockuse.Missed, 350, "l1", web1b, "t1")
+			s.sees(lockuse.Missed, 400, "l1", web1, "t1", "50")
 		}, []string{"late-release l* 1"}},
 		{"a release that comes twice", func(s *story) {
 			s.grant(1, 0, "l1", "t1", &web1)
 			s.end(Released, 1, 50, &web1)
-			s.sees(sight.Missed, 60, "l1", web1, "t1")
+			s.sees(lockuse.Missed, 60, "l1", web1, "t1")
 		}, nil},
 		{"a release of what was never got", func(s *story) {
 			s.grant(1, 0, "l1", "t1", &web1)
 			s.end(Expired, 1, 100, nil)
-			s.sees(sight.Missed, 150, "l1", web2, "t2")
+			s.sees(lockuse.Missed, 150, "l1", web2, "t2")
 		}, nil},
 		{"a try before the lock was got", func(s *story) {
-			s.sees(sight.Missed, 9000, "l1", web1, "pod-7")
+			s.sees(lockuse.Missed, 9000, "l1", web1, "pod-7")
 			s.grant(1, 0, "l1", "pod-7", &web1)
 			s.end(Expired, 1, 100, nil)
 			s.grant(2, 9010, "l1", "pod-7", &web1)
 		}, nil},
 		{"a release that was sent before the lock was got", func(s *story) {
-			s.sees(sight.Missed, 5000, "l1", web1, "t1")
+			s.sees(lockuse.Missed, 5000, "l1", web1, "t1")
 			s.grant(1, 5010, "l1", "t1", &web1)
 			s.end(Expired, 1, 5110, nil)
 		}, nil},
 		{"a script that answers 0 when it has renewed", func(s *story) {
 			s.grant(1, 0, "l1", "t1", &web1)
-			s.sees(sight.Missed, 59_900, "l1", web1, "t1")
+			s.sees(lockuse.Missed, 59_900, "l1", web1, "t1")
 			s.end(Expired, 1, 60_000, nil) // its client has died
 		}, nil},
 		{"a DEL of nothing", func(s *story) {
@@ -207,30 +207,30 @@ func TestFindings(t *testing.T) {
 			s.end(Released, 1, 20, &web1)
 			s.grant(2, 100, "l1", "t2", &web1)
 			s.end(Expired, 2, 200, nil)
-			s.sees(sight.MissedDel, 350, "l1", web1)
-			s.sees(sight.MissedDel, 350, "l1", web2)
+			s.sees(lockuse.MissedDel, 350, "l1", web1)
+			s.sees(lockuse.MissedDel, 350, "l1", web2)
 		}, []string{"late-release l* 1"}},
 		{"a renewal without PX", func(s *story) {
-			s.sees(sight.LeaseDropped, 50, "l1", web1, "t1")
-			s.sees(sight.LeaseDropped, 50, "data", web1, "v")
+			s.sees(lockuse.LeaseDropped, 50, "l1", web1, "t1")
+			s.sees(lockuse.LeaseDropped, 50, "data", web1, "v")
 			s.grant(1, 0, "l1", "t1", &web1)
 		}, []string{"renewal-drops-lease l* 1"}},
 		{"another's lease is lengthened", func(s *story) {
 			s.grant(1, 0, "l1", "t1", &web1)
 			s.end(Expired, 1, 100, nil)
 			s.grant(2, 110, "l1", "t2", &web2)
-			s.sees(sight.Extended, 150, "l1", web1, "t1")
+			s.sees(lockuse.Extended, 150, "l1", web1, "t1")
 		}, []string{"expire-of-anothers-lock l* 1"}},
 		{"another's lease is lengthened, and it is lost later", func(s *story) {
 			s.grant(1, 0, "l1", "t1", &web1)
 			s.end(Expired, 1, 100, nil)
 			s.grant(2, 110, "l1", "t2", &web2)
 			s.end(Released, 2, 160, &web2)
-			s.sees(sight.Extended, 150, "l1", web1, "t1")
+			s.sees(lockuse.Extended, 150, "l1", web1, "t1")
 		}, []string{"expire-of-anothers-lock l* 1"}},
 		{"one's own lease is lengthened late, as the log clock stood still", func(s *story) {
 			s.grant(1, 0, "l1", "t1", &web1)
-			s.sees(sight.Extended, 150, "l1", web1, "t1")
+			s.sees(lockuse.Extended, 150, "l1", web1, "t1")
 			s.end(Expired, 1, 300, nil)
 			s.grant(2, 310, "l1", "t2", &web2)
 		}, nil},
@@ -239,45 +239,45 @@ func TestFindings(t *testing.T) {
 			s.end(Expired, 1, 100, nil)
 			s.grant(2, 160, "l1", "t2", &web2)
 			s.end(Released, 2, 180, &web2)
-			s.sees(sight.Extended, 150, "l1", web1, "t1")
-			s.sees(sight.Extended, 190, "l1", web1, "t1")
+			s.sees(lockuse.Extended, 150, "l1", web1, "t1")
+			s.sees(lockuse.Extended, 190, "l1", web1, "t1")
 		}, nil},
 		{"a pool lengthens by another connection", func(s *story) {
 			s.grant(1, 0, "l1", "t1", &web1)
 			s.end(Expired, 1, 100, nil)
 			s.grant(2, 110, "l1", "t2", &web1b)
-			s.sees(sight.Extended, 150, "l1", web1, "t1")
+			s.sees(lockuse.Extended, 150, "l1", web1, "t1")
 		}, nil},
 		{"a mark that two programs set alike", func(s *story) {
 			s.grant(1, 0, "l1", "on", &web1)
 			s.end(Expired, 1, 100, nil)
 			s.grant(2, 110, "l1", "on", &web2)
-			s.sees(sight.Extended, 150, "l1", web1, "on")
+			s.sees(lockuse.Extended, 150, "l1", web1, "on")
 		}, nil},
 		{"a lock that was released", func(s *story) {
 			s.grant(1, 0, "l1", "t1", &web1)
 			s.end(Released, 1, 90, &web1b)
 			s.grant(2, 110, "l1", "t2", &web2)
-			s.sees(sight.Extended, 150, "l1", web1, "t1")
+			s.sees(lockuse.Extended, 150, "l1", web1, "t1")
 		}, nil},
 		{"get and set, twice", func(s *story) {
-			s.sees(sight.GetThenSet, 1, "l1", web1, "t")
-			s.report.Sightings[0].Count = twoStepsMin - 1
+			s.sees(lockuse.GetThenSet, 1, "l1", web1, "t")
+			s.report.Observations[0].Count = twoStepsMin - 1
 		}, nil},
 		{"get and set, again and again", func(s *story) {
-			s.sees(sight.GetThenSet, 1, "l1", web1, "t")
-			s.report.Sightings[0].Count = twoStepsMin
+			s.sees(lockuse.GetThenSet, 1, "l1", web1, "t")
+			s.report.Observations[0].Count = twoStepsMin
 		}, []string{"get-then-set l* 3"}},
 		{"what is certain when it is seen", func(s *story) {
-			s.sees(sight.LeaseAfterwards, 1, "l1", web1, "t")
-			s.sees(sight.NoLease, 1, "l2", web1, "t")
-			s.sees(sight.Polls, 1, "l3", web1, "t")
-			s.sees(sight.GetThenDel, 1, "l4", web1, "t")
+			s.sees(lockuse.LeaseAfterwards, 1, "l1", web1, "t")
+			s.sees(lockuse.NoLease, 1, "l2", web1, "t")
+			s.sees(lockuse.Polls, 1, "l3", web1, "t")
+			s.sees(lockuse.GetThenDel, 1, "l4", web1, "t")
 		}, []string{"setnx-without-lease l* 1", "setnx-then-expire l* 1", "get-then-del l* 1", "fast-polling l* 1"}},
 		{"Redlock over the nodes", func(s *story) {
 			for i := range uint64(3) {
 				at, token := int64(1000*i), fmt.Sprint("t", i)
-				s.sees(sight.Refused, at+1, "l1", web1, token)
+				s.sees(lockuse.Refused, at+1, "l1", web1, token)
 				by := web1b
 				by.Node = "n2"
 				s.grant(i, at, "l1", token, &by)
@@ -285,8 +285,8 @@ func TestFindings(t *testing.T) {
 			}
 		}, []string{"redlock-masters l* 3"}},
 		{"a retry by another node", func(s *story) {
-			s.sees(sight.Refused, 1, "l1", web1, "t1")
-			s.sees(sight.Refused, 1, "l2", web1, "t2")
+			s.sees(lockuse.Refused, 1, "l1", web1, "t1")
+			s.sees(lockuse.Refused, 1, "l2", web1, "t2")
 			for i := range uint64(2) {
 				by := web1b
 				by.Node = "n2"
@@ -298,7 +298,7 @@ func TestFindings(t *testing.T) {
 			by.Node = "n2"
 			for i := range uint64(3) {
 				at, token := int64(10_000*i), fmt.Sprint("t", i)
-				s.sees(sight.Refused, at+1, "l1", by, token)
+				s.sees(lockuse.Refused, at+1, "l1", by, token)
 				s.grant(10*i, at, "l1", token, &web1)
 				s.end(Released, 10*i, at+5, &web1)
 				for j := range uint64(3) {
@@ -309,7 +309,7 @@ func TestFindings(t *testing.T) {
 		}, nil},
 		{"polls with one token", func(s *story) {
 			for i := range uint64(9) {
-				s.sees(sight.Refused, int64(i)*1000, "l1", web1, fmt.Sprint("t", i))
+				s.sees(lockuse.Refused, int64(i)*1000, "l1", web1, fmt.Sprint("t", i))
 				s.grant(i, int64(i)*1000+500, "l1", fmt.Sprint("t", i), &web1b)
 				s.end(Released, i, int64(i)*1000+600, &web1b)
 			}
@@ -367,7 +367,7 @@ func TestZombies(t *testing.T) {
 // Others who want a key that has no lease show that it is a lock, unless they would store the same.
 func TestNoLease(t *testing.T) {
 	s := &story{}
-	s.sees(sight.StillTaken, 1, "l1", web1, "mine")
+	s.sees(lockuse.StillTaken, 1, "l1", web1, "mine")
 	c := s.tell(100)
 	for _, x := range c.StillTaken() {
 		c.NoLease(x, "mine")
@@ -395,7 +395,7 @@ func TestAdvice(t *testing.T) {
 	}
 	s.grant(200, 200_000, "l200", "late", &web1)
 	s.end(Expired, 200, 200_100, nil)
-	s.sees(sight.Missed, 200_350, "l200", web1, "late")
+	s.sees(lockuse.Missed, 200_350, "l200", web1, "late")
 	s.grant(300, 300_000, "one", "t", &web1)
 	s.events = append(s.events, Event{Kind: AllEnded, AtMs: 300_001}, Event{Kind: Waited, Key: "one", WaitedMs: 7})
 	c := s.tell(400_000)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"lockd/resp"
-	"lockd/resp/sight"
+	"lockd/resp/lockuse"
 )
 
 // Finding is a mistake in the locks of a template.
@@ -34,21 +34,21 @@ const (
 	suspectsMax    = 16
 )
 
-// StillTaken returns the sightings of keys that were requested in vain and had no lease then. The caller, which knows
+// StillTaken returns the observations of keys that were requested in vain and had no lease then. The caller, which knows
 // the keys, calls NoLease for those that still have none.
-func (c *Case) StillTaken() []*sight.Sighting {
-	var list []*sight.Sighting
-	for i := range c.Report.Sightings {
-		if s := &c.Report.Sightings[i]; s.Kind == sight.StillTaken && len(s.Tokens) == 1 {
+func (c *Case) StillTaken() []*lockuse.Observation {
+	var list []*lockuse.Observation
+	for i := range c.Report.Observations {
+		if s := &c.Report.Observations[i]; s.Kind == lockuse.StillTaken && len(s.Tokens) == 1 {
 			list = append(list, s)
 		}
 	}
 	return list
 }
 
-// NoLease records that the key of such a sighting still exists, without a lease, and holds a token.
-func (c *Case) NoLease(s *sight.Sighting, token string) {
-	if sight.Hash(token) != s.Tokens[0] {
+// NoLease records that the key of such an observation still exists, without a lease, and holds a token.
+func (c *Case) NoLease(s *lockuse.Observation, token string) {
+	if lockuse.Hash(token) != s.Tokens[0] {
 		c.class(s.Key).found(SetNXNoLease, s.Key, &s.Client, 1, 0)
 	}
 }
@@ -84,32 +84,32 @@ func (s *Suspect) Renewed(c *Case, renewals uint64) {
 	}
 }
 
-// Findings compares the sightings with the events. It is called once, after all events were added, and before Advice.
+// Findings compares the observations with the events. It is called once, after all events were added, and before Advice.
 func (c *Case) Findings() []Finding {
 	refused := map[uint64][]*hold{} // by client: what it had got by another node
-	for i := range c.Report.Sightings {
-		switch s := &c.Report.Sightings[i]; s.Kind {
-		case sight.LeaseAfterwards:
+	for i := range c.Report.Observations {
+		switch s := &c.Report.Observations[i]; s.Kind {
+		case lockuse.LeaseAfterwards:
 			c.class(s.Key).found(SetNXExpire, s.Key, &s.Client, s.Count, 0)
-		case sight.NoLease:
+		case lockuse.NoLease:
 			c.class(s.Key).found(SetNXNoLease, s.Key, &s.Client, s.Count, 0)
-		case sight.Polls:
+		case lockuse.Polls:
 			c.class(s.Key).found(Polling, s.Key, &s.Client, s.Count, 0)
-		case sight.GetThenDel:
+		case lockuse.GetThenDel:
 			c.class(s.Key).found(GetThenDel, s.Key, &s.Client, s.Count, 0)
-		case sight.GetThenSet:
+		case lockuse.GetThenSet:
 			if s.Count >= twoStepsMin {
 				c.class(s.Key).found(GetThenSet, s.Key, &s.Client, s.Count, 0)
 			}
-		case sight.Extended:
+		case lockuse.Extended:
 			c.extended(s)
-		case sight.LeaseDropped:
+		case lockuse.LeaseDropped:
 			if c.holdOf(s, func(h *hold) bool { return h.has(s) }) != nil {
 				c.class(s.Key).found(LeaseDropped, s.Key, &s.Client, s.Count, 0)
 			}
-		case sight.Missed, sight.MissedDel:
+		case lockuse.Missed, lockuse.MissedDel:
 			c.late(s)
-		case sight.Refused:
+		case lockuse.Refused:
 			id := s.Client.ID
 			h := c.holdOf(s, func(h *hold) bool { return h.elsewhere(s) })
 			if h == nil || slices.Contains(refused[id], h) {
@@ -169,9 +169,9 @@ func meansNothing(token string) bool {
 		func(word string) bool { return resp.Is(token, word) })
 }
 
-// holdOf returns the newest hold that a sighting may be about.
-func (c *Case) holdOf(s *sight.Sighting, fits func(h *hold) bool) *hold {
-	for _, h := range slices.Backward(c.sighted[s.Hash]) {
+// holdOf returns the newest hold that an observation may be about.
+func (c *Case) holdOf(s *lockuse.Observation, fits func(h *hold) bool) *hold {
+	for _, h := range slices.Backward(c.observed[s.Hash]) {
 		if h.db == s.DB && fits(h) {
 			return h
 		}
@@ -179,18 +179,18 @@ func (c *Case) holdOf(s *sight.Sighting, fits func(h *hold) bool) *hold {
 	return nil
 }
 
-// has reports whether the token of a hold is among those of a sighting.
-func (h *hold) has(s *sight.Sighting) bool { return slices.Contains(s.Tokens, h.token) }
+// has reports whether the token of a hold is among those of an observation.
+func (h *hold) has(s *lockuse.Observation) bool { return slices.Contains(s.Tokens, h.token) }
 
 // elsewhere reports whether the program that was refused had just got the lock, through another node.
-func (h *hold) elsewhere(s *sight.Sighting) bool {
+func (h *hold) elsewhere(s *lockuse.Observation) bool {
 	return h.has(s) && h.client != nil && h.client.Node != s.Client.Node &&
 		programOf(h.client) == programOf(&s.Client) && max(h.fromMs-s.AtMs, s.AtMs-h.fromMs) <= sameTimeMs
 }
 
 // extended looks for the hold of another program whose lease a client extended after its own had ended. The connections
 // of one program may renew for each other.
-func (c *Case) extended(s *sight.Sighting) {
+func (c *Case) extended(s *lockuse.Observation) {
 	own := c.holdOf(s, func(h *hold) bool { return h.has(s) && h.end == Expired && h.toMs < s.AtMs })
 	if own == nil {
 		return
@@ -209,9 +209,9 @@ func (c *Case) extended(s *sight.Sighting) {
 // late looks for the hold that a client believed to have when it found the lock gone: the last hold before of its
 // token, or of its connection. A miss just before a grant was an attempt to get the lock, and a script that found
 // nothing before the end of the lease may have reported a renewal that way.
-func (c *Case) late(s *sight.Sighting) {
+func (c *Case) late(s *lockuse.Observation) {
 	mine := func(h *hold) bool {
-		if s.Kind == sight.MissedDel {
+		if s.Kind == lockuse.MissedDel {
 			return h.client.Same(&s.Client)
 		}
 		return h.has(s)
@@ -219,7 +219,7 @@ func (c *Case) late(s *sight.Sighting) {
 	h := c.holdOf(s, func(h *hold) bool { return mine(h) && h.fromMs <= s.AtMs+sameTimeMs })
 	switch {
 	case h == nil || h.end != Expired || h.script || s.AtMs < h.toMs-min(sameTimeMs, h.lease)/2:
-	case s.Kind == sight.MissedDel && h.of.freed < h.of.expired:
+	case s.Kind == lockuse.MissedDel && h.of.freed < h.of.expired:
 	default:
 		if !h.late {
 			h.of.found(LateRelease, h.key, &s.Client, 1, 0)

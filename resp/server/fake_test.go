@@ -28,7 +28,7 @@ type fakeBackend struct {
 	version  uint64
 	failing  string   // error that every command gets
 	requests []int    // number of commands of each request
-	sighted  []string // the sightings of each request
+	observed []string // the observations of each request
 	waiting  chan struct{}
 
 	index    uint64                     // of the last entry
@@ -125,7 +125,7 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 	if cmds := req.Cmds; len(cmds) == 1 && cmds[0].Args[0] == "acl" && cmds[0].Args[1] == "load" { // with all users
 		return resp.Result{Replies: []resp.Reply{f.load(cmds[0].Args[2])}}
 	}
-	f.requests, f.sighted = append(f.requests, len(req.Cmds)), append(f.sighted, req.Sightings)
+	f.requests, f.observed = append(f.requests, len(req.Cmds)), append(f.observed, req.Observations)
 	f.user = req.User
 	watching := resp.Watching{}
 	if req.Watch != nil {

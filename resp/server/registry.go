@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 
 	"lockd/resp"
+	"lockd/resp/lockuse"
 	"lockd/resp/server/pubsub"
 	"lockd/resp/server/stats"
 	"lockd/resp/server/wire"
-	"lockd/resp/sight"
 )
 
 // registry has the clients of a server. It is safe for concurrent use.
@@ -126,10 +126,10 @@ func (r *registry) census() census {
 	return n
 }
 
-// sightings returns what the clients have seen of locks.
-func (r *registry) sightings() (list []sight.Sighting) {
+// observations returns what the clients have seen of locks.
+func (r *registry) observations() (list []lockuse.Observation) {
 	for _, c := range r.list() {
-		list = append(list, c.sightings()...)
+		list = append(list, c.observations()...)
 	}
 	return list
 }

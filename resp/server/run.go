@@ -24,10 +24,10 @@ func (s *session) expect(commands int) {
 	}
 }
 
-// addToRun puts a command into the next run, which starts at once when it is full. A command that takes sightings
+// addToRun puts a command into the next run, which starts at once when it is full. A command that takes observations
 // runs alone: beside a write it would go into the log, which has no place for them.
 func (s *session) addToRun(c *command, args resp.Args) {
-	alone := c.spec.Flags&resp.TakesSightings != 0
+	alone := c.spec.Flags&resp.TakesObservations != 0
 	if alone {
 		s.endRun()
 	}
@@ -138,7 +138,7 @@ type caller struct {
 // request returns the request for commands.
 func (c *caller) request(cmds []resp.Cmd) resp.Request {
 	return resp.Request{
-		Cmds: cmds, Sender: c.sender(cmds), User: c.of.rights.ScriptUser(cmds), Sightings: c.sightings(cmds),
+		Cmds: cmds, Sender: c.sender(cmds), User: c.of.rights.ScriptUser(cmds), Observations: c.observations(cmds),
 	}
 }
 
@@ -156,12 +156,12 @@ func (c *caller) sender(cmds []resp.Cmd) resp.Sender {
 	return c.asSent
 }
 
-// sightings returns this node's observations of locks, if one of the commands takes them.
-func (c *caller) sightings(cmds []resp.Cmd) string {
-	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Is(resp.TakesSightings) }) {
+// observations returns this node's observations of locks, if one of the commands takes them.
+func (c *caller) observations(cmds []resp.Cmd) string {
+	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Is(resp.TakesObservations) }) {
 		return ""
 	}
-	return c.srv.witness.Report(c.of.registry.node, c.of.registry.sightings())
+	return c.srv.witness.Report(c.of.registry.node, c.of.registry.observations())
 }
 
 // do has the backend run a request. If it may take a lock for which the client gets pushes, these wait for the replies,

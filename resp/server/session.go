@@ -13,6 +13,7 @@ import (
 	"lockd/internal/loglimit"
 	"lockd/resp"
 	"lockd/resp/acl"
+	"lockd/resp/lockuse"
 	"lockd/resp/server/access"
 	"lockd/resp/server/holders"
 	"lockd/resp/server/pubsub"
@@ -21,7 +22,6 @@ import (
 	"lockd/resp/server/track"
 	"lockd/resp/server/wire"
 	"lockd/resp/server/witness"
-	"lockd/resp/sight"
 )
 
 // shared has what the sessions of a server share. Its parts do not change, and are safe for concurrent use.
@@ -132,11 +132,11 @@ func (c *client) kill() {
 	c.cancel()
 }
 
-// sightings returns the observations of this client.
-func (c *client) sightings() []sight.Sighting {
+// observations returns the observations of this client.
+func (c *client) observations() []lockuse.Observation {
 	name, _, _ := c.names.get()
 	name = name[:min(len(name), loggedNameBytesMax)]
-	return c.witness.Sightings(resp.Client{ID: uint64(c.id), Name: name, Addr: c.addr})
+	return c.witness.Observations(resp.Client{ID: uint64(c.id), Name: name, Addr: c.addr})
 }
 
 // Send implements holders.Conn.

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"lockd/resp"
-	"lockd/resp/sight"
+	"lockd/resp/lockuse"
 )
 
-// A request of a command that takes sightings has them beside its arguments, which stay the client's own, and
+// A request of a command that takes observations has them beside its arguments, which stay the client's own, and
 // has nothing beside it that writes. What a client makes up is an argument.
-func TestSightingsOfARequest(t *testing.T) {
+func TestObservationsOfARequest(t *testing.T) {
 	answer := func(r resp.Reply) fakeRun { return func(*fakeBackend, resp.Cmd) resp.Reply { return r } }
 	row := func(name string, flags resp.Flags, run fakeRun) resp.Row[fakeRun] {
 		return fakeRow(name, -1, flags, resp.NoKeys, "generic", "1.0.0", "", "", run)
@@ -20,7 +20,7 @@ func TestSightingsOfARequest(t *testing.T) {
 		cfg.Backend.(*fakeBackend).table = resp.NewTable([]resp.Row[fakeRun]{
 			row("setnx", resp.Write, answer(resp.Int(1))), row("expire", resp.Write, answer(resp.Int(1))),
 			row("get", resp.ReadOnly, answer(resp.Nil())),
-			row("doctor", resp.ReadOnly|resp.TakesSightings, func(_ *fakeBackend, c resp.Cmd) resp.Reply {
+			row("doctor", resp.ReadOnly|resp.TakesObservations, func(_ *fakeBackend, c resp.Cmd) resp.Reply {
 				return resp.Bulks(c.Args[1:]...)
 			}),
 		})
@@ -38,11 +38,11 @@ func TestSightingsOfARequest(t *testing.T) {
 	if !slices.Equal(fake.requests[last:], []int{1, 1, 1, 2}) {
 		t.Fatal("requests of", fake.requests)
 	}
-	for i, sighted := range []bool{false, true, false, true} {
-		text := fake.sighted[last+i]
-		r, err := sight.Read(text)
-		if err != nil || !sighted && text != "" ||
-			sighted && (r.Node != "n1" || len(r.Sightings) != 1 || r.Sightings[0].Kind != sight.LeaseAfterwards) {
+	for i, observed := range []bool{false, true, false, true} {
+		text := fake.observed[last+i]
+		r, err := lockuse.Read(text)
+		if err != nil || !observed && text != "" ||
+			observed && (r.Node != "n1" || len(r.Observations) != 1 || r.Observations[0].Kind != lockuse.LeaseAfterwards) {
 			t.Errorf("request %d has %+v, %v", i, r, err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"lockd/resp/sight"
+	"lockd/resp/lockuse"
 )
 
 // Bounds of the observations kept of ended sessions, and reported at once.
@@ -20,23 +20,25 @@ type Node struct {
 	sinceMs int64
 
 	mu     sync.Mutex
-	totals map[total]sight.Sighting
-	others []sight.Sighting // the newest
+	totals map[total]lockuse.Observation
+	others []lockuse.Observation // the newest
 	at     int
 }
 
 // total is the key by which observations are counted together.
 type total struct {
-	kind     sight.Kind
+	kind     lockuse.Kind
 	db       int
 	template string
 }
 
 // NewNode returns an empty Node that begins at a wall time.
-func NewNode(sinceMs int64) *Node { return &Node{sinceMs: sinceMs, totals: map[total]sight.Sighting{}} }
+func NewNode(sinceMs int64) *Node {
+	return &Node{sinceMs: sinceMs, totals: map[total]lockuse.Observation{}}
+}
 
 // Fold keeps the observations of an ended session.
-func (n *Node) Fold(list []sight.Sighting) {
+func (n *Node) Fold(list []lockuse.Observation) {
 	if len(list) == 0 {
 		return
 	}
@@ -56,13 +58,13 @@ func (n *Node) Fold(list []sight.Sighting) {
 }
 
 // isTotal reports whether observations of a kind are counted together.
-func isTotal(k sight.Kind) bool {
-	return k <= sight.LeaseDropped && k != sight.StillTaken || k == sight.GetThenSet
+func isTotal(k lockuse.Kind) bool {
+	return k <= lockuse.LeaseDropped && k != lockuse.StillTaken || k == lockuse.GetThenSet
 }
 
 // sum adds an observation to its total, and keeps the newest as the example.
-func sum(totals map[total]sight.Sighting, s sight.Sighting) {
-	t := total{s.Kind, s.DB, sight.Template(s.Key)}
+func sum(totals map[total]lockuse.Observation, s lockuse.Observation) {
+	t := total{s.Kind, s.DB, lockuse.Template(s.Key)}
 	was, known := totals[t]
 	if !known && len(totals) >= totalsMax {
 		return
@@ -75,7 +77,7 @@ func sum(totals map[total]sight.Sighting, s sight.Sighting) {
 }
 
 // Report returns the node's report in binary form: the observations of its sessions, and those kept of ended ones.
-func (n *Node) Report(name string, sessions []sight.Sighting) string {
+func (n *Node) Report(name string, sessions []lockuse.Observation) string {
 	n.mu.Lock()
 	totals, others := maps.Clone(n.totals), slices.Clone(n.others)
 	n.mu.Unlock()
@@ -86,8 +88,8 @@ func (n *Node) Report(name string, sessions []sight.Sighting) string {
 			others = append(others, s)
 		}
 	}
-	slices.SortFunc(others, func(a, b sight.Sighting) int { return cmp.Compare(b.AtMs, a.AtMs) })
-	r := sight.Report{Node: name, SinceMs: n.sinceMs, Sightings: others[:min(len(others), othersMax)]}
-	r.Sightings = slices.AppendSeq(r.Sightings, maps.Values(totals))
+	slices.SortFunc(others, func(a, b lockuse.Observation) int { return cmp.Compare(b.AtMs, a.AtMs) })
+	r := lockuse.Report{Node: name, SinceMs: n.sinceMs, Observations: others[:min(len(others), othersMax)]}
+	r.Observations = slices.AppendSeq(r.Observations, maps.Values(totals))
 	return r.String()
 }

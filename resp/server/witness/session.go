@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"lockd/resp"
-	"lockd/resp/sight"
+	"lockd/resp/lockuse"
 )
 
 // Op is the role of a command with regard to locks.
@@ -66,7 +66,7 @@ const (
 	twoStepsMs   = 5000  // GET to DEL, or to SET
 )
 
-// Session is the memory of one session. One goroutine calls Saw, any may call Sightings; the zero value is ready.
+// Session is the memory of one session. One goroutine calls Saw, any may call Observations; the zero value is ready.
 type Session struct {
 	absent absent // only Saw uses it
 
@@ -134,7 +134,7 @@ type miss struct {
 
 type tally struct {
 	template string
-	sight.Sighting
+	lockuse.Observation
 }
 
 // Saw takes an executed command, with its reply and the wall time. It does not keep the memory of the arguments.
@@ -157,10 +157,10 @@ func (s *Session) Saw(op Op, c *resp.Cmd, r resp.Reply, nowMs int64) {
 	if s.m == nil {
 		s.m = &memory{}
 	}
-	o := observation{memory: s.m, args: c.Args, db: c.DB, now: nowMs}
+	o := call{memory: s.m, args: c.Args, db: c.DB, now: nowMs}
 	o.freeStored(op, c, r)
 	if stores {
-		o.stored[o.next(4, storedMax)] = stored{sight.Hash(c.Args[1]), sight.Hash(c.Args[2]), c.DB, nowMs}
+		o.stored[o.next(4, storedMax)] = stored{lockuse.Hash(c.Args[1]), lockuse.Hash(c.Args[2]), c.DB, nowMs}
 	}
 	switch op {
 	case set:
@@ -172,7 +172,7 @@ func (s *Session) Saw(op Op, c *resp.Cmd, r resp.Reply, nowMs int64) {
 	case get:
 		o.get(r)
 	case use:
-		if t := o.own(sight.Hash(c.Args[1])); t != nil {
+		if t := o.own(lockuse.Hash(c.Args[1])); t != nil {
 			t.read = true
 		}
 	case del:
@@ -200,9 +200,9 @@ func (s *Session) storesAbsent(op Op, form setForm, c *resp.Cmd, r resp.Reply, n
 	was := &s.absent
 	switch {
 	case op == get && r.IsNil():
-		*was = absent{sight.Hash(c.Args[1]), c.DB, nowMs}
+		*was = absent{lockuse.Hash(c.Args[1]), c.DB, nowMs}
 	case op == use && form.plain && was.atMs != 0:
-		stores := was.key == sight.Hash(c.Args[1]) && was.db == c.DB && nowMs-was.atMs <= twoStepsMs &&
+		stores := was.key == lockuse.Hash(c.Args[1]) && was.db == c.DB && nowMs-was.atMs <= twoStepsMs &&
 			c.Args[2] != "" && len(c.Args[2]) <= tokenMax
 		was.atMs = 0
 		return stores
@@ -212,7 +212,7 @@ func (s *Session) storesAbsent(op Op, form setForm, c *resp.Cmd, r resp.Reply, n
 
 // freeStored counts a token that was stored in this way and is freed now by the same session. A read in between
 // excludes it: cached answers, and codes for one use, are stored to be read.
-func (o *observation) freeStored(op Op, c *resp.Cmd, r resp.Reply) {
+func (o *call) freeStored(op Op, c *resp.Cmd, r resp.Reply) {
 	for i := range o.stored {
 		s := &o.stored[i]
 		if s.atMs == 0 || s.db != o.db {
@@ -226,10 +226,10 @@ func (o *observation) freeStored(op Op, c *resp.Cmd, r resp.Reply) {
 			}
 			continue
 		}
-		if s.key != sight.Hash(o.args[1]) {
+		if s.key != lockuse.Hash(o.args[1]) {
 			continue
 		}
-		frees := op == del && len(o.args) == 2 || op == compare && !failed(r) && sight.Hash(o.args[2]) == s.token
+		frees := op == del && len(o.args) == 2 || op == compare && !failed(r) && lockuse.Hash(o.args[2]) == s.token
 		if frees {
 			o.countStored(s, o.args[1])
 		} else {
@@ -238,14 +238,14 @@ func (o *observation) freeStored(op Op, c *resp.Cmd, r resp.Reply) {
 	}
 }
 
-func (o *observation) countStored(s *stored, key string) {
-	o.count(sight.GetThenSet, key, s.token, 1)
+func (o *call) countStored(s *stored, key string) {
+	o.count(lockuse.GetThenSet, key, s.token, 1)
 	s.atMs = 0
 }
 
 // indexOf returns the index of the text with a hash; -1: none.
 func indexOf(texts []string, hash uint64) int {
-	return slices.IndexFunc(texts, func(text string) bool { return sight.Hash(text) == hash })
+	return slices.IndexFunc(texts, func(text string) bool { return lockuse.Hash(text) == hash })
 }
 
 // begins reports whether a command is worth a memory: others matter only after one of these.
@@ -262,8 +262,8 @@ func begins(op Op, r resp.Reply) bool {
 // failed reports whether a reply says that there was nothing to do: the replies of releases and renewals.
 func failed(r resp.Reply) bool { return r.IsNil() || r.Kind == resp.KindInt && r.Int <= 0 }
 
-// observation is one command of the session together with the session's memory.
-type observation struct {
+// call is one command of the session together with the session's memory.
+type call struct {
 	*memory
 	args resp.Args
 	db   int
@@ -327,7 +327,7 @@ func (t *taken) begin(now, ms int64) {
 	}
 }
 
-func (o *observation) set(f setForm, r resp.Reply) {
+func (o *call) set(f setForm, r resp.Reply) {
 	key, token := o.args[1], o.args[2]
 	switch done := r.Kind == resp.KindStatus; {
 	case f.nx:
@@ -336,20 +336,20 @@ func (o *observation) set(f setForm, r resp.Reply) {
 		o.miss(key, false, token)
 	default:
 		if !f.leased {
-			o.count(sight.LeaseDropped, key, sight.Hash(token), 1)
+			o.count(lockuse.LeaseDropped, key, lockuse.Hash(token), 1)
 		}
-		if t := o.own(sight.Hash(key)); t != nil {
+		if t := o.own(lockuse.Hash(key)); t != nil {
 			t.begin(o.now, f.ms)
 		}
 	}
 }
 
 // try records that a key was asked for under a condition, and whether it was free.
-func (o *observation) try(token string, f setForm, got bool) {
+func (o *call) try(token string, f setForm, got bool) {
 	if len(token) > tokenMax || token == "" {
 		return
 	}
-	key, mine := sight.Hash(o.args[1]), sight.Hash(token)
+	key, mine := lockuse.Hash(o.args[1]), lockuse.Hash(token)
 	if !got {
 		o.refuse(key, mine, f.leased)
 		return
@@ -360,7 +360,7 @@ func (o *observation) try(token string, f setForm, got bool) {
 		t = &o.taken[o.next(0, takenMax)]
 	} else if !f.leased && !t.leased && t.freed && !t.read {
 		if again = t.again + 1; again >= takenAgain {
-			o.count(sight.NoLease, o.args[1], mine, int64(again))
+			o.count(lockuse.NoLease, o.args[1], mine, int64(again))
 			again = 0
 		}
 	}
@@ -376,7 +376,7 @@ func (m *memory) next(ring, size int) int {
 }
 
 // own returns the memory of the key that the session has taken; nil: none, or it was overwritten.
-func (o *observation) own(key uint64) *taken {
+func (o *call) own(key uint64) *taken {
 	for i := range o.taken {
 		if t := &o.taken[i]; t.key == key && t.db == o.db && t.atMs != 0 {
 			return t
@@ -386,7 +386,7 @@ func (o *observation) own(key uint64) *taken {
 }
 
 // refuse records that a key was taken already.
-func (o *observation) refuse(key, token uint64, leased bool) {
+func (o *call) refuse(key, token uint64, leased bool) {
 	s := o.streak(key, token)
 	if s == nil || o.now-s.lastMs > streakGapMs {
 		if s == nil {
@@ -409,11 +409,11 @@ func (o *observation) refuse(key, token uint64, leased bool) {
 		o.tallies[s.tally].Count++
 		o.tallies[s.tally].AtMs = o.now
 	default:
-		s.tally = o.count(sight.Polls, o.args[1], token, s.polls)
+		s.tally = o.count(lockuse.Polls, o.args[1], token, s.polls)
 	}
 }
 
-func (o *observation) streak(key, token uint64) *streak {
+func (o *call) streak(key, token uint64) *streak {
 	for i := range o.refused {
 		if s := &o.refused[i]; s.key == key && s.token == token && s.db == o.db && s.count > 0 {
 			return s
@@ -423,30 +423,30 @@ func (o *observation) streak(key, token uint64) *streak {
 }
 
 // get records that the session reads a key that it has taken.
-func (o *observation) get(r resp.Reply) {
-	t := o.own(sight.Hash(o.args[1]))
+func (o *call) get(r resp.Reply) {
+	t := o.own(lockuse.Hash(o.args[1]))
 	if t == nil || r.Kind != resp.KindBulk || len(r.Str) > tokenMax {
 		return
 	}
 	t.read = true
-	if sight.Hash(r.Str) == t.token {
+	if lockuse.Hash(r.Str) == t.token {
 		t.readMs = o.now
 	}
 }
 
 // del records a DEL of one key.
-func (o *observation) del(r resp.Reply) {
+func (o *call) del(r resp.Reply) {
 	switch {
 	case len(o.args) != 2:
 	case r.Int == 0:
 		o.miss(o.args[1], true)
 	default:
-		t := o.own(sight.Hash(o.args[1]))
+		t := o.own(lockuse.Hash(o.args[1]))
 		if t == nil {
 			return
 		}
 		if t.readMs != 0 && !t.freed && o.now-t.readMs <= twoStepsMs {
-			o.count(sight.GetThenDel, o.args[1], t.token, 1)
+			o.count(lockuse.GetThenDel, o.args[1], t.token, 1)
 			t.read = false
 		}
 		t.freed, t.readMs = true, 0
@@ -454,15 +454,15 @@ func (o *observation) del(r resp.Reply) {
 }
 
 // free records that a key which the session has taken may have been freed.
-func (o *observation) free(key string) {
-	if t := o.own(sight.Hash(key)); t != nil {
+func (o *call) free(key string) {
+	if t := o.own(lockuse.Hash(key)); t != nil {
 		t.freed, t.readMs = true, 0
 	}
 }
 
 // expire counts a lease that is set after the lock was taken.
-func (o *observation) expire(r resp.Reply) {
-	t := o.own(sight.Hash(o.args[1]))
+func (o *call) expire(r resp.Reply) {
+	t := o.own(lockuse.Hash(o.args[1]))
 	switch {
 	case t == nil || r.Int != 1 || t.freed:
 		return
@@ -476,12 +476,12 @@ func (o *observation) expire(r resp.Reply) {
 	t.leased = true
 	t.begin(o.now, millis(o.args[2], o.args[0]))
 	if o.now-t.atMs <= afterwardsMs {
-		o.count(sight.LeaseAfterwards, o.args[1], t.token, 1)
+		o.count(lockuse.LeaseAfterwards, o.args[1], t.token, 1)
 	}
 }
 
 // extend records that the lease of a key was extended after the lease of the session, which had taken it, was over.
-func (o *observation) extend(t *taken) {
+func (o *call) extend(t *taken) {
 	m := miss{key: t.key, db: t.db, tokens: [tokensMax]uint64{t.token}, atMs: o.now}
 	for i := range o.extended {
 		if was := &o.extended[i]; was.key == m.key && was.db == m.db && was.tokens == m.tokens {
@@ -506,7 +506,7 @@ func tokensOf(spec *resp.Spec, args resp.Args) (keys, given []string) {
 }
 
 // script records the reply of a script: its effect is unknown, except whether it reports one.
-func (o *observation) script(spec *resp.Spec, r resp.Reply) {
+func (o *call) script(spec *resp.Spec, r resp.Reply) {
 	keys, given := tokensOf(spec, o.args)
 	for _, key := range keys {
 		switch {
@@ -519,11 +519,11 @@ func (o *observation) script(spec *resp.Spec, r resp.Reply) {
 }
 
 // miss records that a key had none of the tokens; repeated misses count once.
-func (o *observation) miss(key string, del bool, tokens ...string) {
-	m := miss{key: sight.Hash(key), db: o.db, del: del, atMs: o.now}
+func (o *call) miss(key string, del bool, tokens ...string) {
+	m := miss{key: lockuse.Hash(key), db: o.db, del: del, atMs: o.now}
 	for i, t := range tokens {
 		if t != "" && len(t) <= tokenMax {
-			m.tokens[i] = sight.Hash(t)
+			m.tokens[i] = lockuse.Hash(t)
 		}
 	}
 	for i := range o.missed {
@@ -537,8 +537,8 @@ func (o *observation) miss(key string, del bool, tokens ...string) {
 }
 
 // count adds a mistake to its tally, and returns the tally's index; -1: there are too many.
-func (o *observation) count(kind sight.Kind, key string, token uint64, n int64) int {
-	template := sight.Template(key)
+func (o *call) count(kind lockuse.Kind, key string, token uint64, n int64) int {
+	template := lockuse.Template(key)
 	for i := range o.tallies {
 		if t := &o.tallies[i]; t.Kind == kind && t.DB == o.db && t.template == template {
 			t.Count += n
@@ -549,38 +549,38 @@ func (o *observation) count(kind sight.Kind, key string, token uint64, n int64) 
 	if len(o.tallies) == talliesMax {
 		return -1
 	}
-	o.tallies = append(o.tallies, tally{template, sight.Sighting{
-		Kind: kind, DB: o.db, Key: strings.Clone(key), Hash: sight.Hash(key), Tokens: []uint64{token},
+	o.tallies = append(o.tallies, tally{template, lockuse.Observation{
+		Kind: kind, DB: o.db, Key: strings.Clone(key), Hash: lockuse.Hash(key), Tokens: []uint64{token},
 		AtMs: o.now, Count: n,
 	}})
 	return len(o.tallies) - 1
 }
 
-// Sightings returns the observations of the session so far, with the client they concern.
-func (s *Session) Sightings(of resp.Client) []sight.Sighting {
+// Observations returns the observations of the session so far, with the client they concern.
+func (s *Session) Observations(of resp.Client) []lockuse.Observation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m == nil {
 		return nil
 	}
-	var list []sight.Sighting
+	var list []lockuse.Observation
 	for i := range s.m.tallies {
-		list = append(list, s.m.tallies[i].Sighting)
+		list = append(list, s.m.tallies[i].Observation)
 	}
 	for i := range s.m.refused {
 		if r := &s.m.refused[i]; r.count > 0 {
-			list = append(list, r.sighting())
+			list = append(list, r.observation())
 		}
 	}
 	for i := range s.m.missed {
 		if m := &s.m.missed[i]; m.atMs != 0 {
-			list = append(list, m.sighting())
+			list = append(list, m.observation())
 		}
 	}
 	for i := range s.m.extended {
 		if m := &s.m.extended[i]; m.atMs != 0 {
-			list = append(list, sight.Sighting{
-				Kind: sight.Extended, DB: m.db, Hash: m.key, Tokens: m.tokens[:1:1], AtMs: m.atMs, Count: 1,
+			list = append(list, lockuse.Observation{
+				Kind: lockuse.Extended, DB: m.db, Hash: m.key, Tokens: m.tokens[:1:1], AtMs: m.atMs, Count: 1,
 			})
 		}
 	}
@@ -590,20 +590,20 @@ func (s *Session) Sightings(of resp.Client) []sight.Sighting {
 	return list
 }
 
-func (s *streak) sighting() sight.Sighting {
-	kind := sight.Refused
+func (s *streak) observation() lockuse.Observation {
+	kind := lockuse.Refused
 	if s.name != "" {
-		kind = sight.StillTaken
+		kind = lockuse.StillTaken
 	}
-	return sight.Sighting{
+	return lockuse.Observation{
 		Kind: kind, DB: s.db, Key: s.name, Hash: s.key, Tokens: []uint64{s.token}, AtMs: s.lastMs, Count: s.count,
 	}
 }
 
-func (m *miss) sighting() sight.Sighting {
-	s := sight.Sighting{Kind: sight.Missed, DB: m.db, Hash: m.key, AtMs: m.atMs, Count: 1}
+func (m *miss) observation() lockuse.Observation {
+	s := lockuse.Observation{Kind: lockuse.Missed, DB: m.db, Hash: m.key, AtMs: m.atMs, Count: 1}
 	if m.del {
-		s.Kind = sight.MissedDel
+		s.Kind = lockuse.MissedDel
 	}
 	for _, t := range m.tokens {
 		if t != 0 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"lockd/resp"
-	"lockd/resp/sight"
+	"lockd/resp/lockuse"
 )
 
 var evalSpec = &resp.Spec{Name: "eval", Keys: resp.EvalKeys}
@@ -26,20 +26,20 @@ func play(s *Session, lines ...string) {
 	}
 }
 
-// sightings lists the observations of a session, as "kind template count".
-func sightings(s *Session) []string {
+// observations lists the observations of a session, as "kind template count".
+func observations(s *Session) []string {
 	var seen []string
-	for _, x := range s.Sightings(resp.Client{ID: 1}) {
-		seen = append(seen, fmt.Sprint(names[x.Kind], " ", sight.Template(x.Key), " ", x.Count))
+	for _, x := range s.Observations(resp.Client{ID: 1}) {
+		seen = append(seen, fmt.Sprint(names[x.Kind], " ", lockuse.Template(x.Key), " ", x.Count))
 	}
 	slices.Sort(seen)
 	return seen
 }
 
-var names = map[sight.Kind]string{
-	sight.LeaseAfterwards: "afterwards", sight.NoLease: "no-lease", sight.StillTaken: "still-taken", sight.Polls: "polls",
-	sight.GetThenDel: "get-del", sight.LeaseDropped: "dropped", sight.Refused: "refused", sight.Missed: "missed",
-	sight.MissedDel: "missed-del", sight.Extended: "extended", sight.GetThenSet: "get-set",
+var names = map[lockuse.Kind]string{
+	lockuse.LeaseAfterwards: "afterwards", lockuse.NoLease: "no-lease", lockuse.StillTaken: "still-taken", lockuse.Polls: "polls",
+	lockuse.GetThenDel: "get-del", lockuse.LeaseDropped: "dropped", lockuse.Refused: "refused", lockuse.Missed: "missed",
+	lockuse.MissedDel: "missed-del", lockuse.Extended: "extended", lockuse.GetThenSet: "get-set",
 }
 
 func replyOf(text string) resp.Reply {
@@ -68,7 +68,7 @@ func times(n, everyMs int, lines ...string) []string {
 	return all
 }
 
-func TestSightings(t *testing.T) {
+func TestObservations(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		lines []string
@@ -124,7 +124,7 @@ func TestSightings(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &Session{}
 			play(s, tt.lines...)
-			if got := sightings(s); !slices.Equal(got, tt.want) {
+			if got := observations(s); !slices.Equal(got, tt.want) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
@@ -140,18 +140,18 @@ func TestMemoryIsBounded(t *testing.T) {
 			key := strings.Repeat("x", i/10) + strings.Repeat("y", 1+k) + strings.Repeat("z", 1+i%10)
 			play(&s, fmt.Sprintf("1 SETNX %s a -> 1", key), fmt.Sprintf("2 EXPIRE %s 1 -> 1", key), fmt.Sprintf("3 UNLOCK %s b -> 0", key), fmt.Sprintf("3 SETNX %s b -> 0", key))
 		}
-		list := s.Sightings(resp.Client{})
+		list := s.Observations(resp.Client{})
 		if most := talliesMax + refusedMax + missedMax; len(list) > most {
-			t.Fatalf("%d sightings, want %d at most", len(list), most)
+			t.Fatalf("%d observations, want %d at most", len(list), most)
 		}
 		n.Fold(list)
 	}
 	if len(n.totals) != totalsMax || len(n.others) != othersMax {
 		t.Errorf("the node keeps %d and %d", len(n.totals), len(n.others))
 	}
-	r, err := sight.Read(n.Report("n1", nil))
-	if err != nil || len(r.Sightings) > totalsMax+othersMax || r.Node != "n1" || r.SinceMs != 1 {
-		t.Errorf("%v, %d sightings", err, len(r.Sightings))
+	r, err := lockuse.Read(n.Report("n1", nil))
+	if err != nil || len(r.Observations) > totalsMax+othersMax || r.Node != "n1" || r.SinceMs != 1 {
+		t.Errorf("%v, %d observations", err, len(r.Observations))
 	}
 }
 
@@ -161,13 +161,13 @@ func TestNodeSums(t *testing.T) {
 	var a, b Session
 	play(&a, "1 SETNX l1 a -> 1", "2 EXPIRE l1 30 -> 1")
 	play(&b, "3 SETNX l7 a -> 1", "4 EXPIRE l7 30 -> 1")
-	of := func(s *Session, id uint64) []sight.Sighting { return s.Sightings(resp.Client{ID: id}) }
+	of := func(s *Session, id uint64) []lockuse.Observation { return s.Observations(resp.Client{ID: id}) }
 	n.Fold(of(&a, 1))
-	r, err := sight.Read(n.Report("n1", of(&b, 2)))
-	if err != nil || len(r.Sightings) != 1 {
+	r, err := lockuse.Read(n.Report("n1", of(&b, 2)))
+	if err != nil || len(r.Observations) != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if s := r.Sightings[0]; s.Count != 2 || s.Key != "l7" || s.Client.ID != 2 {
+	if s := r.Observations[0]; s.Count != 2 || s.Key != "l7" || s.Client.ID != 2 {
 		t.Errorf("%+v", s)
 	}
 }

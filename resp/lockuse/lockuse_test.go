@@ -1,4 +1,4 @@
-package sight
+package lockuse
 
 import (
 	"reflect"
@@ -37,7 +37,7 @@ func TestTemplates(t *testing.T) {
 
 func aReport() Report {
 	by := resp.Client{ID: 7, Name: "web-1", Addr: "10.0.0.1:5000", Node: "n1"}
-	return Report{Node: "n1", SinceMs: 1700000000000, Sightings: []Sighting{
+	return Report{Node: "n1", SinceMs: 1700000000000, Observations: []Observation{
 		{Kind: Polls, DB: 3, Key: "order:42", Hash: Hash("order:42"), Tokens: []uint64{1}, AtMs: 5, Count: 900, Client: by},
 		{Kind: MissedDel, Hash: 1 << 63, Tokens: []uint64{}, AtMs: -5, Count: 1, Client: by},
 	}}

@@ -1,7 +1,7 @@
-// Package sight holds observations: what a node sees its clients do with locks and the log does not tell, such as
+// Package lockuse holds observations: what a node sees its clients do with locks and the log does not tell, such as
 // reads, refusals and keys found missing. LOCKS DOCTOR and LOCKS ADVICE get them as a Report of the node that
 // received the command, beside their arguments. Texts are hashed where recognizing them suffices.
-package sight
+package lockuse
 
 import (
 	"encoding/binary"
@@ -31,8 +31,8 @@ const (
 	kindsEnd
 )
 
-// Sighting is one observation.
-type Sighting struct {
+// Observation counts one kind of use of a key by a client.
+type Observation struct {
 	Kind   Kind
 	DB     int
 	Key    string   // "": only its hash is known
@@ -45,26 +45,26 @@ type Sighting struct {
 
 // Report holds the observations of a node since a wall time.
 type Report struct {
-	Node      string
-	SinceMs   int64
-	Sightings []Sighting
+	Node         string
+	SinceMs      int64
+	Observations []Observation
 }
 
 // Hash returns the hash of a key or a token.
 func Hash(text string) uint64 { return xxh3.HashString(text) }
 
-// String returns the binary form, for Request.Sightings.
+// String returns the binary form, for Request.Observations.
 func (r *Report) String() string {
 	b := resp.AppendText(nil, r.Node)
 	b = binary.AppendVarint(b, r.SinceMs)
-	b = binary.AppendUvarint(b, uint64(len(r.Sightings)))
-	for i := range r.Sightings {
-		b = r.Sightings[i].append(b)
+	b = binary.AppendUvarint(b, uint64(len(r.Observations)))
+	for i := range r.Observations {
+		b = r.Observations[i].append(b)
 	}
 	return string(b)
 }
 
-func (s *Sighting) append(b []byte) []byte {
+func (s *Observation) append(b []byte) []byte {
 	b = append(b, byte(s.Kind))
 	b = binary.AppendUvarint(b, uint64(s.DB))
 	b = resp.AppendText(b, s.Key)
@@ -78,7 +78,7 @@ func (s *Sighting) append(b []byte) []byte {
 	return resp.AppendText(resp.AppendText(b, s.Client.Name), s.Client.Addr)
 }
 
-const sightingBytesMin = 16
+const observationBytesMin = 16
 
 // Read parses the binary form; "" is an empty Report. The texts of the Report alias a copy of it.
 func Read(text string) (r Report, err error) {
@@ -87,10 +87,10 @@ func Read(text string) (r Report, err error) {
 	}
 	d := resp.NewDecoder([]byte(text))
 	r.Node, r.SinceMs = d.Text(), d.Varint()
-	n := d.Count(sightingBytesMin)
+	n := d.Count(observationBytesMin)
 	for range n {
-		d.Item(sightingBytesMin)
-		s := Sighting{Kind: Kind(d.Byte()), DB: int(d.Uvarint() & 0xffff), Key: d.Text(), Hash: d.Uint64()}
+		d.Item(observationBytesMin)
+		s := Observation{Kind: Kind(d.Byte()), DB: int(d.Uvarint() & 0xffff), Key: d.Text(), Hash: d.Uint64()}
 		s.Tokens = make([]uint64, d.Count(8))
 		for i := range s.Tokens {
 			d.Item(8)
@@ -99,9 +99,9 @@ func Read(text string) (r Report, err error) {
 		s.AtMs, s.Count = d.Varint(), d.Varint()
 		s.Client = resp.Client{ID: d.Uvarint(), Name: d.Text(), Addr: d.Text(), Node: r.Node}
 		if s.Kind == 0 || s.Kind >= kindsEnd {
-			d.Fail("a sighting that can not be")
+			d.Fail("an observation that can not be")
 		}
-		r.Sightings = append(r.Sightings, s)
+		r.Observations = append(r.Observations, s)
 	}
 	return r, d.End()
 }

@@ -1,4 +1,4 @@
-package sight
+package lockuse
 
 // templateBytesMax bounds a template.
 const templateBytesMax = 128
