@@ -133,6 +133,11 @@ var plantedRuns = []plantedRun{
 		"--workload register --nemesis port:cut-leader --time 20s --seed 1", []string{"a living process called dead"}},
 	{"minority-suffices", "the claim of one node that a process has ended is believed",
 		"--workload register --nemesis port:apart --time 20s --seed 1", []string{"a living process called dead"}},
+	{"own-clock", "the leader's own clock is the time of the cluster",
+		"--workload moments --nemesis clock:step-leader --time 20s --seed 1",
+		[]string{"time ahead", "gone early", "two holders"}},
+	{"time-back", "the time of the cluster follows the median of the clocks back",
+		"--workload moments --nemesis clock:strobe-all --time 20s --seed 1", []string{"time went back"}},
 	{"unread-replies", "replies to a client that does not read are kept without a limit",
 		"--workload register --nemesis hostile:deaf --time 60s --seed 1", []string{"too much memory"}},
 }

@@ -7,6 +7,7 @@
 //	once.go                          changes that are done once or never: counter, set (and bank), list, register
 //	clock.go, lease.go, overlong.go  bounds on the log clock and on real time, by which leases are judged: expiry, events,
 //	                                 lock, line, shared
+//	moments.go                       bounds on the time of day of the cluster, and leases until moments of it: moments
 //	fence.go                         fences grow from grant to grant
 //	succession.go                    two waiters in line, and faults of their nodes: line, shared, probe
 //	wakeup.go                        subscriptions and their messages: wakeup, events, waiters

@@ -30,7 +30,7 @@ var timeKinds = []string{
 	"goroutines not back", "memory not back", "stopped late", "left alone", "stuck between builds",
 	"lock never ends", "log clock lost time", "silence", "answered late", "refused without a fault",
 	"unknown without a fault", "left to a ghost", "left to one who hung up", "place lost", "granted too late",
-	"put back late",
+	"put back late", "time behind",
 }
 
 // SafetyOnly moves everything that depends on the speed of the machine to NotJudged.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"lockd/jepsen-lite/history"
 	"lockd/jepsen-lite/target"
 )
 
@@ -20,10 +21,11 @@ type field struct {
 	choice
 	deadline
 	found     *findings
-	kinds     []string      // of all faults of the step
-	quiet     func(on bool) // see Runner.Quiet
-	nextLevel int           // see Runner.nextLevel
-	race      bool          // see Runner.Race
+	history   *history.Recorder // nil in tests of single faults
+	kinds     []string          // of all faults of the step
+	quiet     func(on bool)     // see Runner.Quiet
+	nextLevel int               // see Runner.nextLevel
+	race      bool              // see Runner.Race
 }
 
 // field makes the field of one fault in a step with faults of some kinds. limit is nil in a step that may harm a
@@ -36,6 +38,7 @@ func (r *Runner) field(limit *harmLimit, kinds ...string) *field {
 		choice:    choice{r.Target, limit},
 		deadline:  deadline{r.over},
 		found:     &r.found,
+		history:   r.History,
 		kinds:     kinds,
 		quiet:     r.Quiet,
 		nextLevel: r.NextLevel,

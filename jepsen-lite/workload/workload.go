@@ -61,6 +61,12 @@ var Table = []Workload{
 		nil,
 	},
 	{
+		"moments",
+		"locks until a moment (PXAT, EXAT, PEXPIREAT, EXPIREAT), TIME and XADD *: a wrong minority of clocks changes " +
+			"nothing, and time never goes back",
+		newMoments, model.Moments, []string{"now", "time", "id", "take OK", "holder", "extend 1"}, nil,
+	},
+	{
 		"reentrant", "Redisson's lock, renew and unlock scripts: owner, depth and deadline", newReentrant,
 		model.Reentrant, []string{"lock nil", "lock held", "unlock 1", "renew", "count"}, &model.ReentrantMachine,
 	},
