@@ -162,7 +162,8 @@ type Call struct {
 	answer string // once done is closed
 }
 
-// Go sends a command and does not wait for the answer. A client has one command on its way at a time.
+// Go sends a command and does not wait for the answer. The word ; parts commands that are sent at once, as a pipeline:
+// their answers follow each other. A client has one command, or one pipeline, on its way at a time.
 func (c *Client) Go(args ...string) *Call {
 	call := &Call{client: c, done: make(chan struct{})}
 	go func() {
@@ -180,18 +181,29 @@ func (c *Client) do(args []string) string {
 	if c.conn == nil {
 		return c.absent
 	}
-	if c.conn.Send(args...) != nil {
+	cmds := pipeline(args)
+	if c.conn.SendAll(cmds...) != nil {
 		return Disconnected
 	}
 	var lines []string
-	for range answers(args) {
-		reply, open := <-c.replies
-		if !open {
-			return Disconnected
+	for _, cmd := range cmds {
+		for range answers(cmd) {
+			reply, open := <-c.replies
+			if !open {
+				return Disconnected
+			}
+			lines = append(lines, reply)
 		}
-		lines = append(lines, reply)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// pipeline returns the commands that the word ; parts.
+func pipeline(words []string) (cmds [][]string) {
+	for at := slices.Index(words, ";"); 0 < at && at < len(words)-1; at = slices.Index(words, ";") {
+		cmds, words = append(cmds, words[:at]), words[at+1:]
+	}
+	return append(cmds, words)
 }
 
 // answers returns how many replies a command has: one for each channel that it names.

@@ -34,6 +34,12 @@
 // answer, for a minute at most, and compares it; "pop: (waits)" asserts that the command still waits. Every background
 // command must have its answer asserted, or be hung up.
 //
+// Commands with the word ; between them are sent at once, as a pipeline; their replies follow each other:
+//
+//	> n1 INCR counter ; GET counter
+//	(integer) 1
+//	"1"
+//
 // A client with a name keeps its connection, for MULTI and WATCH, subscriptions, tracking and pushes:
 //
 //	client alice n2

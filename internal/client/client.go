@@ -238,12 +238,19 @@ func (c *Conn) do(args []string) (resp.Reply, error) {
 }
 
 // Send sends one command, and does not wait for its answer.
-func (c *Conn) Send(args ...string) error {
-	items := make([]resp.Reply, len(args))
-	for i, arg := range args {
-		items[i] = resp.Bulk(arg)
+func (c *Conn) Send(args ...string) error { return c.SendAll(args) }
+
+// SendAll sends commands at once, as a pipeline, and does not wait for their answers.
+func (c *Conn) SendAll(cmds ...[]string) error {
+	var text []byte
+	for _, args := range cmds {
+		items := make([]resp.Reply, len(args))
+		for i, arg := range args {
+			items[i] = resp.Bulk(arg)
+		}
+		text = resp.Array(items...).AppendTo(text, 2)
 	}
-	_, err := c.conn.Write(resp.Array(items...).AppendTo(nil, 2))
+	_, err := c.conn.Write(text)
 	return err
 }
 
