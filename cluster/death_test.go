@@ -395,7 +395,7 @@ func TestPortTakenByAnotherProcess(t *testing.T) {
 func (c *testCluster) strangerAs(who peer.Identity) *peer.Port {
 	c.t.Helper()
 	who.Rules, who.PeerAddr = c.nodes["n1"].members.rules, "x:1"
-	return c.stranger(who, nil)
+	return c.stranger(who, nil, nil)
 }
 
 // babble has something that is no lockd answer at an address.

@@ -262,7 +262,7 @@ func (k *keeper) reconfigure(member *raft.Server, change func() raft.Future) err
 // if that takes too long, the reply is an error that says how far the node is.
 func (k *keeper) addMember(ctx context.Context, id, addr string) (outcome, resp.Reply) {
 	if k.members.roster.Load().Removed[id] {
-		return settled(resp.Errf("ERR node %s %s: give it a new id and an empty data folder", id, membership.SaysRemoved))
+		return settled(resp.Errf("ERR %s", membership.WasRemoved(id)))
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil || (peer.Identity{ID: id, PeerAddr: addr}).Check() != nil {
 		return settled(resp.Errf("ERR '%s' is not an id with a host:port that peers are reached at",

@@ -196,8 +196,8 @@ func (g *gatekeeper) checkLevel(who peer.Identity) (level int, err error) {
 		g.fatal(err) // the log that this node would be sent is beyond it
 		return level, err
 	case level > highest:
-		return level, fmt.Errorf("node %s %s: level %d is in force, and it can do %s; start a newer lockd on its data "+
-			"folder", who.ID, membership.SaysOld, level, membership.SayLevels(lowest, highest))
+		return level, peer.Because(peer.Outdated, fmt.Errorf("node %s is too old for this cluster: level %d is in force, and "+
+			"it can do %s; start a newer lockd on its data folder", who.ID, level, membership.SayLevels(lowest, highest)))
 	case level < g.members.lowest || level < lowest:
 		return level, fmt.Errorf("nodes %s and %s are of versions too far apart: level %d is in force, and they can do %s "+
 			"and %s; start the version between them first",
@@ -218,8 +218,8 @@ func (g *gatekeeper) checkCaller(who peer.Identity, kind peer.Kind) error {
 	case kind == 0 || g.members.identity().Cluster == "": // this node is the caller, or is itself joining
 		return nil
 	case who.Cluster == "" && !g.knows(who.ID):
-		return fmt.Errorf("%w: node %s is in no cluster, and none of the members of %s", peer.ErrUninvited, who.ID,
-			g.members.identity().Cluster) // membership.SaysNone
+		return peer.Because(peer.Stranger, fmt.Errorf("%w: node %s is in no cluster, and none of the members of %s",
+			peer.ErrUninvited, who.ID, g.members.identity().Cluster))
 	case who.Cluster == "":
 		return fmt.Errorf("%w: node %s does not say in which cluster it is", peer.ErrUninvited, who.ID)
 	case kind == peer.ForCalls && !g.knows(who.ID):
@@ -235,15 +235,13 @@ func (g *gatekeeper) knows(id string) bool {
 }
 
 // refused implements peer.Handler.
-func (g *gatekeeper) refused(by string, err error) {
-	if membership.IsFinal(err.Error()) {
-		g.fatal(fmt.Errorf("%w (says %s)", err, by))
-		return
-	}
-	if g.members.listed() && g.members.search.On() && strings.Contains(err.Error(), membership.SaysNone) {
-		g.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add new nodes "+
-			"to that one with --join", err, by))
-		return
+func (g *gatekeeper) refused(r *peer.Refusal) {
+	switch {
+	case membership.IsFinal(r.Reason):
+		g.fatal(fmt.Errorf("%s (says %s)", r.Text, r.By))
+	case r.Reason == peer.Stranger && g.members.listed() && g.members.search.On():
+		g.fatal(fmt.Errorf("%s (says %s): this new node does not found a cluster beside a node that has data; add new nodes "+
+			"to that one with --join", r.Text, r.By))
 	}
 }
 
@@ -251,7 +249,7 @@ func (g *gatekeeper) refused(by string, err error) {
 // it: two side by side would both grant the same lock. Its folder is refused from then on. A caller may say anything, so
 // the member is asked where it is.
 func (g *gatekeeper) foundsBeside(met error, at string) {
-	if g.clock.Monotonic()-g.members.openedAt >= foundingMax || !strings.Contains(met.Error(), membership.SaysForeign) {
+	if g.clock.Monotonic()-g.members.openedAt >= foundingMax || peer.ReasonOf(met) != peer.Foreign {
 		return
 	}
 	who, err := g.members.peers.WhoWithin(at, askBackMax)
@@ -295,9 +293,9 @@ func (g *gatekeeper) checkOriginal(who peer.Identity, addr string) error {
 	if err != nil || there.ID != who.ID || there.Incarnation != who.Incarnation || there.Starts >= who.Starts {
 		return nil
 	}
-	return fmt.Errorf("node %s %s: the original answers at %s, on its start %d, and this is start %d; stop this node, and "+
-		"give it a new id and an empty data folder (a folder is moved while its node is stopped)",
-		who.ID, membership.SaysCopied, addr, there.Starts, who.Starts)
+	return peer.Because(peer.Copied, fmt.Errorf("node %s %s: the original answers at %s, on its start %d, and this is start "+
+		"%d; stop this node, and give it a new id and an empty data folder (a folder is moved while its node is stopped)",
+		who.ID, membership.SaysCopied, addr, there.Starts, who.Starts))
 }
 
 // checkPeer reports why a node may not take part. Its address is no reason: this node may have been
@@ -310,14 +308,14 @@ func (m *members) checkPeer(who peer.Identity) error {
 			who.ID)
 	}
 	if mine := m.identity().Cluster; mine != "" && who.Cluster != "" && who.Cluster != mine {
-		return fmt.Errorf("node %s %s (%s, here it is %s): check the addresses",
-			who.ID, membership.SaysForeign, who.Cluster, mine)
+		return peer.Because(peer.Foreign, fmt.Errorf("node %s belongs to another cluster (%s, here it is %s): check the addresses",
+			who.ID, who.Cluster, mine))
 	}
 	if err := m.roster.Load().Check(who, membership.OwnArch); err != nil {
 		return err
 	}
 	if err := m.hints.Load().Check(who, membership.OwnArch); err != nil {
-		return fmt.Errorf("%w (%s)", err, membership.SaysUnsure)
+		return peer.Because(peer.Passing, fmt.Errorf("%w (as far as the log says, which may not be committed)", err))
 	}
 	return nil
 }
@@ -363,7 +361,7 @@ const askBackMax = 300 * time.Millisecond
 func (m *members) set(next *membership.Roster) {
 	m.roster.Store(next)
 	if next.Removed[m.cfg.ID] && m.raft.Started.Load() {
-		m.fatal(fmt.Errorf("node %s %s: give it a new id and an empty data folder", m.cfg.ID, membership.SaysRemoved))
+		m.fatal(membership.WasRemoved(m.cfg.ID))
 	}
 	if number := next.Members[m.cfg.ID].Number; number != 0 {
 		m.number.Store(int64(number))

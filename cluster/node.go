@@ -259,7 +259,7 @@ func (n *Node) open() error {
 	}
 	if n.members.roster.Load().Removed[n.cfg.ID] { // what the log says may not be committed
 		_ = n.raft.Shutdown().Error()
-		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", n.cfg.ID, membership.SaysRemoved)
+		return membership.WasRemoved(n.cfg.ID)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/peer/peertest"
 	"lockd/resp"
@@ -48,7 +50,7 @@ func TestStrangerDoesNothing(t *testing.T) {
 		} {
 			tc.who.Rules = leader.members.rules
 			var refusals atomic.Int32
-			stranger := c.stranger(tc.who, &refusals)
+			stranger := c.stranger(tc.who, &refusals, nil)
 			for _, connect := range []struct {
 				to    string
 				may   bool
@@ -80,16 +82,17 @@ func TestStrangerDoesNothing(t *testing.T) {
 	})
 }
 
-// stranger opens the port of a node that is none of the cluster's, and believes everybody.
-func (c *testCluster) stranger(who peer.Identity, refusals *atomic.Int32) *peer.Port {
+// stranger opens the port of a node that is none of the cluster's. It believes everybody, or refuses everybody with an
+// error.
+func (c *testCluster) stranger(who peer.Identity, refusals *atomic.Int32, refuses error) *peer.Port {
 	c.t.Helper()
 	p, err := peer.Open(peer.Config{
 		Network: c.net.From("x:1"), Listen: "x:1", Self: func() peer.Identity { return who },
 	}, peer.Handler{
-		Admit:   func(peer.Identity, peer.Kind) error { return nil },
+		Admit:   func(peer.Identity, peer.Kind) error { return refuses },
 		Forward: func(_ peer.Forwarded, respond func(peer.Answer)) { respond(peer.Answer{Outcome: peer.NotDone}) },
 		Status:  func(int64) peer.Status { return peer.Status{} },
-		Refused: func(string, error) {
+		Refused: func(*peer.Refusal) {
 			if refusals != nil {
 				refusals.Add(1)
 			}
@@ -102,6 +105,43 @@ func (c *testCluster) stranger(who peer.Identity, refusals *atomic.Int32) *peer.
 		c.t.Fatal(err)
 	}
 	return p
+}
+
+// A node that is refused does what the reason says, and nothing for the words: an id, or a message of another release, may
+// have the same.
+func TestReasonOfRefusalDecides(t *testing.T) {
+	words := errors.New("node n1 was removed from this cluster: give it a new id and an empty data folder")
+	for _, tc := range []struct {
+		name  string
+		says  error
+		stops string
+	}{
+		{"no reason", words, ""},
+		{"a reason that may pass", peer.Because(peer.Passing, membership.WasRemoved("n1")), ""},
+		{"a reason that stops founders", peer.Because(peer.Foreign, words), ""},
+		{"a reason of a later release", peer.Because("weary", words), ""},
+		{"removed", membership.WasRemoved("n1"), words.Error() + " (says x)"},
+		{"removed, in other words", peer.Because(peer.Removed, errors.New("go away")), "go away (says x)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := startCluster(t, 1)
+				defer c.close()
+				n := c.settle()
+				who := n.members.identity()
+				who.ID, who.PeerAddr = "x", "x:1"
+				stranger := c.stranger(who, nil, tc.says)
+				defer stranger.Close()
+				if _, err := n.peers.Status(t.Context(), "x:1", 0); err == nil {
+					t.Error("it was not refused")
+				}
+				synctest.Wait()
+				if got := n.stopped(); got != tc.stops {
+					t.Errorf("it stops over %q, want %q", got, tc.stops)
+				}
+			})
+		})
+	}
 }
 
 // closed closes a connection, if there is one.

@@ -153,42 +153,39 @@ func (r *Roster) Numbered(number int) string {
 func (r *Roster) Check(who peer.Identity, arch string) error {
 	switch {
 	case r.Removed[who.ID]:
-		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", who.ID, SaysRemoved)
+		return WasRemoved(who.ID)
 	case who.Arch != arch:
 		return fmt.Errorf("node %s runs on %s, here it is %s: nodes of one cluster share an architecture, so that "+
 			"they compute floating-point numbers alike",
 			who.ID, who.Arch, arch)
 	}
 	if known, ok := r.Members[who.ID]; ok && known.Incarnation != who.Incarnation {
-		return fmt.Errorf("node %s %s: what it had promised is forgotten, so it must not vote again; remove it with "+
-			"LOCKD REMOVE %s and add it under a new id with an empty data folder",
-			who.ID, saysWiped, who.ID)
+		return peer.Because(peer.Wiped, fmt.Errorf("node %s has lost its data: what it had promised is forgotten, so it must "+
+			"not vote again; remove it with LOCKD REMOVE %s and add it under a new id with an empty data folder",
+			who.ID, who.ID))
 	}
 	return nil
 }
 
-// The words by which a refused node recognizes a final refusal.
+// WasRemoved returns why a node that was removed may not take part.
+func WasRemoved(id string) error {
+	return peer.Because(peer.Removed, fmt.Errorf("node %s was removed from this cluster: give it a new id and an "+
+		"empty data folder", id))
+}
+
+// Words of refusals that more than one place says.
 const (
-	SaysRemoved = "was removed from this cluster"
-	saysWiped   = "has lost its data"
-	SaysCopied  = "runs on a copy of its data folder"
-	SaysLost    = "has lost what it had confirmed"
-	SaysOld     = "is too old for this cluster"
-	SaysForeign = "belongs to another cluster" // final for a founder only
-	SaysNone    = "none of the members of"     // final for a founder only
+	SaysCopied = "runs on a copy of its data folder"
+	SaysLost   = "has lost what it had confirmed"
 )
 
-// SaysUnsure marks a refusal that rests on entries of the log that may never be committed.
-const SaysUnsure = "as far as the log says, which may not be committed"
-
-// IsFinal reports whether a refusal can never end, so that the node must stop.
-func IsFinal(text string) bool {
-	if strings.Contains(text, SaysUnsure) {
-		return false
+// IsFinal reports whether a refusal for a reason never ends, so that the node must stop.
+func IsFinal(why peer.Reason) bool {
+	switch why {
+	case peer.Removed, peer.Wiped, peer.Copied, peer.Lost, peer.Outdated:
+		return true
 	}
-	return slices.ContainsFunc([]string{SaysRemoved, saysWiped, SaysCopied, SaysLost, SaysOld}, func(says string) bool {
-		return strings.Contains(text, says)
-	})
+	return false
 }
 
 // The binary forms, for snapshots and entries of the log:

@@ -123,12 +123,12 @@ func checkStart(who peer.Identity, last store.LastSeen) (news bool, err error) {
 	token, known := historyOf(who).Token(last.Start)
 	switch {
 	case last.Lost != "":
-		return false, errors.New(last.Lost)
+		return false, peer.Because(peer.Lost, errors.New(last.Lost))
 	case who.Starts < last.Start, known && token != last.Token:
-		return false, fmt.Errorf("node %s %s, made before its start %d that was seen here: what it has promised "+
-			"since is forgotten, so it must not vote again; remove it with LOCKD REMOVE %s and add it under a new id "+
-			"with an empty data folder",
-			who.ID, SaysCopied, last.Start, who.ID)
+		return false, peer.Because(peer.Copied, fmt.Errorf("node %s %s, made before its start %d that was seen here: what "+
+			"it has promised since is forgotten, so it must not vote again; remove it with LOCKD REMOVE %s and add it under "+
+			"a new id with an empty data folder",
+			who.ID, SaysCopied, last.Start, who.ID))
 	}
 	return who.Starts > last.Start, nil
 }

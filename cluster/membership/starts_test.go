@@ -40,7 +40,7 @@ func TestStartBook(t *testing.T) {
 	}
 	meet := func(who peer.Identity, ok bool) {
 		t.Helper()
-		if err := open().Meet(who); (err == nil) != ok || err != nil && !IsFinal(err.Error()) {
+		if err := open().Meet(who); (err == nil) != ok || err != nil && !IsFinal(peer.ReasonOf(err)) {
 			t.Errorf("start %d: %v", who.Starts, err)
 		}
 	}

@@ -89,7 +89,7 @@ func (g *greeter) admitAt(addr string, who Identity, cluster string) error {
 // failed logs a failed connection. It warns of one source only once in a while, since a stranger may try to fill the
 // log.
 func (g *greeter) failed(addr, source string, err error) {
-	var refused *refusedError
+	var refused *Refusal
 	var refuses *unwelcome
 	level, what := slog.LevelDebug, "peer connection failed"
 	if errors.As(err, &refuses) {
@@ -104,6 +104,6 @@ func (g *greeter) failed(addr, source string, err error) {
 	}
 	g.cfg.Log.Log(context.Background(), level, what, "peer", addr, "error", err)
 	if refused != nil {
-		g.handler.Refused(refused.By, errors.New(refused.Text))
+		g.handler.Refused(refused)
 	}
 }

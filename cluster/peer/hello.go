@@ -97,35 +97,6 @@ type Promise struct {
 // Founder is a member of a cluster that is to be founded.
 type Founder struct{ ID, Incarnation, PeerAddr string }
 
-// refusal is the body of a refuse message.
-type refusal struct {
-	By   string // id of the node that refuses
-	Text string
-}
-
-// refusedError is the error of a connection that the other side refused.
-type refusedError struct{ refusal }
-
-func (e *refusedError) Error() string {
-	return fmt.Sprintf("refused by node %q: %s", e.By, e.Text)
-}
-
-// unwelcome is the error of a connection that this side refuses to another node.
-type unwelcome struct{ error }
-
-func (e *unwelcome) Unwrap() error { return e.error }
-
-func refusing(why error) error {
-	if why == nil {
-		return nil
-	}
-	return &unwelcome{why}
-}
-
-// ErrUninvited is wrapped by every error about a node that does not belong to this cluster. The operator is warned of
-// it, once in a while.
-var ErrUninvited = errors.New("not a peer of this cluster")
-
 var (
 	errHello       = errors.New("not a lockd peer")
 	errStranger    = fmt.Errorf("%w: it speaks another protocol", errHello)
@@ -252,16 +223,8 @@ func (p Promise) check() error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-func decodeRefusal(body []byte) *refusedError {
-	e := &refusedError{}
-	if err := json.Unmarshal(body, &e.refusal); err != nil {
-		e.Text = "for a reason that cannot be read"
-	}
-	e.By, e.Text = OneLine(e.By, NameMax), OneLine(e.Text, helloTextMax)
-	return e
-}
-
-// OneLine returns foreign text in a form for the log: without control characters, and cut at limit bytes.
+// OneLine makes foreign text fit to be logged: without control characters, limit bytes
+// at most.
 func OneLine(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if isControl(r) {
@@ -272,17 +235,8 @@ func OneLine(s string, limit int) string {
 	return s[:min(len(s), limit)]
 }
 
-// refuse sends the other side the reason, if it still listens.
-func refuse(conn net.Conn, by string, err error) {
-	if errors.Is(err, errStranger) {
-		_, _ = conn.Write([]byte(strangerText))
-		return
-	}
-	body := refusal{By: by, Text: OneLine(err.Error(), helloTextMax)}
-	_, _ = conn.Write(appendHello(nil, helloRefuse, body))
-}
-
-// greet performs the dialler's side of a hello. The error is a *refusedError if the other side refused.
+// greet is the dialler's side of a new connection. Its error is a *Refusal
+// when the other side refused.
 func greet(conn net.Conn, kind Kind, self Identity, admit func(Identity) error) (Identity, error) {
 	if _, err := conn.Write(appendHello(nil, kind, self)); err != nil {
 		return Identity{}, err

@@ -74,7 +74,7 @@ func TestHelloOfVersion1(t *testing.T) {
 	who.Rules, who.Level, who.Lowest, who.Highest, who.Version = "set:01234567", 1, 1, 2, "0.1.0"
 	who.Process, who.Starts, who.Tokens = 1<<63, 3, "AAAAAAAAAA"
 	who.Promise = Promise{Round: 2, Members: []Founder{{ID: "n1", Incarnation: "i1", PeerAddr: "n1:1"}}}
-	said := refusal{By: "n2", Text: "another cluster"}
+	said := Refusal{By: "n2", Reason: Foreign, Text: "another cluster"}
 	written := appendHello(appendHello(appendHello(nil, ForLog, who), helloAccept, struct{}{}), helloRefuse, said)
 	r := bytes.NewReader(testfile.Compare(t, filepath.Join("testdata", "v1", "hello.bin"), written))
 	kind, body, err := readHello(r)
@@ -87,7 +87,7 @@ func TestHelloOfVersion1(t *testing.T) {
 	if kind, body, err := readHello(r); err != nil || kind != helloAccept || string(body) != "{}" {
 		t.Errorf("%q, %s, %v", kind, body, err)
 	}
-	if kind, body, err := readHello(r); err != nil || kind != helloRefuse || decodeRefusal(body).refusal != said {
+	if kind, body, err := readHello(r); err != nil || kind != helloRefuse || *decodeRefusal(body) != said {
 		t.Errorf("%q, %s, %v", kind, body, err)
 	}
 }
@@ -96,7 +96,7 @@ func TestHelloOfVersion1(t *testing.T) {
 func TestHelloWrongPort(t *testing.T) {
 	for _, tc := range []struct{ name, answer, want string }{
 		{"a client port", "-ERR unknown command\r\n", `not a lockd peer: it speaks another protocol: "-ERR unknown command\r\n"`},
-		{"refused", string(appendHello(nil, helloRefuse, refusal{By: "b", Text: "another\ncluster"})), `refused by node "b": another cluster`},
+		{"refused", string(appendHello(nil, helloRefuse, Refusal{By: "b", Text: "another\ncluster"})), `refused by node "b": another cluster`},
 		{"refused for nothing", string(appendHello(nil, helloRefuse, 7)), `refused by node "": for a reason that cannot be read`},
 		{"a hello", string(appendHello(nil, ForCalls, testIdentity("b"))), `not a lockd peer: it answered 'c'`},
 		{"nothing", "", "EOF"},
@@ -106,6 +106,53 @@ func TestHelloWrongPort(t *testing.T) {
 			_, err := greet(conn, ForCalls, testIdentity("a"), func(Identity) error { return nil })
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("error %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// A node that is refused learns the reason, on either side, whatever else the error says. One that it does not know, as
+// of a later release, and the text prove nothing.
+func TestHelloReasons(t *testing.T) {
+	removed := Because(Removed, errors.New("node n9 is gone"))
+	for _, tc := range []struct {
+		name string
+		err  error
+		want Reason
+	}{
+		{"one", removed, Removed},
+		{"one inside", refusing(fmt.Errorf("%w (it calls)", removed)), Removed},
+		{"one that is doubted", Because(Passing, fmt.Errorf("%w (as far as is known)", removed)), Passing},
+		{"none", errors.New("node n9 was removed from this cluster"), Passing},
+		{"a later one", Because("weary", removed), "weary"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, listens := range []bool{true, false} {
+				a, b := net.Pipe()
+				admits := func() error {
+					if listens {
+						return tc.err
+					}
+					return nil
+				}
+				served := make(chan error, 1)
+				go func() {
+					_, _, err := welcome(b, testIdentity("b"), func(Kind, Identity) error { return admits() })
+					served <- err
+				}()
+				_, err := greet(a, ForRaft, testIdentity("a"), func(Identity) error {
+					if listens {
+						return nil
+					}
+					return tc.err
+				})
+				if !listens {
+					err = <-served
+				}
+				var got *Refusal
+				if !errors.As(err, &got) || got.Reason != tc.want || got.Text != tc.err.Error() {
+					t.Errorf("refused by the listener %v: %#v, want the reason %q", listens, err, tc.want)
+				}
 			}
 		})
 	}
@@ -187,7 +234,7 @@ func (c *scriptedConn) RemoteAddr() net.Addr             { return namedAddr("x:1
 func FuzzHello(f *testing.F) {
 	accept := string(appendHello(nil, helloAccept, testIdentity("b")))
 	f.Add([]byte(string(appendHello(nil, ForCalls, testIdentity("a"))) + string(appendHello(nil, helloAccept, struct{}{}))))
-	f.Add([]byte(string(appendHello(nil, ForRaft, testIdentity("a"))) + string(appendHello(nil, helloRefuse, refusal{"b", "no"}))))
+	f.Add([]byte(string(appendHello(nil, ForRaft, testIdentity("a"))) + string(appendHello(nil, helloRefuse, Refusal{By: "b", Text: "no"}))))
 	f.Add([]byte(accept))
 	f.Add([]byte("*1\r\n$4\r\nPING\r\n"))
 	f.Add([]byte(helloBytes(ForCalls, 1, 1<<31, "")))

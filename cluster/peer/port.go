@@ -61,9 +61,9 @@ type Handler struct {
 	// Status answers a status question that has just arrived. shown is a time of the cluster's wall clock that
 	// clients may have been shown by then, in microseconds since 1970; 0: none.
 	Status func(shown int64) Status
-	// Refused reports that the other side, node by, refused this node, and the reason.
-	Refused func(by string, err error)
-	// Doubt answers with this node's view of a process. respond is called exactly once, from any goroutine.
+	// Refused reports that the other side would not have us, and why.
+	Refused func(*Refusal)
+	// Doubt is asked what this node sees of a process. respond is called exactly once, from any goroutine.
 	Doubt func(q Doubt, respond func(Finding))
 	// Heard reports that a node has introduced itself, and has proven its identity if there is a secret or a
 	// certificate: its process lives. admitted: it was admitted; otherwise it only asked for this node's identity.

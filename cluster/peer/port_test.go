@@ -62,10 +62,10 @@ func (f *fakePeer) serveStatus(shown int64) Status {
 	return Status{Term: f.term.Load(), Leader: true, Applied: 8, LastIndex: 9, Wall: WallMax, Shown: shown}
 }
 
-func (f *fakePeer) refused(by string, err error) {
+func (f *fakePeer) refused(r *Refusal) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.refusals = append(f.refusals, by+": "+err.Error())
+	f.refusals = append(f.refusals, r.By+": "+r.Text)
 }
 
 func (f *fakePeer) doubted(q Doubt, respond func(Finding)) {

@@ -348,7 +348,7 @@ func TestPeerRefusalWithoutProof(t *testing.T) {
 					_, _ = conn.Write(appendHello(nil, helloName, peerClaim{ID: "b"}))
 					_, _ = readClaim(conn, helloProof)
 				}
-				_, _ = conn.Write(appendHello(nil, helloRefuse, refusal{By: "b", Text: "node a " + removed}))
+				_, _ = conn.Write(appendHello(nil, helloRefuse, Refusal{By: "b", Reason: Removed, Text: "node a " + removed}))
 				_, _ = io.Copy(io.Discard, conn)
 			})
 			if o, _ := forward(t.Context(), a.Port, addr, command("get", "k")); o != NotDone {
@@ -574,7 +574,7 @@ func FuzzPeerProof(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add([]byte(helloBytes(helloProof, helloVersion, uint32(len(claim)), string(claim))))
-	f.Add(appendHello(nil, helloRefuse, refusal{"b", "no"}))
+	f.Add(appendHello(nil, helloRefuse, Refusal{By: "b", Text: "no"}))
 	f.Add([]byte("*1\r\n$4\r\nPING\r\n"))
 	secret, err := newPeerSecret(secretsOf(testSecret), nil)
 	if err != nil {
