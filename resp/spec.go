@@ -167,17 +167,23 @@ type Spec struct {
 // Check finds the row of the call args, spec itself or one of its subcommands, and checks the number of arguments, as
 // Redis does before it queues or runs a command. On failure it returns nil and the error reply.
 func (s *Spec) Check(args Args) (*Spec, Reply) {
+	leaf := s.Leaf(args)
+	switch {
+	case leaf == nil:
+		return nil, UnknownSubcommand(s.Name, args[1])
+	case leaf.Arity > 0 && len(args) != leaf.Arity, leaf.Arity < 0 && len(args) < -leaf.Arity:
+		return nil, WrongArity(leaf.Name)
+	}
+	return leaf, Reply{}
+}
+
+// Leaf finds the row of the call args, spec itself or one of its subcommands, whatever the number of arguments. It
+// returns nil for an unknown subcommand.
+func (s *Spec) Leaf(args Args) *Spec {
 	if len(s.Subs) > 0 && len(args) >= 2 {
-		sub := s.sub(args[1])
-		if sub == nil {
-			return nil, UnknownSubcommand(s.Name, args[1])
-		}
-		s = sub
+		return s.sub(args[1])
 	}
-	if (s.Arity > 0 && len(args) != s.Arity) || (s.Arity < 0 && len(args) < -s.Arity) {
-		return nil, WrongArity(s.Name)
-	}
-	return s, Reply{}
+	return s
 }
 
 func (s *Spec) sub(word string) *Spec {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"slices"
-	"strings"
 
 	"lockd/resp"
 	"lockd/resp/server/describe"
@@ -82,11 +81,11 @@ func keysOf(x *index, call resp.Args) (*resp.Spec, []string, error) {
 	if spec == nil {
 		return nil, nil, resp.Error("ERR Invalid command specified")
 	}
-	leaf, fail := spec.Check(call)
+	if spec.Leaf(call) == nil {
+		return nil, nil, resp.Error("ERR Invalid command specified")
+	}
+	leaf, _ := spec.Check(call)
 	if leaf == nil {
-		if strings.HasPrefix(fail.Str, "ERR unknown subcommand") {
-			return nil, nil, resp.Error("ERR Invalid command specified")
-		}
 		return nil, nil, resp.Error("ERR Invalid number of arguments specified for command")
 	}
 	if leaf.Keys == resp.NoKeys {
