@@ -316,12 +316,11 @@ func (k *keeper) howFar(id string) resp.Reply {
 		switch {
 		case string(m.ID) != id:
 		case m.err != nil:
-			return resp.Errf("ERR node %s %s, but does not answer at %s: it gets its vote once it has caught up",
-				id, join.SaysMemberNow, m.Address)
+			return resp.Errf("%s node %s is a member now, but does not answer at %s: it gets its vote once it has caught up",
+				join.CodeCatchingUp, id, m.Address)
 		default:
-			return resp.Errf("ERR node %s %s and is catching up: it has applied entry %d of %d, and gets its vote by "+
-				"itself",
-				id, join.SaysMemberNow, m.Applied, k.state.Applied.Load())
+			return resp.Errf("%s node %s is a member now and is catching up: it has applied entry %d of %d, and gets its vote "+
+				"by itself", join.CodeCatchingUp, id, m.Applied, k.state.Applied.Load())
 		}
 	}
 	return resp.Errf("ERR node %s is not a member any more", id)
@@ -333,7 +332,8 @@ func reconfigureReply(err error) (outcome, resp.Reply) {
 	if outcomeOf(err) == outcomeNotDone {
 		return outcomeNotDone, resp.Reply{}
 	}
-	return settled(resp.Errf("ERR %s, look at LOCKD MEMBERS: %s", join.SaysInDoubt, peer.OneLine(err.Error(), 256)))
+	return settled(resp.Errf("%s the change of the members is in doubt, look at LOCKD MEMBERS: %s", join.CodeInDoubt,
+		peer.OneLine(err.Error(), 256)))
 }
 
 // removeMember removes a node for ever.
@@ -344,7 +344,7 @@ func (k *keeper) removeMember(ctx context.Context, id string) (outcome, resp.Rep
 	case !member && k.members.roster.Load().Removed[id]:
 		return settled(resp.OK()) // done before
 	case !member && !known:
-		return settled(resp.Errf("ERR node %s is not a member of this cluster", peer.OneLine(id, 64)))
+		return settled(resp.Errf("NOMEMBER node %s is not a member of this cluster", peer.OneLine(id, 64)))
 	}
 	if member {
 		if text := k.whyNotRemove(ctx, id); text != "" {

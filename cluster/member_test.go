@@ -624,7 +624,7 @@ func TestDoubtfulChange(t *testing.T) {
 	if o, _ := reconfigureReply(raft.ErrNotLeader); o != outcomeNotDone {
 		t.Errorf("a change that Raft has not taken is %s", o)
 	}
-	if _, reply := reconfigureReply(raft.ErrLeadershipLost); !strings.Contains(reply.Str, join.SaysInDoubt) {
+	if _, reply := reconfigureReply(raft.ErrLeadershipLost); !strings.HasPrefix(reply.Str, join.CodeInDoubt+" ") {
 		t.Errorf("a change that is in doubt: %s", reply.Str)
 	}
 }

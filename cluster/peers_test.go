@@ -175,7 +175,7 @@ func TestClusterWithSecret(t *testing.T) {
 
 		c.add("n5", func(cfg *Config) { cfg.PeerSecrets = [][]byte{[]byte("another secret, as long")} })
 		c.start("n5")
-		c.expect(next, "LOCKD ADD n5 n5:1", "-ERR node n5 is a member now, but does not answer at n5:1: it gets its vote once it has caught up")
+		c.expect(next, "LOCKD ADD n5 n5:1", "-TRYAGAIN node n5 is a member now, but does not answer at n5:1: it gets its vote once it has caught up")
 		c.expect(next, "LOCKD REMOVE n5", "+OK")
 		if n5 := c.nodes["n5"]; n5.state.Applied.Load() > 0 || len(n5.raft.Servers()) > 0 {
 			t.Error("the node without the secret has data")

@@ -68,7 +68,7 @@ func (j *Joiner) Run(ctx context.Context, addrs []string, password string) error
 		case err == nil:
 			err = errors.New(answer[1:])
 		}
-		if strings.Contains(err.Error(), SaysMemberNow) {
+		if codeOf(answer) == CodeCatchingUp {
 			since = j.Clock.Monotonic()
 		}
 		if j.Clock.Monotonic()-since >= TryMax {
@@ -133,25 +133,30 @@ const (
 	infoMax       = 64 << 10 // bytes of an answer
 )
 
-// refusesForGood reports whether another LOCKD ADD would get the same answer. LOCKD ADD may be repeated: after a change
-// left in doubt by a lost leader, and while a member catches up.
-func refusesForGood(answer string) bool {
-	switch {
-	case strings.HasPrefix(answer, "-NOAUTH"),
-		strings.HasPrefix(answer, "-WRONGPASS"),
-		strings.HasPrefix(answer, "-DENIED"):
-		return true
-	case strings.Contains(answer, SaysMemberNow), strings.Contains(answer, SaysInDoubt):
-		return false
+// Codes of the errors of LOCKD ADD after which a node asks again: the command may be repeated.
+const (
+	CodeCatchingUp = "TRYAGAIN" // the node is a member, and gets its vote once it has caught up
+	CodeInDoubt    = "UNKNOWN"  // a leader was lost in the middle of the change
+)
+
+// codeOf returns the code of an error, its first word; "" of another answer.
+func codeOf(answer string) string {
+	said, isErr := strings.CutPrefix(answer, "-")
+	if !isErr {
+		return ""
 	}
-	return strings.HasPrefix(answer, "-ERR")
+	code, _, _ := strings.Cut(said, " ")
+	return code
 }
 
-// The words of an answer after which a joining node asks again.
-const (
-	SaysMemberNow = "is a member now"
-	SaysInDoubt   = "the change of the members is in doubt"
-)
+// refusesForGood reports whether another LOCKD ADD would be answered the same way.
+func refusesForGood(answer string) bool {
+	switch codeOf(answer) {
+	case "ERR", "NOAUTH", "WRONGPASS", "DENIED":
+		return true
+	}
+	return false
+}
 
 // ask sends one command to a client port and returns the first line of the reply.
 func (j *Joiner) ask(ctx context.Context, addr, password string, args ...string) (string, error) {

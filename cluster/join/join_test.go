@@ -10,10 +10,11 @@ import (
 // loss in the middle of the change is no such refusal.
 func TestAsksAgain(t *testing.T) {
 	for answer, final := range map[string]bool{
-		"-ERR " + SaysInDoubt + ", look at LOCKD MEMBERS: leadership lost": false,
+		"-" + CodeInDoubt + " look at LOCKD MEMBERS: leadership lost": false,
 		"-" + resp.ErrNotDone:                                            false,
 		"-" + resp.ErrUnknown:                                            false,
-		"-ERR node n4 is a member now and is catching up":                false,
+		"-" + CodeCatchingUp + " node n4 is a member now":                false,
+		"-ERR 'is a member now' is not an id":                            true,
 		"-ERR node n4 is a member already, at n4:1":                      true,
 		"-ERR node n4 was removed from this cluster: give it a new id":   true,
 		"-NOAUTH Authentication required.":                               true,

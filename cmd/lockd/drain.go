@@ -97,7 +97,8 @@ func (d *drain) poll(ctx context.Context) verdict {
 		return v
 	}
 	// By its name: if the leadership has moved meanwhile, that it stays away from this node.
-	if _, v := d.ask(ctx, "LOCKD", "TRANSFER", rest.successor); v.said != "" {
+	if r, v := d.ask(ctx, "LOCKD", "TRANSFER", rest.successor); v.said != "" {
+		v.hopeless = v.hopeless && !strings.HasPrefix(r.Str, "ERR ") // the leadership stays for now; NOPERM stays for good
 		return v
 	}
 	first := !d.led
@@ -112,7 +113,7 @@ func (d *drain) ask(ctx context.Context, args ...string) (resp.Reply, verdict) {
 	case err != nil:
 		return r, verdict{said: d.node.Addr() + " does not answer: " + err.Error()}
 	case r.IsErr():
-		return r, verdict{said: d.node.Addr() + " refuses: " + r.Str, hopeless: !strings.HasPrefix(r.Str, "ERR leadership")}
+		return r, verdict{said: d.node.Addr() + " refuses: " + r.Str, hopeless: true}
 	}
 	return r, verdict{}
 }

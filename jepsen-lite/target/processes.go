@@ -95,7 +95,7 @@ func (t lockdProcesses) remove(node, id string) (via string, err error) {
 				continue
 			}
 			r, doErr := t.Do(other, 4*time.Second, "LOCKD", "REMOVE", id)
-			if doErr == nil && (r.Str == "OK" || strings.Contains(r.Str, "is not a member of this cluster")) {
+			if doErr == nil && (r.Str == "OK" || strings.HasPrefix(r.Str, "NOMEMBER ")) {
 				return other, nil
 			}
 			err = fmt.Errorf("node %s is not removed: %s (%w)", id, r.Str, doErr)
