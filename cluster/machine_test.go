@@ -35,6 +35,7 @@ type testMachine struct {
 	finds atomic.Int64  // calls of Find
 	slow  time.Duration // of each entry, and read
 	users []string      // whose rights the scripts of each request have
+	steps []int         // of walks through the keys: how many keys each might look at
 	can   int           // the highest level; 0: 1
 	level int           // in force; from 2 on INCR adds 10
 }
@@ -254,6 +255,22 @@ func (m *testMachine) BlockSessions() []resp.BlockSession   { return nil }
 func (m *testMachine) BlockRevision() uint64                { return 0 }
 func (m *testMachine) BlockGifts(uint64) []resp.BlockGift   { return nil }
 func (m *testMachine) BlockGiven(resp.BlockID) bool         { return false }
+
+// KeysInSlot visits variables in their order; a cursor is how many it has visited.
+func (m *testMachine) KeysInSlot(slot int, cursor uint64, most int) (keys []string, next uint64) {
+	defer m.enter()()
+	m.steps = append(m.steps, most)
+	for i, key := range slices.Sorted(maps.Keys(m.vars)) {
+		switch {
+		case uint64(i) < cursor:
+		case uint64(i) >= cursor+uint64(most):
+			return keys, uint64(i)
+		case resp.Slot(key) == slot:
+			keys = append(keys, key)
+		}
+	}
+	return keys, 0
+}
 
 // Leases knows of the variables that run out by themselves: Key.
 func (m *testMachine) Leases(locks []resp.HeldLock) []resp.Lease {

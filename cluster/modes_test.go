@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -361,6 +362,44 @@ func TestClusterDown(t *testing.T) {
 				t.Errorf("CLUSTER INFO at %s: %q", n.id, got)
 			}
 		}
+	})
+}
+
+// The keys of a slot are those of a state that has all that was acknowledged before, on any node. They are looked for a
+// bounded number at a time, and by no command.
+func TestKeysInSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, bothModes)
+		defer c.close()
+		leader := c.settle()
+		var many resp.Request
+		for i := range 2500 {
+			key := fmt.Sprintf("k%04d{%s}", i, string("ab"[i%2]))
+			many.Cmds = append(many.Cmds, resp.Cmd{Args: resp.Args{"SET", key, "v"}})
+		}
+		if res := leader.Do(t.Context(), many); res.Replies[len(res.Replies)-1].IsErr() {
+			t.Fatal(res.Replies)
+		}
+		n := c.others(leader)[0]
+		slot := strconv.Itoa(resp.Slot("a"))
+		for _, ask := range [][2]string{
+			{"COUNTKEYSINSLOT " + slot, ":1250"},
+			{"GETKEYSINSLOT " + slot + " 3", "*3 $8 k0000{a} $8 k0002{a} $8 k0004{a}"},
+			{"GETKEYSINSLOT " + slot + " 0", "*0"},
+			{"COUNTKEYSINSLOT 1", ":0"},
+			{"GETKEYSINSLOT 1 9", "*0"},
+		} {
+			c.expect(n, "CLUSTER "+ask[0], ask[1])
+		}
+		if got := n.do("CLUSTER GETKEYSINSLOT " + slot + " 2000"); !strings.HasPrefix(got, "*1250 ") {
+			t.Errorf("all keys of the slot: %.20s", got)
+		}
+		want := slices.Repeat([]int{1000}, 3+1+1+3+3+3)
+		if !slices.Equal(n.machine.steps, want) {
+			t.Errorf("the machine was asked for steps of %v keys, want %v", n.machine.steps, want)
+		}
+		c.cut(n)
+		c.expect(n, "CLUSTER COUNTKEYSINSLOT "+slot, "-"+resp.ErrClusterDown)
 	})
 }
 

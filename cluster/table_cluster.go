@@ -233,11 +233,11 @@ func cmdCountKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply
 	case slot < 0 || slot >= resp.Slots:
 		return resp.Err(resp.ErrInvalidSlot)
 	}
-	count := int64(0)
-	if fail := keysInSlot(ctx, n, int(slot), func(string) bool { count++; return true }); fail.IsErr() {
-		return fail
+	count := 0
+	if err := keysInSlot(ctx, n, int(slot), func(keys []string) bool { count += len(keys); return true }); err != nil {
+		return resp.Fail(err)
 	}
-	return resp.Int(count)
+	return resp.Int(int64(count))
 }
 
 func cmdGetKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply {
@@ -253,38 +253,30 @@ func cmdGetKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 		return resp.Err("ERR Invalid slot or number of keys")
 	}
 	var keys []string
-	more := func(key string) bool {
-		if int64(len(keys)) < limit {
-			keys = append(keys, key)
-		}
+	more := func(found []string) bool {
+		left := limit - int64(len(keys))
+		keys = append(keys, found[:min(int64(len(found)), left)]...)
 		return int64(len(keys)) < limit
 	}
-	if fail := keysInSlot(ctx, n, int(slot), more); fail.IsErr() {
-		return fail
+	if err := keysInSlot(ctx, n, int(slot), more); err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Bulks(keys...)
 }
 
-// slotScanCount is how many keys are looked at with one read.
-const slotScanCount = "1000"
-
-// keysInSlot calls visit for each key of a slot until it returns false. lockd keeps
-// no index of slots, so this goes through all keys, in many reads.
-func keysInSlot(ctx context.Context, n *Node, slot int, visit func(string) bool) resp.Reply {
-	for cursor := "0"; ctx.Err() == nil; {
-		req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SCAN", cursor, "COUNT", slotScanCount}}}}
-		page := n.Do(ctx, req).Replies[0]
-		if page.IsErr() {
-			return page
-		}
-		for _, key := range page.Elems[1].Elems {
-			if resp.Slot(key.Str) == slot && !visit(key.Str) {
-				return resp.Reply{}
-			}
-		}
-		if cursor = page.Elems[0].Str; cursor == "0" {
+// keysInSlot calls visit with the keys of a slot, some at a time, until it returns false. They are those of a state in
+// which all is done that was acknowledged before, anywhere, or of a later one. lockd keeps no index of slots, so this
+// goes through all keys, in steps between which the node goes on.
+func keysInSlot(ctx context.Context, n *Node, slot int, visit func(keys []string) bool) error {
+	if err := n.catchUp(ctx); err != nil {
+		return err
+	}
+	for cursor := uint64(0); ctx.Err() == nil; {
+		keys, next := n.state.KeysInSlot(slot, cursor)
+		if !visit(keys) || next == 0 {
 			break
 		}
+		cursor = next
 	}
-	return resp.Reply{}
+	return nil
 }

@@ -304,6 +304,16 @@ func eventsIn(messages []resp.Message) (n int) {
 	return n
 }
 
+// KeysInSlot does a step of a walk through the keys of the first database; see cluster.Machine.
+func (m *Machine) KeysInSlot(slot int, cursor uint64, most int) (keys []string, next uint64) {
+	next = m.keys.DBs[0].Keys.Scan(cursor, most, func(e *store.Entry) {
+		if resp.Slot(e.Key()) == slot && !m.expired(e) {
+			keys = append(keys, e.Key())
+		}
+	})
+	return keys, next
+}
+
 // NextDeadline returns the tick after which the next lease or wait ends; false if there is none.
 func (m *Machine) NextDeadline() (tick int64, ok bool) {
 	_, l, leased := m.keys.NextLease()

@@ -66,6 +66,10 @@ type Machine interface {
 	BlockRevision() uint64
 	BlockGifts(session uint64) []resp.BlockGift
 	BlockGiven(id resp.BlockID) bool
+	// KeysInSlot does a step of a walk through the keys of the first database: it looks at about most of them from
+	// cursor on, 0 at first, and returns those of a slot, and the cursor to go on at; 0: there are no more. Keys that
+	// are there all the time are found. It changes nothing.
+	KeysInSlot(slot int, cursor uint64, most int) (keys []string, next uint64)
 	// Leases looks at locks that tokens were granted, one Lease for each, without LeftMs. It
 	// changes nothing.
 	Leases(locks []resp.HeldLock) []resp.Lease

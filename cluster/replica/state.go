@@ -307,6 +307,17 @@ func (s *State) LeaseAges(locks []resp.HeldLock, tick int64) []int64 {
 	return ages
 }
 
+// slotKeysMax bounds the keys that one step of a walk looks at, under the lock.
+const slotKeysMax = 1000
+
+// KeysInSlot does a step of a walk through all keys from cursor on, 0 at first. It returns the keys of a slot that it
+// meets, and the cursor to go on at; 0: there are no more.
+func (s *State) KeysInSlot(slot int, cursor uint64) (keys []string, next uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Machine.KeysInSlot(slot, cursor, slotKeysMax)
+}
+
 // Settings lists every replicated setting, and the users.
 func (s *State) Settings() []resp.Message {
 	s.mu.Lock()
