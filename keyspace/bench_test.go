@@ -188,7 +188,7 @@ func BenchmarkQueue(b *testing.B) {
 					b.ResetTimer()
 					for i := range b.N {
 						if generations {
-							m.keys.Generation++
+							m.state.keys.Generation++
 						}
 						m.Apply(resp.Stamp{Tick: 1, Index: uint64(i)}, []resp.Request{{Cmds: c.cmds}})
 					}
@@ -203,7 +203,7 @@ func BenchmarkQueue(b *testing.B) {
 func BenchmarkRank(b *testing.B) {
 	for _, n := range []int{1000, 1_000_000} {
 		m := New(nil)
-		editZset(&ctx{m: m}, "z", func(z *value.Zset) {
+		editZset(&ctx{s: &m.state}, "z", func(z *value.Zset) {
 			for i := range n {
 				z.Add(value.Scored{Score: float64(i * 7919 % n), Member: "member" + strconv.Itoa(i)})
 			}

@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"math"
 	"slices"
 
 	"lockd/keyspace/lock"
@@ -58,36 +57,12 @@ func (p *pending) Lock() *lock.Want {
 	return &p.lock.Want
 }
 
-func kindOf(k *value.Kind) wait.Kind { return wait.Kind(k.Image) }
-
 // pendingOf returns the command of a waiter.
 func pendingOf(w *wait.Waiter) *pending { return w.Command.(*pending) }
 
 // taker executes a blocking command on a key that holds what it waits for. The reversal is nil where the client is
 // given nothing that could be taken back; of a LOCK it follows from the reply (reverseLock).
 type taker func(c *ctx, key string) (resp.Reply, *wait.Reversal)
-
-// BlockRevision changes with what BlockSessions lists; see cluster.Machine.
-func (m *Machine) BlockRevision() uint64 { return m.waits.Sessions.Revision }
-
-// BlockSessions lists the sessions; see cluster.Machine.
-func (m *Machine) BlockSessions() []resp.BlockSession { return m.waits.Sessions.All() }
-
-// BlockGifts lists the gifts of waiters of a session; see cluster.Machine.
-func (m *Machine) BlockGifts(session uint64) (all []resp.BlockGift) {
-	for _, gift := range m.waits.Gifts.Of(session, math.MaxUint64) {
-		if gift.Waited {
-			all = append(all, resp.BlockGift{ID: gift.ID, Entry: gift.Entry})
-		}
-	}
-	return all
-}
-
-// BlockGiven reports whether the gift of a command can be taken back; see cluster.Machine.
-func (m *Machine) BlockGiven(id resp.BlockID) bool { return m.waits.Gifts.Get(id) != nil }
-
-// Blocked returns the state of a blocking command; see cluster.Machine.
-func (m *Machine) Blocked(id resp.BlockID) resp.BlockState { return m.waits.State(id) }
 
 // blockCall is the run of a blocking command that a step has asked for.
 type blockCall struct {
@@ -172,4 +147,32 @@ func (t waitable) Reverses(args resp.Args) bool {
 	}
 	row, _ := table.Find(args)
 	return row != nil
+}
+
+// granted returns the version of a lock that a command has granted, by which the lock can be taken back; nil where the
+// command was no LOCK or has got nothing. A token that held the lock before (its fence is no later than the last one
+// before the command) may have been told so: a request of its program that comes late takes nothing away.
+func granted(s *state, db int, p *pending, reply resp.Reply, lastFence uint64) *resp.Watch {
+	if p.lock == nil || reply.Kind != resp.KindInt || uint64(reply.Int) <= lastFence {
+		return nil
+	}
+	w := &resp.Watch{DB: db, Key: p.keys[0], Version: s.version(db, p.keys[0])}
+	e, _ := s.keys.DBs[db].Keys.Get(w.Key)
+	if e.Lock() == nil {
+		return w
+	}
+	if h := e.Lock().Holder(p.lock.Token); h != nil {
+		w.Version, w.Holder = h.Version, true // the key's own changes with every holder
+	}
+	return w
+}
+
+// reverseLock returns the reversal of a LOCK that was granted to a token; nil where the command has granted nothing
+// new.
+func reverseLock(s *state, db int, p *pending, reply resp.Reply, lastFence uint64) *wait.Reversal {
+	lock := granted(s, db, p, reply, lastFence)
+	if lock == nil {
+		return nil
+	}
+	return &wait.Reversal{Lock: lock, Cmds: []resp.Args{{"unlock", lock.Key, p.lock.Token}}}
 }

@@ -1,6 +1,9 @@
 package keyspace
 
-import "lockd/resp"
+import (
+	"lockd/resp"
+	"lockd/resp/acl"
+)
 
 // A command has two halves. Parse, of its row, reads the arguments and looks at nothing else: a node can call it before
 // anything is logged. Run, of the call that Parse returns, does the work on the state.
@@ -157,3 +160,16 @@ func rowOf(kept resp.Row[parser]) row {
 func withHelp(since string, container row) row {
 	return rowOf(resp.WithHelp(since, always, tableRows([]row{container})[0]))
 }
+
+// commandSet has the commands of a level, for scripts and for the rules of users.
+type commandSet struct {
+	table     *resp.Table[parser]
+	elsewhere *resp.Table[struct{}]
+	known     *acl.Commands
+}
+
+// commandSets has the commands of each level, by the level; init makes them. Connections use the last one.
+var commandSets []*commandSet
+
+// commandsAt returns the commands of a level.
+func commandsAt(level int) *commandSet { return commandSets[level] }

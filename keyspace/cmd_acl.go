@@ -65,31 +65,31 @@ func parseSetUser(args resp.Args) (call, error) {
 }
 
 func (r *setUserCall) Run(c *ctx) resp.Reply {
-	args, m := r.args, c.m
+	args, s, known := r.args, c.s, c.commands().known
 	name := strings.Clone(args[2])
-	user := m.users.Get(name)
+	user := s.users.Get(name)
 	was := 0
 	if user == nil {
-		user = acl.New(m.known, name)
+		user = acl.New(known, name)
 	} else {
 		was = len(user.Text())
 	}
-	if !m.meter.Affords(userWork(len(m.users.All()), bytesOf(args)+was)) {
+	if !s.meter.Affords(userWork(len(s.users.All()), bytesOf(args)+was)) {
 		return resp.Err(meter.ErrWork)
 	}
 	rules := make([]string, len(args)-3)
 	for i, rule := range args[3:] {
 		rules[i] = strings.Clone(rule)
 	}
-	next, err := user.With(m.known, rules)
+	next, err := user.With(known, rules)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	users := m.users.With(next)
+	users := s.users.With(next)
 	if len(users.All()) > usersMax || users.Bytes() > usersBytesMax {
 		return resp.Err(errUsersMax)
 	}
-	setUsers(m, users, resp.Message{Kind: resp.MessageUser, Channel: name, Payload: next.Text()})
+	setUsers(s, users, resp.Message{Kind: resp.MessageUser, Channel: name, Payload: next.Text()})
 	return resp.OK()
 }
 
@@ -103,22 +103,22 @@ func parseDelUser(args resp.Args) (call, error) {
 func delUsers(c *ctx, names []string) resp.Reply {
 	deleted := int64(0)
 	for _, name := range names {
-		user := c.m.users.Get(name)
+		user := c.s.users.Get(name)
 		if user == nil {
-			c.m.meter.Spend(value.FindWork)
+			c.s.meter.Spend(value.FindWork)
 			continue
 		}
-		if !c.m.meter.Affords(userWork(len(c.m.users.All()), len(name))) {
+		if !c.s.meter.Affords(userWork(len(c.s.users.All()), len(name))) {
 			return resp.Err(meter.ErrWork)
 		}
-		setUsers(c.m, c.m.users.Without(name), resp.Message{Kind: resp.MessageUser, Channel: user.Name})
+		setUsers(c.s, c.s.users.Without(name), resp.Message{Kind: resp.MessageUser, Channel: user.Name})
 		deleted++
 	}
 	return resp.Int(deleted)
 }
 
 func getUser(c *ctx, name string) resp.Reply {
-	user := c.m.users.Get(name)
+	user := c.s.users.Get(name)
 	if user == nil {
 		return resp.Nil()
 	}
@@ -126,71 +126,49 @@ func getUser(c *ctx, name string) resp.Reply {
 }
 
 func listUsers(c *ctx) resp.Reply {
-	if !c.m.meter.Affords(value.VisitWork * int64(len(c.m.users.All()))) {
+	if !c.s.meter.Affords(value.VisitWork * int64(len(c.s.users.All()))) {
 		return resp.Err(meter.ErrWork)
 	}
-	return c.m.users.List()
+	return c.s.users.List()
 }
 
 func namesOfUsers(c *ctx) resp.Reply {
-	if !c.m.meter.Affords(value.VisitWork * int64(len(c.m.users.All()))) {
+	if !c.s.meter.Affords(value.VisitWork * int64(len(c.s.users.All()))) {
 		return resp.Err(meter.ErrWork)
 	}
-	return c.m.users.Names()
+	return c.s.users.Names()
 }
 
 // saveUsers answers the revision of the users and all of them: for the file that a connection writes, and
 // for a node that does not know yet what it has missed.
 func saveUsers(c *ctx) resp.Reply {
-	if !c.m.meter.Affords(value.VisitWork * int64(len(c.m.users.All()))) {
+	if !c.s.meter.Affords(value.VisitWork * int64(len(c.s.users.All()))) {
 		return resp.Err(meter.ErrWork)
 	}
-	return resp.Array(resp.Int(int64(c.m.usersRev)), resp.Bulk(c.m.users.Text()))
+	return resp.Array(resp.Int(int64(c.s.usersRev)), resp.Bulk(c.s.users.Text()))
 }
 
 // loadUsers has the users that a connection has read from a file take the place of all that there are.
 func loadUsers(c *ctx, text string) resp.Reply {
 	text = strings.Clone(text)
-	if !c.m.meter.Affords(userWork(strings.Count(text, "\n"), len(text))) {
+	if !c.s.meter.Affords(userWork(strings.Count(text, "\n"), len(text))) {
 		return resp.Err(meter.ErrWork)
 	}
-	users, err := acl.ReadUsers(c.m.known, text)
+	users, err := acl.ReadUsers(c.commands().known, text)
 	switch {
 	case err != nil:
 		return resp.Err("ERR " + err.Error())
 	case len(users.All()) > usersMax || users.Bytes() > usersBytesMax:
 		return resp.Err(errUsersMax)
 	}
-	setUsers(c.m, users, resp.Message{Kind: resp.MessageUsers, Payload: users.Text()})
+	setUsers(c.s, users, resp.Message{Kind: resp.MessageUsers, Payload: users.Text()})
 	return resp.OK()
 }
 
 // setUsers changes the users, and sends the change to every node.
-func setUsers(m *Machine, users *acl.Users, change resp.Message) {
-	m.users = users
-	m.usersRev++
-	change.Index = m.usersRev
-	m.out.Emit(change)
-}
-
-func writeUsers(u *acl.Users, w *value.Writer) {
-	w.U64(uint64(len(u.All())))
-	for _, user := range u.All() {
-		w.Text(user.Name)
-		w.Text(user.Text())
-	}
-}
-
-func readUsers(r *value.Reader, known *acl.Commands) *acl.Users {
-	users, last := acl.NewUsers(known), ""
-	for n := r.U64(); n > 0 && r.OK(); n-- {
-		name, text := r.Text(), r.Text()
-		user, err := acl.Read(known, name, text)
-		if err != nil || name <= last || user.Text() != text {
-			r.Fail("the rules of a user are not what was written")
-			break
-		}
-		users, last = users.With(user), name
-	}
-	return users
+func setUsers(s *state, users *acl.Users, change resp.Message) {
+	s.users = users
+	s.usersRev++
+	change.Index = s.usersRev
+	s.out.Emit(change)
 }

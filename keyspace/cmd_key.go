@@ -182,7 +182,7 @@ var keyRows = []row{
 }
 
 func del(c *ctx, keys []string) resp.Reply {
-	if !c.m.meter.HasRoom(c.m.keys.DBs[c.db].EditWork(keys, 1)) {
+	if !c.s.meter.HasRoom(c.s.keys.DBs[c.db].EditWork(keys, 1)) {
 		return resp.Err(meter.ErrWork)
 	}
 	var n int64
@@ -198,7 +198,7 @@ func del(c *ctx, keys []string) resp.Reply {
 func exists(c *ctx, keys []string) resp.Reply {
 	var n int64
 	for _, key := range keys {
-		if c.m.meter.Exceeded() {
+		if c.s.meter.Exceeded() {
 			return resp.Err(meter.ErrWork)
 		}
 		if c.lookup(key) != nil {
@@ -243,7 +243,7 @@ func renameKey(c *ctx, from, to string) {
 	e := c.lookup(from)
 	c.delete(to)
 	c.why.How = history.Moved
-	c.m.put(&c.why, c.db, to, nil, movedEntry(to, e, e.Value()))
+	c.s.put(&c.why, c.db, to, nil, movedEntry(to, e, e.Value()))
 	c.delete(from)
 	c.notify(emit.Generic, "rename_from", from)
 	c.notify(emit.Generic, "rename_to", to)
@@ -281,13 +281,13 @@ func (r *copyCall) Run(c *ctx) resp.Reply {
 		return resp.Int(0)
 	}
 	if there != nil {
-		c.m.put(&c.why, to, key, there, nil)
+		c.s.put(&c.why, to, key, there, nil)
 	}
 	if agg := e.Aggregate(); agg != nil {
-		c.m.meter.Spend(value.CloneWork(agg))
+		c.s.meter.Spend(value.CloneWork(agg))
 	}
-	c.m.put(&c.why, to, key, nil, movedEntry(key, e, e.Value().Clone()))
-	c.m.notify(to, emit.Generic, "copy_to", key)
+	c.s.put(&c.why, to, key, nil, movedEntry(key, e, e.Value().Clone()))
+	c.s.notify(to, emit.Generic, "copy_to", key)
 	return resp.Int(1)
 }
 
@@ -334,35 +334,35 @@ func (r *moveKeyCall) Run(c *ctx) resp.Reply {
 		return resp.Int(0)
 	}
 	c.why.How = history.Moved
-	c.m.put(&c.why, to, key, nil, movedEntry(key, e, e.Value()))
+	c.s.put(&c.why, to, key, nil, movedEntry(key, e, e.Value()))
 	c.delete(key)
 	c.notify(emit.Generic, "move_from", key)
-	c.m.notify(to, emit.Generic, "move_to", key)
+	c.s.notify(to, emit.Generic, "move_to", key)
 	return resp.Int(1)
 }
 
 func randomKey(c *ctx) resp.Reply {
-	keys := c.m.keys.DBs[c.db].Keys.KeyView
+	keys := c.s.keys.DBs[c.db].Keys.KeyView
 	n := keys.Len()
 	if n == 0 {
 		return resp.Nil()
 	}
 	// What has expired and waits for the sweep is passed over.
-	c.m.meter.Spend(value.TreeWork(n))
+	c.s.meter.Spend(value.TreeWork(n))
 	var found *store.Entry
 	stays := func(e *store.Entry) bool {
-		if !c.m.expired(e) {
+		if !c.s.expired(e) {
 			found = e
 		}
-		return found == nil && c.m.meter.Affords(meter.KeyWork/2)
+		return found == nil && c.s.meter.Affords(meter.KeyWork/2)
 	}
-	if keys.From(keys.At(c.randN(n)), stays); found == nil && !c.m.meter.Exceeded() {
+	if keys.From(keys.At(c.randN(n)), stays); found == nil && !c.s.meter.Exceeded() {
 		keys.Each(stays)
 	}
 	switch {
 	case found != nil:
 		return resp.Bulk(found.Key())
-	case c.m.meter.Exceeded():
+	case c.s.meter.Exceeded():
 		return resp.Err(meter.ErrWork)
 	}
 	return resp.Nil()
@@ -375,19 +375,19 @@ func parseKeys(args resp.Args) (call, error) { return &keysCall{args[1]}, nil }
 
 func (r *keysCall) Run(c *ctx) resp.Reply {
 	g, found := arg.NewGlob(r.pattern), []string{}
-	if !c.m.meter.Affords(meter.KeyWork * int64(c.m.keys.DBs[c.db].Keys.Len())) {
+	if !c.s.meter.Affords(meter.KeyWork * int64(c.s.keys.DBs[c.db].Keys.Len())) {
 		return resp.Err(meter.ErrWork)
 	}
-	c.m.keys.DBs[c.db].Keys.Each(func(e *store.Entry) bool {
-		if c.m.meter.Matches(g, e.Key()) && !c.m.expired(e) {
+	c.s.keys.DBs[c.db].Keys.Each(func(e *store.Entry) bool {
+		if c.s.meter.Matches(g, e.Key()) && !c.s.expired(e) {
 			found = append(found, e.Key())
 		}
-		return !g.Exceeded() && !c.m.meter.Exceeded()
+		return !g.Exceeded() && !c.s.meter.Exceeded()
 	})
 	switch {
 	case g.Exceeded():
 		return resp.Err(arg.ErrGlob)
-	case c.m.meter.Exceeded():
+	case c.s.meter.Exceeded():
 		return resp.Err(meter.ErrWork)
 	}
 	return resp.Bulks(found...)
@@ -406,13 +406,13 @@ func parseScan(args resp.Args) (call, error) {
 
 func (r *scanKeysCall) Run(c *ctx) resp.Reply {
 	o, found := r.Scan, []string{}
-	if err := beginScan(c, &o, c.m.keys.DBs[c.db].Keys.Len(), true); err != nil {
+	if err := beginScan(c, &o, c.s.keys.DBs[c.db].Keys.Len(), true); err != nil {
 		return resp.Fail(err)
 	}
-	c.m.meter.Spend((meter.KeyWork - value.FarWork) * int64(o.Count))
-	next := c.m.keys.DBs[c.db].Keys.Scan(o.Cursor, o.Count, func(e *store.Entry) {
+	c.s.meter.Spend((meter.KeyWork - value.FarWork) * int64(o.Count))
+	next := c.s.keys.DBs[c.db].Keys.Scan(o.Cursor, o.Count, func(e *store.Entry) {
 		kindFits := o.Kind == "" || strings.EqualFold(o.Kind, e.Type())
-		if kindFits && o.Match.Matches(e.Key()) && !c.m.expired(e) {
+		if kindFits && o.Match.Matches(e.Key()) && !c.s.expired(e) {
 			found = append(found, e.Key())
 		}
 	})
@@ -420,7 +420,7 @@ func (r *scanKeysCall) Run(c *ctx) resp.Reply {
 }
 
 func dbSize(c *ctx) resp.Reply {
-	return resp.Int(int64(c.m.keys.DBs[c.db].Keys.Len()))
+	return resp.Int(int64(c.s.keys.DBs[c.db].Keys.Len()))
 }
 
 func parseFlush(run func(c *ctx) resp.Reply) parser {
@@ -433,27 +433,34 @@ func parseFlush(run func(c *ctx) resp.Reply) parser {
 }
 
 func flushDB(c *ctx) resp.Reply {
-	c.m.meter.Spend(meter.FlushWork)
-	c.m.replaceDatabases()
-	flush(c.m, &c.why, c.db, c.db+1)
+	c.s.meter.Spend(meter.FlushWork)
+	c.s.replaceDatabases()
+	flush(c.s, &c.why, c.db, c.db+1)
 	return resp.OK()
 }
 
 func flushAll(c *ctx) resp.Reply {
-	c.m.meter.Spend(store.Databases * meter.FlushWork)
-	c.m.replaceDatabases()
-	flush(c.m, &c.why, 0, store.Databases)
+	c.s.meter.Spend(store.Databases * meter.FlushWork)
+	c.s.replaceDatabases()
+	flush(c.s, &c.why, 0, store.Databases)
 	return resp.OK()
 }
 
 // flush replaces the databases from one to before another by empty ones. First each is left as a running script has
 // found it.
-func flush(m *Machine, why *fate.Cause, from, to int) {
-	marks{m}.emptied(from, to)
+func flush(s *state, why *fate.Cause, from, to int) {
+	s.waiters().emptied(from, to)
 	for db := from; db < to; db++ {
-		m.recordLocksOf(why, history.Flushed, db, 0)
-		m.keys.Clear(db)
-		marks{m}.allFreed(db)
+		recordLocksOf(s, why, history.Flushed, db, 0)
+		s.keys.Clear(db)
+		s.waiters().allFreed(db)
+	}
+}
+
+// recordLocksOf notes what becomes of all locks of a database.
+func recordLocksOf(s *state, why *fate.Cause, kind history.Kind, db, other int) {
+	if s.keys.DBs[db].Keys.Len() > 0 {
+		s.locks().RecordAll(why, kind, db, other)
 	}
 }
 
@@ -477,7 +484,7 @@ func parseSwapDB(args resp.Args) (call, error) {
 
 func (r *swapCall) Run(c *ctx) resp.Reply {
 	if r.a != r.b {
-		swap(c.m, &c.why, r.a, r.b)
+		swap(c.s, &c.why, r.a, r.b)
 	}
 	return resp.OK()
 }
@@ -492,13 +499,13 @@ func swapIndex(number, text string) (n int64, err error) {
 
 // swap exchanges two databases, and touches every key of both. A name may mean another
 // key now, so each gets a new fence.
-func swap(m *Machine, why *fate.Cause, a, b int) {
-	m.replaceDatabases()
-	m.recordLocksOf(why, history.Swapped, a, b)
-	m.recordLocksOf(why, history.Swapped, b, a)
-	m.keys.Swap(m.leastFence(), a, b)
-	marks{m}.swapped(a)
-	marks{m}.swapped(b)
+func swap(s *state, why *fate.Cause, a, b int) {
+	s.replaceDatabases()
+	recordLocksOf(s, why, history.Swapped, a, b)
+	recordLocksOf(s, why, history.Swapped, b, a)
+	s.keys.Swap(s.leastFence(), a, b)
+	s.waiters().swapped(a)
+	s.waiters().swapped(b)
 }
 
 // expireCall is EXPIRE or one of its like.

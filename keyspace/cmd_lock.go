@@ -53,7 +53,6 @@ const (
 const (
 	errTokenEmpty     = "ERR the token of a lock may not be empty"
 	errOwnerEmpty     = "ERR the owner of a lock may not be empty"
-	errTokenElsewhere = "ERR another connection waits for this lock with the same token now, in the same place of the line"
 	errHeldOtherwise  = "ERR this token holds the lock in another way: UNLOCK it first"
 	errTextTooLongFmt = "ERR the %s of a lock may have %d bytes at most"
 	errPermitsFmt     = "ERR LIMIT is a number from 1 to %d"
@@ -218,10 +217,41 @@ func (l *lockRequest) Run(c *ctx) resp.Reply {
 		return c.served(l.take(c, l.key))
 	case l.waitMs == 0:
 		return resp.Nil()
-	case c.m.embargoed():
-		return c.m.embargoError() // it might be served before that is over
+	case c.s.embargoed():
+		return c.s.embargoError() // it might be served before that is over
 	}
 	return c.wait(resp.Nil())
+}
+
+// askFor asks for a lock for a client. A dry run does not know whether one in line whose time is over by its own clock
+// still stands there.
+func askFor(c *ctx, l *lockRequest) (lock.Answer, error) {
+	var held lock.Holding
+	if e := c.lookup(l.key); e != nil {
+		held = holdingOf(e)
+		c.s.meter.Spend(value.LockWork(held.Many))
+	}
+	line := c.s.waits.Line()
+	if c.s.dryRun.running && held.Many != nil {
+		if first := line.First(c.lockName(l.key)); first != nil && c.now() > first.End {
+			c.s.dryRun.changes = true
+		}
+	}
+	answer, err := line.Ask(c.lockName(l.key), &l.Want, &held)
+	return answer, lockError(err)
+}
+
+// lockError returns an error of package lock in the words for clients.
+func lockError(err error) error {
+	switch limit, ok := err.(lock.LimitError); {
+	case ok:
+		return resp.Errorf(errOtherLimitFmt, limit.Limit)
+	case err == lock.ErrForeign:
+		return resp.Error(resp.ErrWrongType)
+	case err == lock.ErrHeldOtherwise:
+		return resp.Error(errHeldOtherwise)
+	}
+	return err
 }
 
 // take grants the lock to the token, or renews it. The caller has made sure that the token may have it.
@@ -240,7 +270,7 @@ func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
 		return emitHeld(c, l, h.Fence != 0, putHolder(c, key, e, l.Mode, h, until))
 	}
 	next := store.NewMarked(key, e, store.StringValue(l.Token), until, l.tag(e), l.mark(c, e))
-	if c.m.put(&c.why, c.db, key, e, next); e == nil {
+	if c.s.put(&c.why, c.db, key, e, next); e == nil {
 		c.notify(emit.String, "set", key)
 	}
 	c.notify(emit.Generic, "expire", key)
@@ -252,7 +282,7 @@ func (l *lockRequest) mark(c *ctx, was *store.Entry) store.Mark {
 	if was != nil && was.Mark() == store.IsLock {
 		return store.IsLock
 	}
-	return c.m.locks().MarkOf(&c.why, l.key, value.OfString(l.Token))
+	return c.s.locks().MarkOf(&c.why, l.key, value.OfString(l.Token))
 }
 
 // tag returns the updated OWNER and NOTE of a lock; fields that the request omits are kept.
@@ -292,26 +322,26 @@ func (l *lockRequest) holder(was *store.Entry) lock.Holder {
 
 // putHolder stores a holder with a lease, and answers its fence. was may be nil.
 func putHolder(c *ctx, key string, was *store.Entry, mode lock.Mode, h lock.Holder, until store.Deadline) resp.Reply {
-	m := c.m
-	if m.dryRun.stops() {
+	s := c.s
+	if s.dryRun.stops() {
 		return resp.Reply{}
 	}
 	event := "expire"
 	if h.Fence == 0 {
-		h.Fence, event = m.keys.UpcomingFence(m.leastFence()), "lock"
+		h.Fence, event = s.keys.UpcomingFence(s.leastFence()), "lock"
 	}
-	m.keys.Sequence++
-	h.Version, h.Tick, h.WallMs = m.keys.Sequence, until.Tick, until.WallMs
-	m.locks().StampLease(&c.why, key, &h)
+	s.keys.Sequence++
+	h.Version, h.Tick, h.WallMs = s.keys.Sequence, until.Tick, until.WallMs
+	s.locks().StampLease(&c.why, key, &h)
 	if was == nil {
-		m.storeLock(&c.why, c.db, key, nil, lock.NewMany(mode, &h))
+		s.storeLock(&c.why, c.db, key, nil, lock.NewMany(mode, &h))
 	} else {
-		m.storeLock(&c.why, c.db, key, was, was.Lock().With(&h))
+		s.storeLock(&c.why, c.db, key, was, was.Lock().With(&h))
 	}
-	m.keys.LastFence = max(m.keys.LastFence, h.Fence)
+	s.keys.LastFence = max(s.keys.LastFence, h.Fence)
 	c.notify(emit.Generic, event, key)
 	e := c.lookup(key)
-	return resp.Int(int64(max(h.Fence, e.Fence, m.keys.DBs[c.db].Floor)))
+	return resp.Int(int64(max(h.Fence, e.Fence, s.keys.DBs[c.db].Floor)))
 }
 
 // fenceAt answers the fence of a key. In a dry run one that was to be stored is not there.
@@ -320,7 +350,21 @@ func fenceAt(c *ctx, key string) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Int(int64(max(e.Fence, c.m.keys.DBs[c.db].Floor)))
+	return resp.Int(int64(max(e.Fence, c.s.keys.DBs[c.db].Floor)))
+}
+
+// emitHeld answers the fence of a LOCK. If the token had the lock before, it also emits a grant: the client may be
+// another one now, and has to learn of the loss, too. In the history such a LOCK is a renewal.
+func emitHeld(c *ctx, l *lockRequest, again bool, fence resp.Reply) resp.Reply {
+	held := resp.HeldLock{DB: c.db, Key: l.key, Token: l.Token, Fence: uint64(fence.Int)}
+	if again && c.s.applying && fate.LeaseOf(&c.s.keys, held).Held {
+		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.s.tick, Key: l.key, Token: l.Token, Fence: held.Fence}
+		e.LeaseMs = l.leaseMs
+		r := c.s.locks()
+		r.Attribute(&c.why, &e)
+		r.Emit(resp.MessageHeld, history.Append(nil, &e))
+	}
+	return fence
 }
 
 // renewCall is RENEW key token PX milliseconds.
@@ -385,8 +429,8 @@ func (r *unlockCall) Run(c *ctx) resp.Reply {
 	case held == nil && e != nil && e.Str() == token:
 		return deleteIf(c, key, true)
 	}
-	if at := c.m.waits.Line().Waiter(c.lockName(key), token); at != nil && c.run == nil {
-		serviceAt(c.m, c.at).end(c.m.waits.InLine(at), resp.BlockServed, resp.Nil())
+	if at := c.s.waits.Line().Waiter(c.lockName(key), token); at != nil && c.run == nil {
+		c.s.waiters().end(c.s.waits.InLine(at), resp.BlockServed, resp.Nil())
 	}
 	return resp.Int(0)
 }
@@ -398,7 +442,7 @@ func dropHolder(c *ctx, key string, e *store.Entry, token string) {
 		deleteNotify(c, key)
 		return
 	}
-	c.m.storeLock(&c.why, c.db, key, e, left)
+	c.s.storeLock(&c.why, c.db, key, e, left)
 	c.notify(emit.Generic, "unlock", key)
 }
 
@@ -510,7 +554,7 @@ func dropOne(c *ctx, key string, e *store.Entry, token string) {
 		return
 	}
 	editHash(c, key, func(h *value.Hash) {
-		c.m.meter.Spend(h.FindWork(token))
+		c.s.meter.Spend(h.FindWork(token))
 		h.Delete(token)
 	})
 	c.notify(emit.Hash, "hdel", key)

@@ -154,14 +154,14 @@ func parseEval(readOnly bool) parser {
 
 func (r *evalCall) Run(c *ctx) resp.Reply {
 	sha := library.SHA(r.script)
-	known := c.m.library.Find(sha)
+	known := c.s.library.Find(sha)
 	if known == nil {
 		var err error
-		if known, err = compile(c.m, sha, r.script); err != nil {
+		if known, err = compile(c.s, sha, r.script); err != nil {
 			return resp.Fail(err)
 		}
-		if c.m.applying { // a read leaves no trace
-			c.m.meter.Spend(c.m.library.Remember(sha, known))
+		if c.s.applying { // a read leaves no trace
+			c.s.meter.Spend(c.s.library.Remember(sha, known))
 		}
 	}
 	return runScript(c, sha, known, r.keys, r.argv, r.readOnly)
@@ -187,7 +187,7 @@ func parseEvalSHA(readOnly bool) parser {
 
 func (r *evalSHACall) Run(c *ctx) resp.Reply {
 	sha := strings.ToLower(r.script)
-	known := c.m.library.Find(sha)
+	known := c.s.library.Find(sha)
 	if known == nil {
 		return resp.Err(resp.ErrNoScript)
 	}
@@ -212,48 +212,48 @@ func scriptArgs(args resp.Args, notInt string) (keys, argv []string, err error) 
 
 // runScript runs a compiled script.
 func runScript(c *ctx, sha string, s *library.Script, keys, argv []string, readOnly bool) resp.Reply {
-	full := c.m.overMemory() && !s.AllowOOM
+	full := c.s.overMemory() && !s.AllowOOM
 	switch {
 	case readOnly && s.Shebang > 0 && !s.NoWrites:
 		return resp.Err(errWriteFlag)
 	case full && s.Shebang > 0 && !s.NoWrites:
 		return resp.Err("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
 	}
-	if !c.m.meter.AffordsProgram(sha, len(s.Source)) {
+	if !c.s.meter.AffordsProgram(sha, len(s.Source)) {
 		return resp.Err(meter.ErrWork)
 	}
 	run := &scriptRun{db: c.db, readOnly: readOnly || s.NoWrites, full: full, mayGrow: s.AllowOOM, argv: mayBeTokens(argv)}
-	if c.m.applying {
-		c.m.library.Used(sha, s)
+	if c.s.applying {
+		c.s.library.Used(sha, s)
 	}
 	return run.inLua(c, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
-		return c.m.scripts.Run(s.Body(sha), keys, argv, lim, call)
+		return c.s.scripts.Run(s.Body(sha), keys, argv, lim, call)
 	})
 }
 
 func scriptLoad(c *ctx, source string) resp.Reply {
 	sha := library.SHA(source)
-	known := c.m.library.Find(sha)
+	known := c.s.library.Find(sha)
 	if known == nil {
 		var err error
-		if known, err = compile(c.m, sha, source); err != nil {
+		if known, err = compile(c.s, sha, source); err != nil {
 			return resp.Fail(err)
 		}
 	}
-	kept, work := c.m.library.Keep(sha, known)
-	if c.m.meter.Spend(work); !kept {
+	kept, work := c.s.library.Keep(sha, known)
+	if c.s.meter.Spend(work); !kept {
 		return resp.Err(errLibraryFull)
 	}
 	return resp.Bulk(sha)
 }
 
 func scriptExists(c *ctx, shas []string) resp.Reply {
-	if !c.m.meter.Affords(value.TreeWork(c.m.library.Len()) * int64(len(shas))) {
+	if !c.s.meter.Affords(value.TreeWork(c.s.library.Len()) * int64(len(shas))) {
 		return resp.Err(meter.ErrWork)
 	}
 	known := make([]resp.Reply, len(shas))
 	for i, sha := range shas {
-		known[i] = oneIf(c.m.library.Find(strings.ToLower(sha)) != nil)
+		known[i] = oneIf(c.s.library.Find(strings.ToLower(sha)) != nil)
 	}
 	return resp.Array(known...)
 }
@@ -266,7 +266,7 @@ func parseScriptFlush(args resp.Args) (call, error) {
 }
 
 func scriptFlush(c *ctx) resp.Reply {
-	c.m.library = library.Scripts{}
+	c.s.library = library.Scripts{}
 	return resp.OK()
 }
 
@@ -278,18 +278,18 @@ const errNotBusy = "NOTBUSY No scripts in execution right now."
 const errLibraryFull = "ERR the loaded scripts take more than 64 MB: SCRIPT FLUSH frees them"
 
 // compile is a new script that was checked: its first line, then the rest.
-func compile(m *Machine, sha, source string) (*library.Script, error) {
-	s, err := library.NewScript(source)
+func compile(s *state, sha, source string) (*library.Script, error) {
+	known, err := library.NewScript(source)
 	if err != nil {
 		return nil, err
 	}
-	if !m.meter.AffordsProgram(sha, len(source)) {
+	if !s.meter.AffordsProgram(sha, len(source)) {
 		return nil, resp.Error(meter.ErrWork)
 	}
-	if err = m.scripts.Compile(s.Body(sha)); err != nil {
-		m.meter.ForgetProgram(sha) // it is not kept: the next use pays again
+	if err = s.scripts.Compile(known.Body(sha)); err != nil {
+		s.meter.ForgetProgram(sha) // it is not kept: the next use pays again
 	}
-	return s, err
+	return known, err
 }
 
 // fcallCall is FCALL: name, number of keys, keys, arguments. Run judges the number, once it has found the function, as
@@ -305,12 +305,12 @@ func parseFCall(readOnly bool) parser {
 
 func (r *fcallCall) Run(c *ctx) resp.Reply {
 	args := r.args
-	f, ok := c.m.functions.Find(args[1])
+	f, ok := c.s.functions.Find(args[1])
 	if !ok {
 		return resp.Err("ERR Function not found")
 	}
 	noWrites := f.Function.Flags&resp.NoWrites != 0
-	full := c.m.overMemory() && f.Function.Flags&resp.AllowOOM == 0
+	full := c.s.overMemory() && f.Function.Flags&resp.AllowOOM == 0
 	if full && !noWrites {
 		return resp.Err(resp.ErrOOM)
 	}
@@ -321,14 +321,14 @@ func (r *fcallCall) Run(c *ctx) resp.Reply {
 	if r.readOnly && !noWrites {
 		return resp.Err(errWriteFlag)
 	}
-	if !c.m.meter.AffordsProgram("library "+f.SHA, len(f.Source)) {
+	if !c.s.meter.AffordsProgram("library "+f.SHA, len(f.Source)) {
 		return resp.Err(meter.ErrWork)
 	}
 	run := &scriptRun{
 		db: c.db, readOnly: noWrites, full: full, mayGrow: f.Function.Flags&resp.AllowOOM != 0, argv: mayBeTokens(argv),
 	}
 	return run.inLua(c, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
-		return c.m.scripts.Call(f.Code(), f.Function.Name, keys, argv, lim, call)
+		return c.s.scripts.Call(f.Code(), f.Function.Name, keys, argv, lim, call)
 	})
 }
 
@@ -349,24 +349,24 @@ func parseFunctionLoad(args resp.Args) (call, error) {
 }
 
 func (r *functionLoadCall) Run(c *ctx) resp.Reply {
-	next, left := c.m.functions.Copy(), c.m.settings.Script
-	name, err := create(c.m, &next, strings.Clone(r.source), r.replace, &left)
+	next, left := c.s.functions.Copy(), c.s.settings.Script
+	name, err := create(c.s, &next, strings.Clone(r.source), r.replace, &left)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
 	case next.Full():
 		return resp.Err(errFunctionsFull)
 	}
-	c.m.functions = next
+	c.s.functions = next
 	return resp.Bulk(name)
 }
 
 func functionDelete(c *ctx, name string) resp.Reply {
-	l := c.m.functions.Library(name)
+	l := c.s.functions.Library(name)
 	if l == nil {
 		return resp.Err("ERR Library not found")
 	}
-	c.m.functions.Remove(l)
+	c.s.functions.Remove(l)
 	return resp.OK()
 }
 
@@ -381,7 +381,7 @@ func parseFunctionFlush(args resp.Args) (call, error) {
 }
 
 func functionFlush(c *ctx) resp.Reply {
-	c.m.functions = library.Functions{}
+	c.s.functions = library.Functions{}
 	return resp.OK()
 }
 
@@ -416,13 +416,13 @@ func parseFunctionList(args resp.Args) (call, error) {
 
 func (r *functionListCall) Run(c *ctx) resp.Reply {
 	list, pattern := []resp.Reply{}, r.pattern
-	c.m.functions.Each(func(l *library.Library) bool {
+	c.s.functions.Each(func(l *library.Library) bool {
 		if pattern.Matches(strings.ToLower(l.Name)) {
 			list = append(list, l.Describe(r.withCode))
 		}
 		return !pattern.Exceeded()
 	})
-	c.m.meter.Spend(pattern.Work())
+	c.s.meter.Spend(pattern.Work())
 	if pattern.Exceeded() {
 		return resp.Err(arg.ErrGlob)
 	}
@@ -430,8 +430,8 @@ func (r *functionListCall) Run(c *ctx) resp.Reply {
 }
 
 func functionDump(c *ctx) resp.Reply {
-	c.m.meter.Spend(dumpWork * c.m.functions.Bytes())
-	return resp.Bulk(c.m.functions.Dump())
+	c.s.meter.Spend(dumpWork * c.s.functions.Bytes())
+	return resp.Bulk(c.s.functions.Dump())
 }
 
 // functionRestoreCall is FUNCTION RESTORE. It loads the libraries of a dump, all of them within the limits of one
@@ -453,15 +453,15 @@ func parseFunctionRestore(args resp.Args) (call, error) {
 }
 
 func (r *functionRestoreCall) Run(c *ctx) resp.Reply {
-	c.m.meter.Spend(dumpWork * int64(len(r.dump)))
+	c.s.meter.Spend(dumpWork * int64(len(r.dump)))
 	sources, ok := library.ParseDump(r.dump)
 	if !ok {
 		return resp.Err("ERR DUMP payload version or checksum are wrong")
 	}
 	var restored, next library.Functions
-	left := c.m.settings.Script
+	left := c.s.settings.Script
 	for _, source := range sources {
-		if _, err := create(c.m, &restored, source, false, &left); err != nil {
+		if _, err := create(c.s, &restored, source, false, &left); err != nil {
 			return resp.Fail(err)
 		}
 		if restored.Full() {
@@ -469,7 +469,7 @@ func (r *functionRestoreCall) Run(c *ctx) resp.Reply {
 		}
 	}
 	if r.policy != "FLUSH" {
-		next = c.m.functions.Copy()
+		next = c.s.functions.Copy()
 	}
 	if err := next.Join(&restored, r.policy == "REPLACE"); err != nil {
 		return resp.Fail(err)
@@ -477,14 +477,14 @@ func (r *functionRestoreCall) Run(c *ctx) resp.Reply {
 	if next.Full() {
 		return resp.Err(errFunctionsFull)
 	}
-	c.m.functions = next
+	c.s.functions = next
 	return resp.OK()
 }
 
 // functionStats reports that nothing runs: a function is a part of one entry of the
 // log and ends, by its limits at the latest, before anything else is run.
 func functionStats(c *ctx) resp.Reply {
-	f := &c.m.functions
+	f := &c.s.functions
 	return resp.Map(
 		resp.Bulk("running_script"), resp.Nil(),
 		resp.Bulk("engines"), resp.Map(resp.Bulk(library.EngineLua), resp.Map(
@@ -498,7 +498,7 @@ const errFunctionsFull = "ERR the function libraries take more than 4 MB or are 
 
 // create adds a library of a source, and takes what it runs from left. In the place
 // of one of its name it comes only where replace is true.
-func create(m *Machine, f *library.Functions, source string, replace bool, left *resp.ScriptLimits) (name string, err error) {
+func create(s *state, f *library.Functions, source string, replace bool, left *resp.ScriptLimits) (name string, err error) {
 	l, err := library.Parse(source)
 	if err != nil {
 		return "", err
@@ -510,15 +510,15 @@ func create(m *Machine, f *library.Functions, source string, replace bool, left 
 	if old != nil {
 		f.Remove(old)
 	}
-	if !m.meter.Affords(meter.CompileWork + meter.SourceWork*int64(len(source))) {
+	if !s.meter.Affords(meter.CompileWork + meter.SourceWork*int64(len(source))) {
 		return "", resp.Error(meter.ErrWork)
 	}
-	lim := m.meter.BeginScript(*left, m.settings.StepWork)
-	all, rest, err := m.scripts.Load(l.Code(), lim)
+	lim := s.meter.BeginScript(*left, s.settings.StepWork)
+	all, rest, err := s.scripts.Load(l.Code(), lim)
 	*left = rest
 	steps := lim.Steps - left.Steps
-	m.meter.SpendSteps(steps)
-	m.meter.Spend(lim.MemBytes - left.MemBytes)
+	s.meter.SpendSteps(steps)
+	s.meter.Spend(lim.MemBytes - left.MemBytes)
 	switch {
 	case err != nil && meter.WorkMet(lim, steps, left.Steps):
 		return "", resp.Error(meter.ErrWork)

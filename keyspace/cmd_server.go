@@ -1,12 +1,10 @@
 package keyspace
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
 	"lockd/keyspace/arg"
-	"lockd/keyspace/history"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/settings"
 	"lockd/keyspace/store"
@@ -82,26 +80,26 @@ var pubsubRows = []row{
 func configGet(c *ctx, patterns []string) resp.Reply {
 	globs := make([]*arg.Glob, len(patterns))
 	for i, p := range patterns {
-		c.m.meter.Spend(value.NumeralWork * int64(len(p)))
+		c.s.meter.Spend(value.NumeralWork * int64(len(p)))
 		globs[i] = arg.NewGlob(strings.ToLower(p))
 	}
 	found := []resp.Reply{}
 	for i := range settings.Parameters {
 		p := &settings.Parameters[i]
-		if p.Level > c.m.level {
+		if p.Level > c.s.level {
 			continue
 		}
 		for _, name := range []string{p.Name, p.Alias} {
-			if !c.m.meter.Affords(value.VisitWork * int64(len(globs))) {
+			if !c.s.meter.Affords(value.VisitWork * int64(len(globs))) {
 				return resp.Err(meter.ErrWork)
 			}
 			if as, ok := askedAs(patterns, globs, name); ok {
-				found = append(found, resp.Bulk(as), resp.Bulk(c.m.settings.Shown(i)))
+				found = append(found, resp.Bulk(as), resp.Bulk(c.s.settings.Shown(i)))
 			}
 		}
 	}
 	for _, g := range globs {
-		c.m.meter.Spend(g.Work())
+		c.s.meter.Spend(g.Work())
 	}
 	return resp.Map(found...)
 }
@@ -134,42 +132,27 @@ func parseConfigSet(args resp.Args) (call, error) {
 }
 
 func (r *configSetCall) Run(c *ctx) resp.Reply {
-	c.m.meter.Spend(meter.ConfigWork + value.NumeralWork*int64(bytesOf(r.args)))
-	next, err := c.m.settings.With(c.m.level, r.args[2:])
+	c.s.meter.Spend(meter.ConfigWork + value.NumeralWork*int64(bytesOf(r.args)))
+	next, err := c.s.settings.With(c.s.level, r.args[2:])
 	if err != nil {
 		return resp.Fail(err)
 	}
-	configure(c.m, next)
+	configure(c.s, next)
 	return resp.OK()
 }
 
-// FullDisks returns the nodes whose disks keep the state from growing, and the error by which commands that are over
-// maxmemory are refused meanwhile.
-func (m *Machine) FullDisks() (nodes, refusal string) { return m.settings.FullDisks, m.settings.NoRoom }
-
-// NameFullDisks returns the request by which a leader writes into a setting whose disks keep the state from growing.
-func (m *Machine) NameFullDisks(nodes string) resp.Request {
-	return resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"CONFIG", "SET", settings.NameFullDisks, nodes}}}}
-}
-
-// Settings lists every replicated setting as a MessageConfig, and the users.
-func (m *Machine) Settings() []resp.Message {
-	users := resp.Message{Kind: resp.MessageUsers, Payload: m.users.Text(), Index: m.usersRev}
-	return append(m.settings.Messages(), users)
-}
-
 // configure replaces the settings and emits what has changed.
-func configure(m *Machine, next *settings.Values) {
-	was := m.settings
-	m.settings = next
+func configure(s *state, next *settings.Values) {
+	was := s.settings
+	s.settings = next
 	for _, change := range next.Changed(was) {
-		m.out.Emit(change)
+		s.out.Emit(change)
 	}
 }
 
 func configResetStat(c *ctx) resp.Reply {
-	c.m.stats = stats{}
-	c.m.seen.hits, c.m.seen.misses = 0, 0
+	c.s.stats = stats{}
+	c.s.seen.hits, c.s.seen.misses = 0, 0
 	return resp.OK()
 }
 
@@ -213,7 +196,7 @@ func parseEcho(args resp.Args) (call, error) { return fixed(resp.Bulk(args[1])),
 // must be the same on every node.
 func parsePublish(kind resp.MessageKind) parser {
 	return ofKeyAnd(func(c *ctx, channel, message string) resp.Reply {
-		c.m.meter.Spend(meter.PublishWork)
+		c.s.meter.Spend(meter.PublishWork)
 		c.publish(kind, channel, message)
 		return resp.Int(0)
 	})
@@ -277,15 +260,15 @@ const aboutMemory = "lockd keeps an estimate of the memory that data take, the s
 // memoryStats answers what the state knows about itself, the same on every node;
 // INFO memory shows what the process of a node takes.
 func memoryStats(c *ctx) resp.Reply {
-	m := c.m
+	s := c.s
 	var keys, data int64
 	elems := []resp.Reply{}
 	add := func(name string, value resp.Reply) { elems = append(elems, resp.Bulk(name), value) }
-	add("total.allocated", resp.Int(m.usedBytes()))
+	add("total.allocated", resp.Int(s.usedBytes()))
 	add("startup.allocated", resp.Int(0))
-	add("lua.caches", resp.Int(m.library.Bytes()))
+	add("lua.caches", resp.Int(s.library.Bytes()))
 	add("functions.caches", resp.Int(0))
-	for i, d := range m.keys.DBs {
+	for i, d := range s.keys.DBs {
 		if n := d.Keys.Len(); n > 0 {
 			keys += int64(n)
 			data += d.Bytes
@@ -295,120 +278,10 @@ func memoryStats(c *ctx) resp.Reply {
 				resp.Bulk("overhead.hashtable.slot-to-keys"), resp.Int(0)))
 		}
 	}
-	add("overhead.total", resp.Int(m.usedBytes()-data))
+	add("overhead.total", resp.Int(s.usedBytes()-data))
 	add("keys.count", resp.Int(keys))
 	add("keys.bytes-per-key", resp.Int(data/max(keys, 1)))
 	add("dataset.bytes", resp.Int(data))
-	add("dataset.percentage", resp.Double(100*float64(data)/float64(max(m.usedBytes(), 1))))
+	add("dataset.percentage", resp.Double(100*float64(data)/float64(max(s.usedBytes(), 1))))
 	return resp.Map(elems...)
-}
-
-// Info reports the machine's sections of INFO, and its part of Stats.
-func (m *Machine) Info() []resp.Section {
-	return []resp.Section{infoMemory(m), infoStats(m), infoKeyspace(&m.keys, m.tick)}
-}
-
-// infoMemory reports the estimate that maxmemory is compared with. used_memory itself
-// comes first: some tools take the first name that begins so.
-func infoMemory(m *Machine) resp.Section {
-	used, most, peak := m.usedBytes(), m.settings.MaxMemoryBytes, max(m.seen.peakBytes, m.usedBytes())
-	scripts, functions := m.library.Bytes(), m.functions.Bytes()
-	s := resp.Section{Name: "Memory"}
-	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
-	bytes := func(name string, n int64) {
-		add(name, itoa(n))
-		add(name+"_human", humanBytes(n))
-	}
-	bytes("used_memory", used)
-	bytes("used_memory_peak", peak)
-	add("used_memory_peak_perc", percent(used, peak))
-	add("used_memory_overhead", itoa(scripts+functions))
-	add("used_memory_startup", "0")
-	add("used_memory_dataset", itoa(used-scripts-functions))
-	add("used_memory_dataset_perc", percent(used-scripts-functions, used))
-	bytes("used_memory_lua", scripts+functions)
-	bytes("used_memory_scripts", scripts+functions)
-	add("used_memory_scripts_eval", itoa(scripts))
-	add("used_memory_functions", itoa(functions))
-	add("number_of_cached_scripts", itoa(int64(m.library.Len())))
-	add("number_of_functions", itoa(int64(m.functions.Len())))
-	add("number_of_libraries", itoa(int64(m.functions.Libraries())))
-	bytes("maxmemory", most)
-	add("maxmemory_policy", "noeviction")
-	return s
-}
-
-func percent(part, whole int64) string {
-	return fmt.Sprintf("%.2f%%", 100*float64(part)/float64(max(whole, 1)))
-}
-
-func infoStats(m *Machine) resp.Section {
-	return resp.Section{Name: "Stats", Fields: []resp.Field{
-		{Name: "expired_keys", Value: itoa(m.stats.expiredKeys)},
-		{Name: "expired_stale_perc", Value: "0.00"},
-		{Name: "expired_time_cap_reached_count", Value: "0"},
-		{Name: "evicted_keys", Value: "0"},
-		{Name: "keyspace_hits", Value: itoa(m.seen.hits)},
-		{Name: "keyspace_misses", Value: itoa(m.seen.misses)},
-		{Name: "lockd_gifts_forgotten", Value: itoa(m.waits.Gifts.Forgotten)},
-	}}
-}
-
-func infoKeyspace(keys *store.Store, tick int64) resp.Section {
-	s := resp.Section{Name: "Keyspace"}
-	for i, d := range keys.DBs {
-		if d.Keys.Len() > 0 {
-			s.Fields = append(s.Fields, resp.Field{
-				Name:  fmt.Sprintf("db%d", i),
-				Value: fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", d.Keys.Len(), d.Leases.Len(), d.AverageTTL(tick)),
-			})
-		}
-	}
-	return s
-}
-
-// Metrics returns figures of the state, and of what this node has applied since it was started.
-func (m *Machine) Metrics() []resp.Metric {
-	keys, leases, locks := 0, 0, 0
-	for _, d := range m.keys.DBs {
-		keys, leases, locks = keys+d.Keys.Len(), leases+d.Leases.Len(), locks+d.Locks
-	}
-	events := resp.Metric{
-		Name: "lockd_lock_events_total", Kind: resp.Counter, Labels: []string{"event"},
-		Help: "What has become of locks, in the words of LOCKS HISTORY, since this node was started.",
-	}
-	for kind := history.Granted; kind < history.Kinds; kind++ {
-		events.Add(float64(m.seen.events[kind]), kind.String())
-	}
-	return []resp.Metric{
-		resp.GaugeOf("lockd_keys", "Keys in all databases.", keys),
-		resp.GaugeOf("lockd_leases", "Keys that have a lease.", leases),
-		resp.GaugeOf("lockd_locks_held", "Locks that are held.", locks),
-		resp.GaugeOf("lockd_lock_waiters", "Clients of all nodes that wait in line for a lock.", m.waits.Line().Len()),
-		resp.GaugeOf("lockd_blocked_commands", "Commands of clients of all nodes that wait, those for locks included.",
-			m.waits.Len()),
-		resp.CounterOf("lockd_gifts_forgotten_total", "What waiting clients were given, and was forgotten before it was "+
-			"known to be delivered, as it was too much or too old, since this node was started.", m.waits.Gifts.Forgotten),
-		events,
-		resp.GaugeOf("lockd_last_fence", "The highest fence that was given. It never falls.", m.keys.LastFence),
-		resp.CounterOf("lockd_expired_keys_total", "Keys whose lease has ended, in the life of the cluster.",
-			m.stats.expiredKeys),
-		resp.CounterOf("lockd_key_hits_total", "Keys that reads on this node have found.", m.seen.hits),
-		resp.CounterOf("lockd_key_misses_total", "Keys that reads on this node have not found.", m.seen.misses),
-		resp.GaugeOf("lockd_memory_used_bytes", "What the data take, as maxmemory counts it.", m.usedBytes()),
-		resp.GaugeOf("lockd_memory_max_bytes", "The setting maxmemory; 0: no limit.", m.settings.MaxMemoryBytes),
-	}
-}
-
-// humanBytes writes a size as INFO's _human fields do.
-func humanBytes(n int64) string {
-	units := "BKMGTP"
-	if n < 1024 {
-		return itoa(n) + "B"
-	}
-	f, u := float64(n), 0
-	for f >= 1024 && u < len(units)-1 {
-		f, u = f/1024, u+1
-	}
-	return fmt.Sprintf("%.2f%c", f, units[u])
 }

@@ -6,7 +6,7 @@ import (
 
 	"lockd/keyspace/emit"
 	"lockd/keyspace/fate"
-	"lockd/keyspace/history"
+	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
@@ -19,7 +19,7 @@ import (
 // In View nothing is changed, not even what has expired: a row without the flag
 // Write (or MayReplicate) calls no method of the second half.
 type ctx struct {
-	m   *Machine
+	s   *state
 	at  resp.Stamp // of the entry, or of the read
 	db  int
 	why fate.Cause
@@ -33,15 +33,18 @@ type ctx struct {
 	block *blockCall // the command may wait; or nil
 }
 
+// newCtx returns what a command has access to, at a stamp, in a database. Nobody has sent it.
+func newCtx(s *state, at resp.Stamp, db int) ctx { return ctx{s: s, at: at, db: db} }
+
 const errNotLogged = "ERR a command that writes was sent as a read: nothing was executed"
 
 // execute runs a command. Its row may already be known from an earlier check. What is wrong with its arguments is
 // answered last, as a call that may not run at all is told so.
 func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	row, args := table.Row(cmd.Spec), cmd.Args
-	if row == nil || row.Level > c.m.level {
+	if row == nil || row.Level > c.s.level {
 		var fail resp.Reply
-		if row, fail = c.m.table.Find(args); row == nil {
+		if row, fail = c.commands().table.Find(args); row == nil {
 			return fail
 		}
 	}
@@ -49,28 +52,31 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	switch {
 	case c.db < 0 || c.db >= store.Databases:
 		return resp.Err(resp.ErrDBIndex)
-	case row.Flags&resp.Changes != 0 && !c.m.applying && !c.m.dryRun.running:
+	case row.Flags&resp.Changes != 0 && !c.s.applying && !c.s.dryRun.running:
 		// Routing has failed. Running the command would fork the replicas.
 		return resp.Err(errNotLogged)
-	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory() && !renews(c, req):
+	case row.Flags&resp.DenyOOM != 0 && c.s.overMemory() && !renews(c, req):
 		return resp.Err(resp.ErrOOM)
-	case row.Flags&resp.DenyOOM != 0 && c.m.settings.NoRoom != "" && !renews(c, req):
-		return resp.Err(c.m.settings.NoRoom)
+	case row.Flags&resp.DenyOOM != 0 && c.s.settings.NoRoom != "" && !renews(c, req):
+		return resp.Err(c.s.settings.NoRoom)
 	}
-	if why := c.m.exhausted(row); why != "" {
+	if why := c.s.exhausted(&row.Spec); why != "" {
 		return resp.Err(why)
 	}
 	c.reads = row.Flags&resp.ReadOnly != 0
 	c.why = fate.Cause{By: row.Name, Client: c.why.Client}
 	reply := c.guard(row, req, wrong)
-	if c.m.applying && row.Flags&resp.Changes != 0 {
-		c.m.digest.Reply(reply)
+	if c.s.applying && row.Flags&resp.Changes != 0 {
+		c.s.digest.Reply(reply)
 	}
 	if row.Flags&resp.Changes == 0 && reply.Size() > meter.ReplyBytesMax {
 		return resp.Err(meter.ErrReplyTooLarge) // nothing was changed, so an error is the truth
 	}
 	return reply
 }
+
+// commands returns the commands of the level in force.
+func (c *ctx) commands() *commandSet { return commandsAt(c.s.level) }
 
 // keeps reports whether a key holds a string that is to be stored.
 func keeps(c *ctx, key, s string) bool {
@@ -80,22 +86,22 @@ func keeps(c *ctx, key, s string) bool {
 
 // guard runs a command. While no lock may be granted, one that would grant one is taken back, and refused.
 func (c *ctx) guard(row *resp.Row[parser], req call, wrong error) resp.Reply {
-	m := c.m
-	if !m.applying || row.Flags&resp.Changes == 0 || !m.embargoed() {
+	s := c.s
+	if !s.applying || row.Flags&resp.Changes == 0 || !s.embargoed() {
 		return perform(c, req, wrong)
 	}
-	m.begin()
-	m.embargo.Guards, m.embargo.Met = true, false
+	s.begin()
+	s.embargo.Guards, s.embargo.Met = true, false
 	reply := perform(c, req, wrong)
 	switch {
-	case m.journal == nil: // of a script, which has ended it
-	case m.embargo.Met:
-		m.rollback()
-		reply = m.embargoError()
+	case s.journal == nil: // of a script, which has ended it
+	case s.embargo.Met:
+		s.rollback()
+		reply = s.embargoError()
 	default:
-		m.commit()
+		s.commit()
 	}
-	m.embargo.Guards = false
+	s.embargo.Guards = false
 	return reply
 }
 
@@ -104,20 +110,18 @@ func (c *ctx) guard(row *resp.Row[parser], req call, wrong error) resp.Reply {
 func (c *ctx) now() int64 { return c.at.Tick }
 
 // asOf returns the tick by which leases are judged.
-func (c *ctx) asOf() int64 {
-	if c.moment != 0 {
-		return c.moment
-	}
-	return c.m.tick
-}
+func (c *ctx) asOf() int64 { return c.s.asOf(c.moment) }
+
+// lockName returns the name of the lock of a key.
+func (c *ctx) lockName(key string) lock.Name { return lock.Name{Space: c.db, Key: key} }
 
 // wallMs returns the wall clock of the stamp in milliseconds since 1970.
 func (c *ctx) wallMs() int64 { return c.at.Wall / 1000 }
 
 // rand draws the next number for RANDOMKEY and its like: the same on every node.
 func (c *ctx) rand() uint64 {
-	c.m.draws++
-	z := c.at.Seed + c.m.draws*0x9e3779b97f4a7c15
+	c.s.draws++
+	z := c.at.Seed + c.s.draws*0x9e3779b97f4a7c15
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
 	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
 	return z ^ (z >> 31)
@@ -165,58 +169,33 @@ func choose(c *ctx, n int, count int64) []int {
 func (c *ctx) lookup(key string) *store.Entry { return c.lookupIn(c.db, key) }
 
 func (c *ctx) lookupIn(db int, key string) *store.Entry {
-	c.m.meter.Spend(c.m.keys.DBs[db].FindWork(key))
-	e, ok := c.m.keys.DBs[db].Keys.Get(key)
+	c.s.meter.Spend(c.s.keys.DBs[db].FindWork(key))
+	e, ok := c.s.keys.DBs[db].Keys.Get(key)
 	if ok && e.Due(c.asOf()) {
-		if c.m.applying {
-			e = c.m.endLeases(db, e, c.asOf())
-		} else if c.m.expired(e) {
+		if c.s.applying {
+			e = c.s.endLeases(db, e, c.asOf())
+		} else if c.s.expired(e) {
 			e = nil
 		}
 		ok = e != nil
 	}
 	if c.reads {
-		c.m.seen.count(ok)
+		c.s.seen.count(ok)
 	}
 	if ok {
-		c.m.dryRun.found(c.now(), e)
+		c.s.dryRun.found(c.now(), e)
 	}
 	return e
-}
-
-// seen has the figures of INFO that each node counts for itself. No command's reply may depend on
-// them, and no image holds them.
-type seen struct {
-	hits, misses int64 // keys that reads have found, and not found
-	peakBytes    int64 // the most memory that data have taken
-	events       [history.Kinds]int64
-}
-
-// countEvents counts what has become of locks in an entry.
-func (s *seen) countEvents(messages []resp.Message) {
-	for i := range messages {
-		if m := &messages[i]; m.Kind == resp.MessageLock {
-			s.events[m.Event[0]]++ // as history.Append writes its kind
-		}
-	}
-}
-
-func (s *seen) count(found bool) {
-	if found {
-		s.hits++
-	} else {
-		s.misses++
-	}
 }
 
 // putUntil gives key a value and a deadline, or store.Never.
 func (c *ctx) putUntil(key string, v value.Value, d store.Deadline) {
 	was := c.lookup(key)
 	if was == nil && c.why.Condition || was != nil && handsOver(c, was, v) {
-		c.m.put(&c.why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.m.locks().MarkOf(&c.why, key, v)))
+		c.s.put(&c.why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.s.locks().MarkOf(&c.why, key, v)))
 		return
 	}
-	c.m.put(&c.why, c.db, key, was, store.NewEntry(key, was, v, d))
+	c.s.put(&c.why, c.db, key, was, store.NewEntry(key, was, v, d))
 }
 
 // handsOver reports whether a command that replaces the token of a lock knows whose it was: it has compared it, or it
@@ -227,16 +206,16 @@ func handsOver(c *ctx, was *store.Entry, v value.Value) bool {
 	case was.Mark() == store.NoLock || was.Aggregate() != nil || was.Holds(v):
 		return false
 	case c.run != nil && !c.why.Compared:
-		return c.run.given(c.m, was.Str()) && c.run.given(c.m, v.Str())
+		return c.run.given(c.s, was.Str()) && c.run.given(c.s, v.Str())
 	}
-	return c.why.Compared || c.m.embargo.Watched
+	return c.why.Compared || c.s.embargo.Watched
 }
 
 // delete removes a key and reports whether it was there.
 func (c *ctx) delete(key string) bool {
 	was := c.lookup(key)
 	if was != nil {
-		c.m.put(&c.why, c.db, key, was, nil)
+		c.s.put(&c.why, c.db, key, was, nil)
 	}
 	return was != nil
 }
@@ -244,18 +223,18 @@ func (c *ctx) delete(key string) bool {
 // setDeadline gives a key that is there a deadline; never takes it away.
 func setDeadline(c *ctx, key string, d store.Deadline) {
 	if was := c.lookup(key); was != nil {
-		c.m.put(&c.why, c.db, key, was, c.m.until(&c.why, was, d))
+		c.s.put(&c.why, c.db, key, was, c.s.until(&c.why, was, d))
 	}
 }
 
 // notify sends a keyspace notification, if the settings ask for its class.
 func (c *ctx) notify(class emit.Classes, event, key string) {
-	c.m.notify(c.db, class, event, key)
+	c.s.notify(c.db, class, event, key)
 }
 
 // publish sends a message to the subscribers of every node.
 func (c *ctx) publish(kind resp.MessageKind, channel, payload string) {
-	c.m.out.Emit(resp.Message{Kind: kind, Channel: channel, Payload: payload})
+	c.s.out.Emit(resp.Message{Kind: kind, Channel: channel, Payload: payload})
 }
 
 // after returns the deadline ttlMs from now. It reports false where Redis would: the
@@ -356,7 +335,7 @@ func addInt(a, b int64) (int64, bool) {
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // given reports whether a token, of bounded length, is one of the script's arguments.
-func (run *scriptRun) given(m *Machine, token string) bool {
-	m.meter.Spend(value.CompareWork * int64(len(run.argv)))
+func (run *scriptRun) given(s *state, token string) bool {
+	s.meter.Spend(value.CompareWork * int64(len(run.argv)))
 	return slices.Contains(run.argv, token)
 }

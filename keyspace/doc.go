@@ -7,26 +7,30 @@
 // log clock, in milliseconds); what tunes the machine is a replicated setting.
 //
 //	image.go     the image: Snapshot, Restore
-//	machine.go   Apply, View, Try: the clock, the sweep, requests in their order
+//	machine.go   Apply, View, Try: the clock, requests in their order
+//	level.go     rows and levels, as the cluster asks for them
+//	questions.go what the cluster asks about the state
+//	figures.go   INFO, and figures for Prometheus
 //	steps.go     what nodes log about blocking commands of their clients
-//	table.go     the rows of all families, the commands that are elsewhere, and the levels of the cluster
+//	serve.go     the sweep, and how those who wait for what has become ready are served
 //	wake.go      waking those who wait by a library
+//	table.go     the rows of all families, the commands that are elsewhere, and the levels of the cluster
 //	cmd_*.go     one file for each family of commands, its rows first
 //	script.go    a running script: its calls
-//	serve.go     what changes make ready, and how those who wait for it are served
 //	block.go     a command that may wait, until it waits
-//	line.go      what package lock asks of keys
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	call.go      the two halves of a command: what reads its arguments, and what runs
-//	change.go    store, the one function that changes them; the journal that takes back
-//	fate.go      what becomes of locks: put and the ends of waits are told to package fate
+//	change.go    put, the one function that changes keys; the journal that takes back
+//	waiters.go   what a change makes ready for those who wait, and ends of waits
+//	gone.go      locks that have gone, for those who wait by a library
+//	line.go      what package lock asks of keys
+//	fate.go      what becomes of locks is told to package fate
+//	state.go     the state, and what the running entry uses
+//	request.go   what is known of the running request
+//	scripts.go   what runs scripts
 //
-// Each calls those below it. Up go only:
-//
-//	change.go -> serve.go    what put notes for those who wait
-//	change.go -> wake.go     the same for those who wait by a library
-//	serve.go -> wake.go      a library's waiters are served, too
+// Each calls those below it.
 //
 // Below them are packages that know nothing of the machine:
 //

@@ -14,8 +14,8 @@ func TestChoose(t *testing.T) {
 	const n, rounds = 10, 2000
 	times := make([]int, n)
 	for seed := range uint64(rounds) {
-		c := &ctx{m: m, at: resp.Stamp{Seed: seed * 0x9e3779b97f4a7c15}}
-		m.draws = 0
+		c := &ctx{s: &m.state, at: resp.Stamp{Seed: seed * 0x9e3779b97f4a7c15}}
+		m.state.draws = 0
 		chosen := choose(c, n, 3)
 		for _, i := range chosen {
 			times[i]++
@@ -30,7 +30,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%d was drawn %d times, want about %d", i, got, want)
 		}
 	}
-	c := &ctx{m: m}
+	c := &ctx{s: &m.state}
 	for count, want := range map[int64]int{0: 0, 10: 10, 11: 10, maxInt: 10, -1: 1, -30: 30} {
 		if got := choose(c, n, count); len(got) != want || want == n && !slices.IsSorted(got) {
 			t.Errorf("choose(%d, %d): %v", n, count, got)

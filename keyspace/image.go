@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"lockd/keyspace/digest"
 	"lockd/keyspace/fate"
@@ -83,11 +84,12 @@ type frozen struct {
 // see cluster.Machine. It costs the same for any number of keys: trees are copied
 // on write from here on, and the new generation has aggregates copied as well.
 func (m *Machine) Snapshot() func(io.Writer) error {
+	s := &m.state
 	f := &frozen{
-		tick: m.tick, wallUs: m.wallUs, sequence: m.keys.Sequence, lastFence: m.keys.LastFence,
-		stats: m.stats, createdAt: m.keys.CreatedAt, settings: m.settings, users: m.users, usersRev: m.usersRev, library: m.library.Copy(),
-		functions: m.functions.Copy(), waits: m.waits.Frozen(), events: m.events.Copy(), digest: m.digest,
-		keys: m.keys.View(),
+		tick: s.tick, wallUs: s.wallUs, sequence: s.keys.Sequence, lastFence: s.keys.LastFence,
+		stats: s.stats, createdAt: s.keys.CreatedAt, settings: s.settings, users: s.users, usersRev: s.usersRev,
+		library: s.library.Copy(), functions: s.functions.Copy(), waits: s.waits.Frozen(), events: s.events.Copy(),
+		digest: s.digest, keys: s.keys.View(),
 	}
 	return f.write
 }
@@ -118,58 +120,50 @@ func (f *frozen) write(dst io.Writer) error {
 // Restore replaces the state by an image; see cluster.Machine. On an error, which is
 // value.ErrDamaged where the image itself causes it, the state stays as it was.
 func (m *Machine) Restore(src io.Reader) error {
-	next := New(m.scripts)
-	next.level, next.commandSet, next.users = m.level, m.commandSet, acl.NewUsers(m.known)
-	next.keys.Generation = m.keys.Generation + 1
+	known := commandsAt(m.state.level).known
+	next := newState(m.state.scripts, m.state.level, known)
+	next.keys.Generation = m.state.keys.Generation + 1
 	r := value.NewReader(src)
 	readHeader(r)
-	next.readClock(r)
-	next.settings = settings.Read(r, m.level)
+	readClock(&next, r)
+	next.settings = settings.Read(r, next.level)
 	next.usersRev = r.U64()
-	next.users = readUsers(r, next.known)
+	next.users = readUsers(r, known)
 	next.library = library.ReadScripts(r)
 	next.functions = library.ReadFunctions(r)
 	next.keys.Read(r, fate.NamesHolder)
-	next.waits = wait.Read(r, waitable{next.table})
+	next.waits = wait.Read(r, waitable{commandsAt(next.level).table})
 	next.events = history.ReadLog(r)
 	next.digest = digest.Digest(r.U64())
 	r.End()
 	if err := r.Err(); err != nil {
 		return err
 	}
-	*m = *next
+	*m = Machine{state: next}
 	return nil
 }
 
 // Fork makes the state that of a new cluster, which goes on with it. Fences are above fence from now on. Those who
 // wait are gone with their nodes. A lock that is not known is granted after holdMs of the log clock; 0: at once.
 func (m *Machine) Fork(fence uint64, holdMs int64) {
-	m.keys.LastFence = max(m.keys.LastFence, fence)
-	m.waits = m.waits.Cleared()
+	s := &m.state
+	s.keys.LastFence = max(s.keys.LastFence, fence)
+	s.waits = s.waits.Cleared()
 	until := int64(-1)
 	if holdMs > 0 {
-		until, _ = addInt(m.tick, holdMs)
+		until = s.tick + holdMs
 	}
-	if next, err := m.settings.With(m.level, []string{settings.NameLockHold, itoa(until), settings.NameFullDisks, ""}); err == nil {
-		m.settings = next
+	if next, err := s.settings.With(s.level, []string{settings.NameLockHold, strconv.FormatInt(until, 10), settings.NameFullDisks, ""}); err == nil {
+		s.settings = next
 	}
 }
 
-// LastFence returns the highest fence that was given.
-func (m *Machine) LastFence() uint64 { return m.keys.LastFence }
-
-// WallMs returns the wall time of the last entry, in milliseconds since 1970; 0: there was none.
-func (m *Machine) WallMs() int64 { return m.wallUs / 1000 }
-
-// Keys returns the number of keys in all databases.
-func (m *Machine) Keys() int { return m.keys.Len() }
-
-func (m *Machine) readClock(r *value.Reader) {
-	m.tick, m.wallUs = r.I64(), r.I64()
-	m.keys.Sequence, m.keys.LastFence = r.U64(), r.U64()
-	m.stats.expiredKeys = r.I64()
-	for i := range m.keys.CreatedAt {
-		m.keys.CreatedAt[i] = r.U64()
+func readClock(s *state, r *value.Reader) {
+	s.tick, s.wallUs = r.I64(), r.I64()
+	s.keys.Sequence, s.keys.LastFence = r.U64(), r.U64()
+	s.stats.expiredKeys = r.I64()
+	for i := range s.keys.CreatedAt {
+		s.keys.CreatedAt[i] = r.U64()
 	}
 }
 
@@ -188,4 +182,26 @@ func readHeader(r *value.Reader) {
 			r.Version, imageVersion))
 	}
 	r.Parts("the head of an image", 0)
+}
+
+func writeUsers(u *acl.Users, w *value.Writer) {
+	w.U64(uint64(len(u.All())))
+	for _, user := range u.All() {
+		w.Text(user.Name)
+		w.Text(user.Text())
+	}
+}
+
+func readUsers(r *value.Reader, known *acl.Commands) *acl.Users {
+	users, last := acl.NewUsers(known), ""
+	for n := r.U64(); n > 0 && r.OK(); n-- {
+		name, text := r.Text(), r.Text()
+		user, err := acl.Read(known, name, text)
+		if err != nil || name <= last || user.Text() != text {
+			r.Fail("the rules of a user are not what was written")
+			break
+		}
+		users, last = users.With(user), name
+	}
+	return users
 }

@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,8 +11,9 @@ import (
 	"lockd/resp/acl"
 )
 
-// nextLanguages are those of this level, and of one that has the command NEW, and a subcommand more.
-func nextLanguages() (now, next *commandSet) {
+// withNextLevel lets the machines of a test have one level more, which has the command NEW, and a subcommand more. It
+// returns the commands of that level.
+func withNextLevel(t *testing.T) *commandSet {
 	row := func(name string, level int) resp.Row[parser] {
 		return resp.Row[parser]{
 			Spec: resp.Spec{Name: name, Arity: 2, Flags: resp.Write, Keys: resp.FirstKey, Group: "string", Level: level}, Run: parseIncr(1),
@@ -29,15 +31,17 @@ func nextLanguages() (now, next *commandSet) {
 		l.known = acl.NewCommands(l.table.Specs(), elsewhere.Specs())
 		return l
 	}
-	return at(Level), at(Level + 1)
+	was := commandSets
+	t.Cleanup(func() { commandSets = was })
+	commandSets = append(slices.Clone(was[:Level]), at(Level), at(Level+1))
+	return commandsAt(Level + 1)
 }
 
 // A command of the next level is none before, for scripts and rules too, and the same words mean
 // what they meant to the release before. Who has the right to a category has it once there is the command.
 func TestLanguageOfALevel(t *testing.T) {
-	now, next := nextLanguages()
+	next := withNextLevel(t)
 	m := New(luavm.New())
-	m.useCommands(Level, now)
 	mustApply(t, m, at(1), 0, "ACL SETUSER alice ~* +@string +@scripting")
 	alice := func(line string) string {
 		words, _ := resp.SplitWords(line)
@@ -58,7 +62,7 @@ func TestLanguageOfALevel(t *testing.T) {
 			"ACL SETUSER bob +new":                           "Unknown command or category name in ACL",
 			"ACL SETUSER bob +object|new":                    "Unknown command or category name in ACL",
 		}},
-		{func() { m.useCommands(Level+1, next) }, map[string]string{
+		{func() { m.SetLevel(Level + 1) }, map[string]string{
 			`EVAL "return redis.call('new','k')" 0`:          "1",
 			`EVAL "return redis.call('new')" 0`:              "Wrong number of args",
 			`EVAL "return redis.acl_check_cmd('new','k')" 0`: "1",
@@ -69,25 +73,25 @@ func TestLanguageOfALevel(t *testing.T) {
 		level.sets()
 		for line, want := range level.want {
 			if got := alice(line); !strings.Contains(got, want) {
-				t.Errorf("level %d: %s: %s, want %s", m.level, line, got, want)
+				t.Errorf("level %d: %s: %s, want %s", m.state.level, line, got, want)
 			}
 		}
 		call := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"new", "x"}, Spec: &spec.Spec}}}
 		results, _ := m.Apply(at(1), []resp.Request{call})
-		if known := !results[0].Replies[0].IsErr(); known != (m.level > Level) {
-			t.Errorf("level %d: %v", m.level, results[0].Replies)
+		if known := !results[0].Replies[0].IsErr(); known != (m.state.level > Level) {
+			t.Errorf("level %d: %v", m.state.level, results[0].Replies)
 		}
 		var b, again bytes.Buffer
 		if err := m.Snapshot()(&b); err != nil {
 			t.Fatal(err)
 		}
 		copied := New(luavm.New())
-		copied.useCommands(m.level, m.commandSet)
+		copied.SetLevel(m.state.level)
 		if err := copied.Restore(bytes.NewReader(b.Bytes())); err != nil {
-			t.Fatalf("level %d: %v", m.level, err)
+			t.Fatalf("level %d: %v", m.state.level, err)
 		}
-		if err := copied.Snapshot()(&again); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) || copied.level != m.level {
-			t.Errorf("level %d: the image differs, level %d, %v", m.level, copied.level, err)
+		if err := copied.Snapshot()(&again); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) || copied.state.level != m.state.level {
+			t.Errorf("level %d: the image differs, level %d, %v", m.state.level, copied.state.level, err)
 		}
 	}
 }

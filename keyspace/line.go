@@ -11,24 +11,30 @@ import (
 
 // Package lock decides which token gets a lock. This file tells it how keys hold locks.
 
-// lockName returns the name of the lock of a key.
-func (c *ctx) lockName(key string) lock.Name { return lock.Name{Space: c.db, Key: key} }
+// holdings tells how keys hold their locks at a moment. It implements lock.Keys.
+type holdings struct {
+	s      *state
+	moment int64 // a tick: what has ended since is still there. 0: what the clock has ended has ended.
+}
+
+// holdings returns how keys hold their locks at a moment; 0: now.
+func (s *state) holdings(moment int64) *holdings { return &holdings{s, moment} }
 
 // lockTable returns the lines of all locks, with what their keys hold.
-func lockTable(c *ctx) lock.Table { return lock.Table{Line: c.m.waits.Line(), Keys: c} }
+func lockTable(h *holdings) lock.Table { return lock.Table{Line: h.s.waits.Line(), Keys: h} }
 
 // payFor charges what a table has looked at, and returns it.
-func payFor(m *Machine, t *lock.Table) int64 {
+func payFor(s *state, t *lock.Table) int64 {
 	work := value.TreeWork(t.Len())*int64(t.Looked) + value.HashWork*int64(t.Named)
-	m.meter.Spend(work)
+	s.meter.Spend(work)
 	return work
 }
 
 // Holding returns how a key holds its lock; see lock.Keys.
-func (c *ctx) Holding(name lock.Name) lock.Holding {
-	d := c.m.keys.DBs[name.Space]
-	c.m.meter.Spend(d.FindWork(name.Key))
-	if e, ok := d.Keys.Get(name.Key); ok && c.asOf() <= e.Tick {
+func (h *holdings) Holding(name lock.Name) lock.Holding {
+	d := h.s.keys.DBs[name.Space]
+	h.s.meter.Spend(d.FindWork(name.Key))
+	if e, ok := d.Keys.Get(name.Key); ok && h.s.asOf(h.moment) <= e.Tick {
 		return holdingOf(e)
 	}
 	return lock.Holding{}
@@ -52,96 +58,49 @@ func holdingOf(e *store.Entry) lock.Holding {
 }
 
 // Moving reports whether the line of a lock has still to move up; see lock.Keys.
-func (c *ctx) Moving(name lock.Name) bool { return c.m.waits.Ready.Has(wait.LineOf(name)) }
-
-// askFor asks for a lock for a client. A dry run does not know whether one in line whose time is over by its own clock
-// still stands there.
-func askFor(c *ctx, l *lockRequest) (lock.Answer, error) {
-	var held lock.Holding
-	if e := c.lookup(l.key); e != nil {
-		held = holdingOf(e)
-		c.m.meter.Spend(value.LockWork(held.Many))
-	}
-	line := c.m.waits.Line()
-	if c.m.dryRun.running && held.Many != nil {
-		if first := line.First(c.lockName(l.key)); first != nil && c.now() > first.End {
-			c.m.dryRun.changes = true
-		}
-	}
-	answer, err := line.Ask(c.lockName(l.key), &l.Want, &held)
-	return answer, lockError(err)
-}
-
-// lockError returns an error of package lock in the words for clients.
-func lockError(err error) error {
-	switch limit, ok := err.(lock.LimitError); {
-	case ok:
-		return resp.Errorf(errOtherLimitFmt, limit.Limit)
-	case err == lock.ErrForeign:
-		return resp.Error(resp.ErrWrongType)
-	case err == lock.ErrHeldOtherwise:
-		return resp.Error(errHeldOtherwise)
-	}
-	return err
-}
-
-// granted returns the version of a lock that a command has granted, by which the lock can be taken back; nil where the
-// command was no LOCK or has got nothing. A token that held the lock before (its fence is no later than the last one
-// before the command) may have been told so: a request of its program that comes late takes nothing away.
-func granted(m *Machine, db int, p *pending, reply resp.Reply, lastFence uint64) *resp.Watch {
-	if p.lock == nil || reply.Kind != resp.KindInt || uint64(reply.Int) <= lastFence {
-		return nil
-	}
-	w := &resp.Watch{DB: db, Key: p.keys[0], Version: m.version(db, p.keys[0])}
-	e, _ := m.keys.DBs[db].Keys.Get(w.Key)
-	if e.Lock() == nil {
-		return w
-	}
-	if h := e.Lock().Holder(p.lock.Token); h != nil {
-		w.Version, w.Holder = h.Version, true // the key's own changes with every holder
-	}
-	return w
-}
+func (h *holdings) Moving(name lock.Name) bool { return h.s.waits.Ready.Has(wait.LineOf(name)) }
 
 // stillHeld reports whether nobody has touched the holder with a version since it got that. The key is still the one
 // that the holder was given: RENAME and SWAPDB make another one of it.
-func stillHeld(m *Machine, db int, key string, version uint64) bool {
-	d := m.keys.DBs[db]
+func stillHeld(s *state, db int, key string, version uint64) bool {
+	d := s.keys.DBs[db]
 	e, _ := d.Keys.Get(key)
 	if e.Lock() == nil || d.Swapped > version {
 		return false
 	}
 	for h := range e.Lock().Each {
-		if h.Version == version && h.Fence >= e.Fence && m.tick <= h.Tick {
+		if h.Version == version && h.Fence >= e.Fence && s.tick <= h.Tick {
 			return true
 		}
 	}
 	return false
 }
 
+// versions returns the versions that haveChanged compares.
+func (s *state) versions(keys []resp.Key) []uint64 {
+	versions := make([]uint64, len(keys))
+	for i, k := range keys {
+		if k.DB >= 0 && k.DB < store.Databases {
+			s.meter.Spend(2 * s.keys.DBs[k.DB].FindWork(k.Name))
+			versions[i] = s.version(k.DB, k.Name)
+		}
+	}
+	return versions
+}
+
 // haveChanged reports whether a watched key has another version than it had.
-func haveChanged(m *Machine, watched []resp.Watch) bool {
+func (s *state) haveChanged(watched []resp.Watch) bool {
 	for _, w := range watched {
 		switch {
 		case w.DB < 0 || w.DB >= store.Databases:
 			return true
 		case w.Holder:
-			if !stillHeld(m, w.DB, w.Key, w.Version) {
+			if !stillHeld(s, w.DB, w.Key, w.Version) {
 				return true
 			}
-		case m.version(w.DB, w.Key) != w.Version:
+		case s.version(w.DB, w.Key) != w.Version:
 			return true
 		}
 	}
 	return false
-}
-
-// reverseLock returns the reversal of a LOCK that was granted to a token; nil where the command has granted nothing
-// new.
-func reverseLock(m *Machine, db int, p *pending, reply resp.Reply, lastFence uint64) *wait.Reversal {
-	lock := granted(m, db, p, reply, lastFence)
-	if lock == nil {
-		return nil
-	}
-	return &wait.Reversal{Lock: lock, Cmds: []resp.Args{{"unlock", lock.Key, p.lock.Token}}}
 }

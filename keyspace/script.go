@@ -1,44 +1,11 @@
 package keyspace
 
 import (
-	"strings"
-
 	"lockd/keyspace/fate"
 	"lockd/keyspace/meter"
-	"lockd/keyspace/value"
 	"lockd/resp"
 	"lockd/resp/acl"
 )
-
-// Scripts runs scripts and functions. luavm.VM implements it. It is used under the machine's
-// lock, by one goroutine at a time.
-type Scripts interface {
-	// Compile checks a script without running it. The error is that of Redis.
-	Compile(s resp.Script) error
-	// Run runs s with KEYS and ARGV. call runs its commands. The reply is what
-	// EVAL answers. limited is true when the script met one of its limits: the
-	// caller takes back what the script wrote, and the reply says which limit. left is
-	// what is left of lim, the same on every node.
-	Run(
-		s resp.Script,
-		keys, argv []string,
-		lim resp.ScriptLimits,
-		call resp.ScriptCall,
-	) (reply resp.Reply, left resp.ScriptLimits, limited bool)
-	// Load runs the code of a library of functions and returns the functions that it
-	// registers, in any order, and what is left of lim. The error is that of Redis where it
-	// does not compile, fails, or meets a limit.
-	Load(lib resp.Script, lim resp.ScriptLimits) (functions []resp.Function, left resp.ScriptLimits, err error)
-	// Call runs a function that Load has returned, with its keys and arguments, as Run
-	// runs a script. It knows of no other call: it finds the library as Load left it.
-	Call(
-		lib resp.Script,
-		name string,
-		keys, argv []string,
-		lim resp.ScriptLimits,
-		call resp.ScriptCall,
-	) (reply resp.Reply, left resp.ScriptLimits, limited bool)
-}
 
 // scriptRun is a running script or function.
 type scriptRun struct {
@@ -60,10 +27,10 @@ type scriptRun struct {
 }
 
 // take counts the steps since its last call.
-func (run *scriptRun) take(m *Machine, left int64) {
+func (run *scriptRun) take(s *state, left int64) {
 	steps := run.left - left
 	run.steps, run.left = run.steps+steps, left
-	m.meter.SpendSteps(steps)
+	s.meter.SpendSteps(steps)
 }
 
 // tokensGivenMax bounds how many arguments of a script, the first ones, are looked at for tokens.
@@ -90,18 +57,18 @@ type scriptStart func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, 
 // work of its commands both count against the request, as they happen: the more of one, the less is
 // left of the other.
 func (run *scriptRun) inLua(c *ctx, start scriptStart) resp.Reply {
-	if c.m.applying {
-		c.m.begin()
+	if c.s.applying {
+		c.s.begin()
 	}
-	lim := c.m.meter.BeginScript(c.m.settings.Script, c.m.settings.StepWork)
-	run.left, run.base = lim.Steps, c.m.keys.Bytes()
+	lim := c.s.meter.BeginScript(c.s.settings.Script, c.s.settings.StepWork)
+	run.left, run.base = lim.Steps, c.s.keys.Bytes()
 	reply, left, limited := start(lim, func(args resp.Args, left int64) (resp.Reply, int64) {
 		return run.call(c, args, left)
 	})
-	run.take(c.m, left.Steps)
-	c.m.meter.Spend(lim.MemBytes - left.MemBytes)
+	run.take(c.s, left.Steps)
+	c.s.meter.Spend(lim.MemBytes - left.MemBytes)
 	if limited {
-		c.m.meter.Spend(meter.LimitWork)
+		c.s.meter.Spend(meter.LimitWork)
 	}
 	switch {
 	case run.exhausted != "":
@@ -112,10 +79,10 @@ func (run *scriptRun) inLua(c *ctx, start scriptStart) resp.Reply {
 		reply, limited = resp.Err(meter.ErrReplyTooLarge), true
 	}
 	switch {
-	case limited && c.m.applying:
-		c.m.rollback()
-	case c.m.applying:
-		c.m.commit()
+	case limited && c.s.applying:
+		c.s.rollback()
+	case c.s.applying:
+		c.s.commit()
 	}
 	return reply
 }
@@ -123,23 +90,23 @@ func (run *scriptRun) inLua(c *ctx, start scriptStart) resp.Reply {
 // call runs one command for redis.call; see resp.ScriptCall. The steps of the call itself pay for
 // the first part of the command's work, so a script of many small commands keeps all its steps.
 func (run *scriptRun) call(c *ctx, args resp.Args, left int64) (reply resp.Reply, leftThen int64) {
-	m := c.m
-	run.take(m, left)
-	before := m.meter.Work()
+	s := c.s
+	run.take(s, left)
+	before := s.meter.Work()
 	reply = run.runCalled(c, args)
-	m.meter.Refund(before)
+	s.meter.Refund(before)
 	switch {
 	case run.exhausted != "":
-	case m.meter.Exceeded():
+	case s.meter.Exceeded():
 		run.exhausted = meter.ErrWork
-	case m.embargo.Guards && m.embargo.Met:
-		run.exhausted = m.embargoError().Str
+	case s.embargo.Guards && s.embargo.Met:
+		run.exhausted = s.embargoError().Str
 	}
 	if run.exhausted != "" {
 		run.left = 0
 		return reply, -1 // the script is undone, whatever else it does
 	}
-	run.left = m.meter.StepsLeft(left)
+	run.left = s.meter.StepsLeft(left)
 	return reply, run.left
 }
 
@@ -149,20 +116,20 @@ func (run *scriptRun) runCalled(c *ctx, args resp.Args) resp.Reply {
 		return resp.Err(errScriptNoArgs)
 	}
 	if args[0] == resp.ScriptMay {
-		return scriptMay(c.m, args[1:])
+		return scriptMay(c, args[1:])
 	}
-	row, fail := c.m.table.Find(args)
+	row, fail := c.commands().table.Find(args)
 	if row == nil {
-		return c.m.scriptError(args, fail)
+		return c.commands().scriptError(args, fail)
 	}
 	req, wrong := row.Run(args)
 	renewed := false // where memory is full
 	switch {
 	case row.Flags&resp.NoScript != 0:
 		return resp.Err(errScriptNotHere)
-	case c.m.rights.user != "":
-		if why, object := mayCall(c.m, c.m.known.Of(&row.Spec), args); why != acl.Allowed {
-			c.m.rights.record(why, object)
+	case c.s.rights.user != "":
+		if why, object := mayCall(c.s, c.commands().known.Of(&row.Spec), args); why != acl.Allowed {
+			c.s.rights.record(why, object)
 			return resp.Err(errScriptUser[why])
 		}
 	}
@@ -170,12 +137,12 @@ func (run *scriptRun) runCalled(c *ctx, args resp.Args) resp.Reply {
 	case row.Flags&resp.Changes != 0 && run.readOnly:
 		return resp.Err(errScriptReadOnly)
 	case row.Flags&resp.DenyOOM != 0 && run.full && !run.wrote:
-		if renewed = renews(&ctx{m: c.m, at: c.at, db: run.db}, req); !renewed {
+		if renewed = renews(&ctx{s: c.s, at: c.at, db: run.db}, req); !renewed {
 			return resp.Err(resp.ErrOOM)
 		}
 	}
 	if run.exhausted == "" {
-		run.exhausted = c.m.exhausted(row)
+		run.exhausted = c.s.exhausted(&row.Spec)
 	}
 	if run.exhausted != "" {
 		return resp.Err(run.exhausted)
@@ -183,15 +150,15 @@ func (run *scriptRun) runCalled(c *ctx, args resp.Args) resp.Reply {
 	if row.Flags&resp.Changes != 0 && !renewed {
 		run.wrote = true
 	}
-	run.inner = ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
+	run.inner = ctx{s: c.s, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
 	run.inner.why = fate.Cause{By: row.Name, Script: true, Condition: true, Client: c.why.Client}
 	reply := perform(&run.inner, req, wrong)
-	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.m.settings.NoRoom != "" && c.m.keys.Bytes() > run.base {
+	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.s.settings.NoRoom != "" && c.s.keys.Bytes() > run.base {
 		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.
-		run.exhausted = c.m.settings.NoRoom
+		run.exhausted = c.s.settings.NoRoom
 	}
-	c.m.reads.Record(&row.Spec, args, c.m.out.Position())
-	c.m.meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
+	c.s.reads.Record(&row.Spec, args, c.s.out.Position())
+	c.s.meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
 	return reply
 }
 
@@ -221,53 +188,25 @@ var errScriptUser = map[acl.Reason]string{
 	acl.DeniedChannel: "ERR The user executing the script can't publish to the channel mentioned in the command",
 }
 
-// rights bounds what the scripts of the running request may call.
-type rights struct {
-	user   string        // whose rights they have; "": all
-	denied []resp.Denial // what they were denied
-}
-
-// check says whether the user may make a call, whose number of arguments is right, and if not, what is denied. A user
-// who is gone by now may call nothing.
-func (r *rights) check(users *acl.Users, cmd *acl.Command, args resp.Args) (why acl.Reason, object string, work int64) {
-	if r.user == "" {
-		return acl.Allowed, "", 0
-	}
-	user := users.Get(r.user)
-	if user == nil {
-		return acl.DeniedCommand, cmd.Spec.Name, 0
-	}
-	why, object, steps := user.Check(cmd, args)
-	return why, object, value.FindWork + int64(steps)
-}
-
-// record has the result say what a script was denied.
-func (r *rights) record(why acl.Reason, object string) {
-	d := resp.Denial{Reason: why.String(), Object: strings.Clone(object[:min(len(object), resp.DenialBytesMax)])}
-	if len(r.denied) < resp.DenialsMax {
-		r.denied = append(r.denied, d)
-	}
-}
-
 // mayCall checks a call, and counts the work.
-func mayCall(m *Machine, cmd *acl.Command, args resp.Args) (why acl.Reason, object string) {
-	why, object, work := m.rights.check(m.users, cmd, args)
-	m.meter.Spend(work)
+func mayCall(s *state, cmd *acl.Command, args resp.Args) (why acl.Reason, object string) {
+	why, object, work := s.rights.check(s.users, cmd, args)
+	s.meter.Spend(work)
 	return why, object
 }
 
 // scriptMay answers redis.acl_check_cmd.
-func scriptMay(m *Machine, args resp.Args) resp.Reply {
+func scriptMay(c *ctx, args resp.Args) resp.Reply {
 	if len(args) == 0 {
 		return resp.Err(errScriptNoArgs)
 	}
-	cmd := m.known.Called(args)
+	cmd := c.commands().known.Called(args)
 	if cmd == nil {
 		return resp.Err("Invalid command passed to redis.acl_check_cmd()")
 	}
-	may := m.rights.user == ""
+	may := c.s.rights.user == ""
 	if spec, _ := cmd.Spec.Check(args); !may && spec != nil {
-		why, _ := mayCall(m, cmd, args)
+		why, _ := mayCall(c.s, cmd, args)
 		may = why == acl.Allowed
 	}
 	return oneIf(may)

@@ -36,7 +36,7 @@ func TestSettingsReportsAll(t *testing.T) {
 	do(m, 1, "CONFIG SET maxclients 7 notify-keyspace-events AKE")
 	all := map[string]string{}
 	list := m.Settings()
-	if users := list[len(list)-1]; users.Kind != resp.MessageUsers || users.Payload != m.users.Text() {
+	if users := list[len(list)-1]; users.Kind != resp.MessageUsers || users.Payload != m.state.users.Text() {
 		t.Errorf("%+v", users)
 	}
 	for _, msg := range list[:len(list)-1] {
@@ -67,8 +67,8 @@ func TestSettingsTakeEffect(t *testing.T) {
 		{1, "OBJECT ENCODING g", "hashtable"},
 		{1, "CONFIG SET lockd-script-steps 5000 lockd-script-memory 2mb", "OK"},
 	})
-	if want := (resp.ScriptLimits{Steps: 5000, MemBytes: 2 << 20}); m.settings.Script != want {
-		t.Errorf("%+v", m.settings.Script)
+	if want := (resp.ScriptLimits{Steps: 5000, MemBytes: 2 << 20}); m.state.settings.Script != want {
+		t.Errorf("%+v", m.state.settings.Script)
 	}
 }
 
@@ -94,21 +94,20 @@ func TestParameterOfALevel(t *testing.T) {
 	if settings.SumAt(Level) != rules || settings.SumAt(Level+1) == rules {
 		t.Error("the rules")
 	}
-	now, next := nextLanguages()
+	withNextLevel(t)
 	image := func(m *Machine) (*Machine, []byte) {
 		var b bytes.Buffer
 		if err := m.Snapshot()(&b); err != nil {
 			t.Fatal(err)
 		}
 		copied := New(nil)
-		copied.useCommands(m.level, m.commandSet)
+		copied.SetLevel(m.state.level)
 		if err := copied.Restore(bytes.NewReader(b.Bytes())); err != nil {
-			t.Errorf("level %d: %v", m.level, err)
+			t.Errorf("level %d: %v", m.state.level, err)
 		}
 		return copied, b.Bytes()
 	}
 	m := New(nil)
-	m.useCommands(Level, now)
 	_, empty := image(New(nil))
 	play(t, m, []turn{
 		{1, "CONFIG SET timeout 5 later yes", "ERR Unknown option or number of arguments for CONFIG SET - 'later'"},
@@ -117,14 +116,13 @@ func TestParameterOfALevel(t *testing.T) {
 	if _, got := image(m); len(got) != len(empty) || bytes.Contains(got, []byte("later")) {
 		t.Errorf("the image of before: %q, of an empty machine %q", got, empty)
 	}
-	m.useCommands(Level+1, next)
+	m.SetLevel(Level + 1)
 	play(t, m, []turn{{1, "CONFIG GET lat*r", "later no"}, {1, "CONFIG SET later yes", "OK"}})
 	copied, of := image(m)
 	if got := do(copied, 1, "CONFIG GET later"); got != "later yes" {
 		t.Error(got)
 	}
 	old := New(nil)
-	old.useCommands(Level, now)
 	if err := old.Restore(bytes.NewReader(of)); err == nil {
 		t.Error("a setting of the next level is read at this one")
 	}

@@ -18,14 +18,14 @@ type steps struct{ service }
 
 // run executes a step.
 func (s steps) run(req resp.Request) resp.Reply {
-	if !s.m.applying {
+	if !s.state.applying {
 		return resp.Err(errNotLogged)
 	}
 	step := req.Block
 	var reply resp.Reply
 	switch step.Kind {
 	case resp.BlockOpen:
-		reply = resp.Int(int64(s.m.waits.Sessions.Open(step.Node, step.Process, s.m.tick)))
+		reply = resp.Int(int64(s.state.waits.Sessions.Open(step.Node, step.Process, s.state.tick)))
 	case resp.BlockAsk:
 		if !wait.IsID(step.ID) || len(req.Cmds) != 1 {
 			return resp.Err(errStep)
@@ -43,13 +43,13 @@ func (s steps) run(req resp.Request) resp.Reply {
 		s.giveBackAll(step.Undelivered)
 		for _, id := range step.Sessions {
 			s.closeSession(id)
-			s.m.meter.Spend(s.m.waits.Gifts.Settle(id, math.MaxUint64)) // whatever else was given is delivered
+			s.state.meter.Spend(s.state.waits.Gifts.Settle(id, math.MaxUint64)) // whatever else was given is delivered
 		}
 		reply = resp.OK()
 	default:
 		return resp.Err(errStep)
 	}
-	s.m.digest.Reply(reply)
+	s.state.digest.Reply(reply)
 	return reply
 }
 
@@ -58,17 +58,17 @@ const errStep = "ERR a step of blocking commands that can not be"
 // giveBackAll takes gifts back.
 func (s steps) giveBackAll(ids []resp.BlockID) {
 	for _, id := range ids {
-		s.m.meter.Spend(meter.CommandWork)
+		s.state.meter.Spend(meter.CommandWork)
 		s.giveBack(id)
-		s.m.digest.Reply(resp.OK())
+		s.state.digest.Reply(resp.OK())
 	}
 }
 
 // askOnce executes a blocking command, or lets it wait, unless it was asked for or cancelled before: a step may arrive
 // again, or late. It returns how long the command may still wait.
 func (s steps) askOnce(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (leftMs int64) {
-	id, sessions, now := step.ID, &s.m.waits.Sessions, s.m.tick
-	switch w := s.m.waits.Waiter(id); {
+	id, sessions, now := step.ID, &s.state.waits.Sessions, s.state.tick
+	switch w := s.state.waits.Waiter(id); {
 	case !sessions.Has(id.Session):
 		s.tell(id, resp.BlockLapsed)
 		return 0
@@ -85,7 +85,7 @@ func (s steps) askOnce(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (
 
 // ask executes a blocking command, or lets it wait.
 func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (leftMs int64) {
-	m, began, lastFence := s.m, s.m.out.Mark(), s.m.keys.LastFence
+	st, began, lastFence := s.state, s.state.out.Mark(), s.state.keys.LastFence
 	call, reply := s.execute(cmd, client)
 	w := &wait.Waiter{ID: step.ID, DB: cmd.DB, End: store.Never.Tick, Client: resp.Sender(strings.Clone(string(client)))}
 	args := cmd.Args
@@ -96,19 +96,19 @@ func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (left
 		reply = s.admit(w, args)
 	}
 	if call.waits && call.timeoutMs > 0 {
-		w.End = m.tick + call.timeoutMs - step.SpentMs
+		w.End = st.tick + call.timeoutMs - step.SpentMs
 	}
 	switch {
 	case !call.waits || reply.IsErr():
-		m.meter.AddReply(reply.Size())
+		st.meter.AddReply(reply.Size())
 		if call.lock != nil {
 			lastFence = s.replaceGift(step, call, lastFence)
-			call.reversal = reverseLock(m, cmd.DB, &call.pending, reply, lastFence)
+			call.reversal = reverseLock(st, cmd.DB, &call.pending, reply, lastFence)
 		}
 		given := s.remember(w.ID, cmd.DB, call.reversal, false)
-		m.out.EmitServed(resp.BlockEnd{ID: w.ID, Reply: reply, Given: given}, began)
+		st.out.EmitServed(resp.BlockEnd{ID: w.ID, Reply: reply, Given: given}, began)
 		return 0
-	case w.End <= m.tick:
+	case w.End <= st.tick:
 		s.tell(w.ID, resp.BlockTimedOut)
 		return 0
 	}
@@ -116,7 +116,7 @@ func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (left
 	if !s.mayWait(s.at.Tick, w) {
 		return 0
 	}
-	return w.LeftMs(m.tick)
+	return w.LeftMs(st.tick)
 }
 
 // execute executes a blocking command up to where it would wait. If it answers something else, the call is the zero
@@ -124,14 +124,15 @@ func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (left
 func (s steps) execute(cmd resp.Cmd, client resp.Sender) (call *blockCall, reply resp.Reply) {
 	call = &blockCall{}
 	if cmd.Spec == nil {
-		cmd.Spec, reply = s.m.Find(cmd.Args)
+		cmd.Spec, reply = find(cmd.Args)
 	}
 	switch {
 	case cmd.Spec == nil:
 	case !cmd.Spec.Blocks(cmd.Args):
 		reply = resp.Err("ERR this is no blocking command")
 	default:
-		c := ctx{m: s.m, at: s.at, db: cmd.DB, why: fate.Cause{Client: client}, block: call}
+		c := newCtx(s.state, s.at, cmd.DB)
+		c.why.Client, c.block = client, call
 		reply = c.execute(cmd)
 	}
 	return call, reply
@@ -140,31 +141,31 @@ func (s steps) execute(cmd resp.Cmd, client resp.Sender) (call *blockCall, reply
 // replaceGift forgets a lock that was granted under another id, of which no client was told: the lock that the token is
 // granted now takes its place, as if no fence had been given before. It returns the last fence before the grant.
 func (s steps) replaceGift(step *resp.BlockStep, call *blockCall, lastFence uint64) uint64 {
-	gift := s.m.waits.Gifts.Get(step.Instead)
+	gift := s.state.waits.Gifts.Get(step.Instead)
 	if gift == nil || gift.Lock == nil || gift.Lock.Key != call.lock.key || gift.Cmds[0][2] != call.lock.Token {
 		return lastFence
 	}
-	s.m.waits.Gifts.TakeBack(gift.ID)
+	s.state.waits.Gifts.TakeBack(gift.ID)
 	return 0
 }
 
 // enter lets a waiter wait. In the line for a lock it takes the place of the waiter with its token.
 func (s steps) enter(w *wait.Waiter) {
 	if want := w.Lock(); want != nil {
-		if before := s.m.waits.Line().Waiter(w.Name(), want.Token); before != nil {
+		if before := s.state.waits.Line().Waiter(w.Name(), want.Token); before != nil {
 			w.Seq = before.Seq
-			s.drop(s.m.waits.InLine(before), resp.BlockServed, resp.Err(errTokenElsewhere))
+			s.drop(s.state.waits.InLine(before), resp.BlockServed, resp.Err(errTokenElsewhere))
 			defer s.left(w.Name()) // it may ask for less than the one before
 		}
 	}
-	s.m.meter.Spend(s.m.waits.Enter(w))
+	s.state.meter.Spend(s.state.waits.Enter(w))
 }
 
 // admit fills in the waiter, or returns an error if the command may not wait.
 func (s steps) admit(w *wait.Waiter, args resp.Args) resp.Reply {
 	w.Args = value.CloneTexts(args)
-	w.Command = waitable{s.m.table}.Waiting(w.Args)
-	if err := s.m.waits.Admit(w); err != nil {
+	w.Command = waitable{commandsAt(s.state.level).table}.Waiting(w.Args)
+	if err := s.state.waits.Admit(w); err != nil {
 		return resp.Fail(err)
 	}
 	return resp.Reply{}
@@ -175,21 +176,21 @@ func (s steps) admit(w *wait.Waiter, args resp.Args) resp.Reply {
 func (s steps) tend(step *resp.BlockStep) resp.Reply {
 	kept := int64(0)
 	for _, id := range step.Sessions {
-		if s.m.waits.Sessions.Keep(id, s.m.tick) {
+		if s.state.waits.Sessions.Keep(id, s.state.tick) {
 			kept++
 		}
 	}
 	if len(step.Sessions) > 0 {
-		s.m.digest.Reply(resp.Int(kept))
+		s.state.digest.Reply(resp.Int(kept))
 	}
 	for _, id := range step.Cancelled {
 		s.cancel(id)
-		s.m.meter.Spend(meter.CommandWork)
-		s.m.digest.Reply(resp.OK())
+		s.state.meter.Spend(meter.CommandWork)
+		s.state.digest.Reply(resp.OK())
 	}
 	s.giveBackAll(step.Undelivered)
 	for _, id := range step.Sessions {
-		s.m.meter.Spend(s.m.waits.Gifts.Settle(id, step.Settled))
+		s.state.meter.Spend(s.state.waits.Gifts.Settle(id, step.Settled))
 	}
 	for _, id := range step.Resumed {
 		s.resume(id.Session, id.Number)
@@ -203,23 +204,23 @@ func (s steps) cancel(id resp.BlockID) {
 	if !wait.IsID(id) {
 		return
 	}
-	switch w := s.m.waits.Waiter(id); {
+	switch w := s.state.waits.Waiter(id); {
 	case w != nil:
 		s.end(w, resp.BlockCancelled, resp.Reply{})
-	case s.m.waits.Sessions.WasClosed(id.Session):
+	case s.state.waits.Sessions.WasClosed(id.Session):
 		s.tell(id, resp.BlockLapsed)
-	case s.m.waits.State(id) == resp.BlockUnseen && s.m.waits.Sessions.Use(id, s.m.tick):
+	case s.state.waits.State(id) == resp.BlockUnseen && s.state.waits.Sessions.Use(id, s.state.tick):
 		s.tell(id, resp.BlockCancelled)
 	}
 }
 
 // suspend has the waiters of a session passed over: its node may be dead. They keep their places.
 func (s steps) suspend(id uint64) {
-	passed, work, ok := s.m.waits.Suspend(id)
+	passed, work, ok := s.state.waits.Suspend(id)
 	if !ok {
 		return
 	}
-	s.m.meter.Spend(work)
+	s.state.meter.Spend(work)
 	s.tell(resp.BlockID{Session: id}, resp.BlockSuspended)
 	for _, w := range passed { // those behind may have what they were in the way of
 		if w.Lock() != nil {
@@ -230,8 +231,8 @@ func (s steps) suspend(id uint64) {
 
 // resume ends a suspension of a session, unless it was suspended again since.
 func (s steps) resume(id, suspensions uint64) {
-	s.m.waits.Resume(id, suspensions, func(w *wait.Waiter, work int64) {
-		s.m.meter.Spend(work)
+	s.state.waits.Resume(id, suspensions, func(w *wait.Waiter, work int64) {
+		s.state.meter.Spend(work)
 		s.present(w)
 	})
 }
@@ -239,23 +240,23 @@ func (s steps) resume(id, suspensions uint64) {
 // giveBack takes a gift back, as long as it is remembered: a node may ask for it twice. It is never refused for lack of
 // memory. A database that was emptied or exchanged since takes nothing back.
 func (s steps) giveBack(id resp.BlockID) {
-	gift := s.m.waits.Gifts.TakeBack(id)
-	if gift == nil || gift.Version == 0 || s.m.keys.DBs[gift.DB].Swapped > gift.Version ||
-		gift.Lock != nil && haveChanged(s.m, []resp.Watch{*gift.Lock}) {
+	gift := s.state.waits.Gifts.TakeBack(id)
+	if gift == nil || gift.Version == 0 || s.state.keys.DBs[gift.DB].Swapped > gift.Version ||
+		gift.Lock != nil && s.state.haveChanged([]resp.Watch{*gift.Lock}) {
 		return
 	}
-	c := &ctx{m: s.m, at: s.at, db: gift.DB}
+	c := newCtx(s.state, s.at, gift.DB)
 	absent := gift.Key != "" && c.lookup(gift.Key) == nil
 	for _, cmd := range gift.Cmds {
 		row, _ := table.Find(cmd)
 		c.why = fate.Cause{By: row.Name}
-		s.m.meter.Spend(meter.CommandWork)
+		s.state.meter.Spend(meter.CommandWork)
 		req, wrong := row.Run(cmd)
-		if reply := perform(c, req, wrong); reply.IsErr() || reply.Kind == resp.KindInt && reply.Int == 0 {
+		if reply := perform(&c, req, wrong); reply.IsErr() || reply.Kind == resp.KindInt && reply.Int == 0 {
 			return
 		}
 	}
 	if absent && gift.Until.IsSet() {
-		setDeadline(c, gift.Key, gift.Until)
+		setDeadline(&c, gift.Key, gift.Until)
 	}
 }

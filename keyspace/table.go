@@ -19,34 +19,20 @@ func init() {
 	table = newTable(
 		stringRows, compareRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows, zsetOpRows,
 		streamRows, streamReadRows, keyRows, blockRows, lockRows, locksRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows, aclRows)
+	commandSets = make([]*commandSet, LevelLowest, Level+1)
 	for level := LevelLowest; level <= Level; level++ {
-		commandSets[level] = commandSetOf(level)
+		commandSets = append(commandSets, commandSetOf(level))
 	}
 }
 
-// Find looks up the row of a command; see cluster.Machine.
-func (m *Machine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
+// find looks up the row of a command.
+func find(args resp.Args) (*resp.Spec, resp.Reply) {
 	row, fail := table.Find(args)
 	if row == nil {
 		return nil, fail
 	}
 	return &row.Spec, resp.Reply{}
 }
-
-// Check parses a call whose row is known; see cluster.Machine.
-func (m *Machine) Check(cmd resp.Cmd) (fail resp.Reply, wrong bool) {
-	row := table.Row(cmd.Spec)
-	if row == nil {
-		return resp.Reply{}, false
-	}
-	if _, err := row.Run(cmd.Args); err != nil {
-		return resp.Fail(err), true
-	}
-	return resp.Reply{}, false
-}
-
-// Specs lists the rows of all commands.
-func (m *Machine) Specs() []*resp.Spec { return table.Specs() }
 
 // elsewhere are the commands that connections and nodes have, with their arities: a script
 // that calls one is told that it may not. The list is fixed, because what a script is
@@ -134,16 +120,6 @@ var rulesSince = []resp.Rule{
 	{Level: 1, Name: "work", Version: 1},             // what requests are charged (package meter)
 }
 
-// commandSet has the commands of a level, for scripts and for the rules of users.
-type commandSet struct {
-	table     *resp.Table[parser]
-	elsewhere *resp.Table[struct{}]
-	known     *acl.Commands
-}
-
-// commandSets has the commands of each level; init makes them. Connections use the last one.
-var commandSets [Level + 1]*commandSet
-
 func commandSetOf(level int) *commandSet {
 	l := &commandSet{table: table.At(level), elsewhere: elsewhere.At(level)}
 	l.known = acl.NewCommands(l.table.Specs(), l.elsewhere.Specs())
@@ -162,35 +138,25 @@ func (l *commandSet) namesForScripts() uint64 {
 	return xxh3.HashString(b.String())
 }
 
-// Levels returns the levels that this build can; see cluster.Machine.
-func (m *Machine) Levels() (lowest, highest int) { return LevelLowest, Level }
-
-// Formats returns the versions of everything, besides the rows, that the state follows from at a level; see
-// cluster.Machine.
-func (m *Machine) Formats(level int) map[string]uint64 {
+// formats returns the versions of everything, besides the rows, that the state follows from at a level.
+func formats(level int) map[string]uint64 {
 	formats := resp.RulesAt(rulesSince, level)
-	formats["names-for-scripts"] = commandSets[level].namesForScripts()
+	formats["names-for-scripts"] = commandsAt(level).namesForScripts()
 	formats["settings"] = settings.SumAt(level)
 	return formats
 }
 
-// SetLevel has a level in force; see cluster.Machine.
-func (m *Machine) SetLevel(level int) {
-	if level != m.level {
-		m.useCommands(level, commandSets[level])
-	}
-}
-
-// useCommands has a level in force, with its commands. Users may have rights to commands that are new.
-func (m *Machine) useCommands(level int, l *commandSet) {
-	m.level, m.commandSet = level, l
-	users := acl.NewUsers(l.known)
-	for _, was := range m.users.All() {
-		user, err := acl.Read(l.known, was.Name, was.Text())
+// setLevel has a level in force, with its commands. Users may have rights to commands that are new.
+func setLevel(s *state, level int) {
+	s.level = level
+	known := commandsAt(level).known
+	users := acl.NewUsers(known)
+	for _, was := range s.users.All() {
+		user, err := acl.Read(known, was.Name, was.Text())
 		if err != nil { // a level took away what the rules name: nobody is given more than he had
-			user = acl.New(l.known, was.Name)
+			user = acl.New(known, was.Name)
 		}
 		users = users.With(user)
 	}
-	m.users = users
+	s.users = users
 }
