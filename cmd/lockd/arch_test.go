@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"lockd/internal/strict":   {}, // for tests
 	"lockd/internal/fakenode": {}, // for tests
 	"lockd/internal/testfile": {}, // for tests
-	"lockd/resp/server":       {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/lockuse", "lockd/resp/server/wire", "lockd/resp/server/pubsub", "lockd/resp/server/holders", "lockd/resp/server/settings", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/access", "lockd/resp/server/witness", "lockd/resp/server/describe"},
+	"lockd/resp/server":       {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/lockuse", "lockd/resp/server/wire", "lockd/resp/server/pubsub", "lockd/resp/server/holders", "lockd/resp/server/settings", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/access", "lockd/resp/server/observer", "lockd/resp/server/describe"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // statistics for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and invalidations
@@ -67,9 +67,9 @@ var mayImport = map[string][]string{
 	"lockd/resp/acl": {"lockd/resp"},
 
 	// Mistakes in the use of locks: observations of a node, their sum, and the diagnosis.
-	"lockd/resp/lockuse":        {"lockd/resp"},
-	"lockd/resp/server/witness": {"lockd/resp", "lockd/resp/lockuse"},
-	"lockd/keyspace/doctor":     {"lockd/resp", "lockd/resp/lockuse"},
+	"lockd/resp/lockuse":         {"lockd/resp"},
+	"lockd/resp/server/observer": {"lockd/resp", "lockd/resp/lockuse"},
+	"lockd/keyspace/doctor":      {"lockd/resp", "lockd/resp/lockuse"},
 
 	// The rooms of cluster, which know nothing of nodes.
 	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"},                                                                                                                                                       // the disk

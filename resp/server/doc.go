@@ -52,7 +52,7 @@
 //	track/     keys that clients cache, requests that read them, invalidations
 //	settings/  settings, the cluster's and the node's own
 //	access/    users and their rights, wrong passwords, ACL LOG, the file of users
-//	witness/   observes the use of locks
+//	observer/  observes the use of locks
 //	wire/      input and output of sockets
 //
 // DESIGN.md of resp gives the reasons and the roads not taken.

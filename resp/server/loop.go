@@ -150,5 +150,5 @@ func (s *session) end() {
 	s.tx.discard()
 	s.kill()
 	s.srv.clients.forget(s.client)
-	s.srv.witness.Fold(s.client.observations())
+	s.srv.observer.Fold(s.client.observations())
 }

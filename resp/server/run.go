@@ -6,7 +6,7 @@ import (
 
 	"lockd/resp"
 	"lockd/resp/server/holders"
-	"lockd/resp/server/witness"
+	"lockd/resp/server/observer"
 )
 
 // run holds commands of a pipeline that the backend takes at once.
@@ -89,17 +89,17 @@ func (s *session) runPiece() {
 			s.flushFull()
 		}
 	}
-	observe(&s.witness, start, r, res, n)
+	observe(&s.observer, start, r, res, n)
 	showRun(s, n)
 	s.srv.accountRun(s.client, start, r.of[:n], r.cmds[0].Args, res)
 	r.cmds, r.of, r.caching = r.cmds[n:], r.of[n:], false
 	s.flushFull()
 }
 
-// observe hands the first n commands of a run, which have been answered, to the witness.
-func observe(w *witness.Session, start time.Time, r *run, res resp.Result, n int) {
+// observe hands the first n commands of a run, which have been answered, to the observer.
+func observe(w *observer.Session, start time.Time, r *run, res resp.Result, n int) {
 	for i, c := range r.of[:n] {
-		if c.watched != witness.None {
+		if c.watched != observer.None {
 			w.Saw(c.watched, &r.cmds[i], replyAt(res, i), start.UnixMilli())
 		}
 	}
@@ -161,7 +161,7 @@ func (c *caller) observations(cmds []resp.Cmd) string {
 	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Is(resp.TakesObservations) }) {
 		return ""
 	}
-	return c.srv.witness.Report(c.of.registry.node, c.of.registry.observations())
+	return c.srv.observer.Report(c.of.registry.node, c.of.registry.observations())
 }
 
 // do has the backend run a request. If it may take a lock for which the client gets pushes, these wait for the replies,

@@ -12,10 +12,10 @@ import (
 	"lockd/internal/loglimit"
 	"lockd/resp"
 	"lockd/resp/server/access"
+	"lockd/resp/server/observer"
 	"lockd/resp/server/pubsub"
 	"lockd/resp/server/settings"
 	"lockd/resp/server/wire"
-	"lockd/resp/server/witness"
 )
 
 // Server serves clients. Its methods are safe for concurrent use.
@@ -47,7 +47,7 @@ func New(cfg Config) *Server {
 		guesses: access.NewGuesses(), guessing: loglimit.Limiter{Clock: cfg.Clock},
 	}}
 	started := s.clock()
-	s.witness = witness.NewNode(started.UnixMilli())
+	s.observer = observer.NewNode(started.UnixMilli())
 	s.counter = pubsub.NewCounter(s.hub.broker, s.backend, s.settings.CountsCluster, s.clock)
 	s.clients = newRegistry(cfg.Node, cfg.Seats, &s.stats.SubscribersDropped)
 	s.janitor = janitor{

@@ -16,12 +16,12 @@ import (
 	"lockd/resp/lockuse"
 	"lockd/resp/server/access"
 	"lockd/resp/server/holders"
+	"lockd/resp/server/observer"
 	"lockd/resp/server/pubsub"
 	"lockd/resp/server/settings"
 	"lockd/resp/server/stats"
 	"lockd/resp/server/track"
 	"lockd/resp/server/wire"
-	"lockd/resp/server/witness"
 )
 
 // shared has what the sessions of a server share. Its parts do not change, and are safe for concurrent use.
@@ -40,7 +40,7 @@ type shared struct {
 	aclLog   access.Denials
 	pause    pause
 	counter  *pubsub.Counter
-	witness  *witness.Node
+	observer *observer.Node
 	guesses  *access.Guesses
 	guessing loglimit.Limiter // of the warnings of wrong passwords
 }
@@ -83,8 +83,8 @@ type client struct {
 	cancel   context.CancelFunc
 	out      *wire.Outbox
 
-	rights  access.Rights   // the session's goroutine uses it, others read the name of the user
-	witness witness.Session // observes its use of locks
+	rights   access.Rights    // the session's goroutine uses it, others read the name of the user
+	observer observer.Session // observes its use of locks
 
 	// The session's goroutine changes these with the broker's lock, and reads them without it; others read them with
 	// it.
@@ -136,7 +136,7 @@ func (c *client) kill() {
 func (c *client) observations() []lockuse.Observation {
 	name, _, _ := c.names.get()
 	name = name[:min(len(name), loggedNameBytesMax)]
-	return c.witness.Observations(resp.Client{ID: uint64(c.id), Name: name, Addr: c.addr})
+	return c.observer.Observations(resp.Client{ID: uint64(c.id), Name: name, Addr: c.addr})
 }
 
 // Send implements holders.Conn.

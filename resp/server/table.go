@@ -5,8 +5,8 @@ import (
 
 	"lockd/resp"
 	"lockd/resp/acl"
+	"lockd/resp/server/observer"
 	"lockd/resp/server/stats"
-	"lockd/resp/server/witness"
 )
 
 // action implements a row that the session runs itself.
@@ -60,7 +60,7 @@ type command struct {
 	act     *action // nil: the backend runs it
 	acl     *acl.Command
 	stats   *stats.Command
-	watched witness.Op
+	watched observer.Op
 	subs    map[*resp.Spec]*command
 }
 
@@ -117,7 +117,7 @@ func (x *index) add(spec *resp.Spec, actionOf func(*resp.Spec) *action) {
 
 func (x *index) leaf(spec *resp.Spec, actionOf func(*resp.Spec) *action) *command {
 	figures := x.figures.Add(spec.Name, spec.Group)
-	return &command{spec: spec, act: actionOf(spec), stats: figures, watched: witness.OpOf(spec.Name)}
+	return &command{spec: spec, act: actionOf(spec), stats: figures, watched: observer.OpOf(spec.Name)}
 }
 
 // find returns the command that args call, a subcommand where there is one, after the check of its arity; otherwise
