@@ -1,8 +1,8 @@
 // Package record defines the stored forms of the cluster's state: an entry of the log, and the head of an image. It
 // does not know nodes. Files of each version in testdata check it, and open for ever.
 //
-//	entry.go  an entry of the log, and the origins of its requests
-//	image.go  the part of a snapshot before the machine's image
+//	entry.go      an entry of the log, and the origins of its requests
+//	imagehead.go  the part of a snapshot before the machine's image
 package record
 
 import (

@@ -29,14 +29,14 @@
 //	conn_multi.go     MULTI, EXEC, WATCH; an execution
 //	transaction.go    the queued commands and the watched keys of a session
 //	conn_pubsub.go    SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE; PUBSUB
-//	block.go          blocking commands
+//	waiter.go         blocking commands
 //	run.go            a run: commands of a pipeline that the backend takes at once; the requests of a client
 //	conn_tracking.go  CLIENT TRACKING, requests of sessions that track keys, invalidations
 //	conn_observe.go   MONITOR, SLOWLOG, LATENCY; the accounts of commands
 //	registry.go       all clients: counted, killed, unblocked
 //	stream.go         the bytes of a connection: commands in, replies out
 //	session.go        a session, what it shares with others, and its client, which other goroutines know
-//	table.go          commands, and their look-up by name
+//	index.go          commands, and their look-up by name
 //	config.go         dependencies of a server: Config, Backend, Clock, Profile
 //	limits.go         the limits, and counts against them
 //
