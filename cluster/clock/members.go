@@ -27,7 +27,7 @@ type Members struct {
 	logged loglimit.Limiter
 
 	mu    sync.Mutex
-	of    map[raft.ServerID]observation
+	of    map[raft.ServerID]sample
 	shown int64 // the latest time of the cluster that clients may have seen, in microseconds since 1970
 	off   bool  // this node's clock was off at the last check
 }
@@ -37,9 +37,9 @@ func NewMembers(clock Clock, raft *group.Group, lead *CurrentTerm, log *slog.Log
 	return &Members{clock: clock, raft: raft, lead: lead, log: log, peers: peers}
 }
 
-// observation says that a member's wall clock is ahead of this node's monotonic time by low to high microseconds. The
+// sample says that a member's wall clock is ahead of this node's monotonic time by low to high microseconds. The
 // width of the interval is the time that the answer took.
-type observation struct {
+type sample struct {
 	low, high int64
 	at        time.Duration // monotonic: when it was made
 }
@@ -54,15 +54,15 @@ const (
 	offsetMax = time.Second
 )
 
-// later returns the observation as of a later monotonic time, widened by the possible drift of the two clocks.
-func (s observation) later(now time.Duration) observation {
+// later returns the sample as of a later monotonic time, widened by the possible drift of the two clocks.
+func (s sample) later(now time.Duration) sample {
 	drift := max(0, (now-s.at)/driftPart).Microseconds()
-	return observation{low: s.low - drift, high: s.high + drift, at: now}
+	return sample{low: s.low - drift, high: s.high + drift, at: now}
 }
 
-// observe returns the observation of a clock that was read between two monotonic times.
-func observe(wall int64, before, after time.Duration) observation {
-	return observation{low: wall - after.Microseconds(), high: wall - before.Microseconds(), at: after}
+// observe returns the sample of a clock that was read between two monotonic times.
+func observe(wall int64, before, after time.Duration) sample {
+	return sample{low: wall - after.Microseconds(), high: wall - before.Microseconds(), at: after}
 }
 
 // Ask asks a member for its status, records its clock, and tells it the latest time that clients may have seen.
@@ -70,23 +70,23 @@ func (c *Members) Ask(ctx context.Context, m raft.Server) (peer.Status, error) {
 	before := c.clock.Monotonic()
 	st, err := c.peers.Status(ctx, string(m.Address), c.Show(0))
 	if err == nil && st.Wall > 0 {
-		c.saw(m.ID, observe(st.Wall, before, c.clock.Monotonic()))
+		c.record(m.ID, observe(st.Wall, before, c.clock.Monotonic()))
 	}
 	c.Show(st.Shown)
 	return st, err
 }
 
-// saw records an observation. It is intersected with the one before, which may be of a faster answer, unless the two
+// record stores a sample. It is intersected with the one before, which may be of a faster answer, unless the two
 // exclude each other: then the clock was set.
-func (c *Members) saw(id raft.ServerID, s observation) {
+func (c *Members) record(id raft.ServerID, s sample) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
-		c.of = map[raft.ServerID]observation{}
+		c.of = map[raft.ServerID]sample{}
 	}
 	if last, ok := c.of[id]; ok {
 		last = last.later(s.at)
-		if joined := (observation{max(last.low, s.low), min(last.high, s.high), s.at}); joined.low <= joined.high {
+		if joined := (sample{max(last.low, s.low), min(last.high, s.high), s.at}); joined.low <= joined.high {
 			s = joined
 		}
 	}
@@ -105,14 +105,14 @@ func (c *Members) Show(us int64) int64 {
 func (c *Members) Wall() int64 { return min(max(c.clock.Wall(), 1), peer.WallMax) }
 
 // own observes this node's clock.
-func (c *Members) own() observation {
+func (c *Members) own() sample {
 	before := c.clock.Monotonic()
 	return observe(c.Wall(), before, c.clock.Monotonic())
 }
 
 // median returns the median of the voters' clocks that were heard lately, the lower one of an even number; known
-// reports that they are a majority. The true median is within the observation, as each clock is within its own.
-func (c *Members) median() (m observation, known bool) {
+// reports that they are a majority. The true median is within the sample, as each clock is within its own.
+func (c *Members) median() (m sample, known bool) {
 	voters, own := c.raft.Voters(), c.own()
 	lows, highs := make([]int64, 0, len(voters)), make([]int64, 0, len(voters))
 	c.mu.Lock()
@@ -128,12 +128,12 @@ func (c *Members) median() (m observation, known bool) {
 	}
 	c.mu.Unlock()
 	if len(lows) <= len(voters)/2 {
-		return observation{}, false
+		return sample{}, false
 	}
 	slices.Sort(lows)
 	slices.Sort(highs)
 	middle := (len(lows) - 1) / 2
-	return observation{lows[middle], highs[middle], own.at}, true
+	return sample{lows[middle], highs[middle], own.at}, true
 }
 
 // Now returns the lowest possible median of the clocks, in microseconds since 1970: a lease that ends at a time of day

@@ -7,12 +7,12 @@ import (
 
 // However long answers take, a clock is known to lie where it is, and the shortest answer tells most; one that was set is
 // believed at once.
-func TestSightings(t *testing.T) {
+func TestSamples(t *testing.T) {
 	c := &Members{}
 	const s = int64(time.Second / time.Microsecond)
 	sees := func(wall int64, before, after time.Duration, low, high int64) {
 		t.Helper()
-		c.saw("n2", observe(wall, before, after))
+		c.record("n2", observe(wall, before, after))
 		if got := c.of["n2"]; got.low != low || got.high != high {
 			t.Errorf("the clock is between %d and %d, want %d and %d", got.low, got.high, low, high)
 		}
