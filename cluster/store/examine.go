@@ -178,7 +178,7 @@ func (x *Exam) open() (empty bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("its log: %w", err)
 	}
-	x.log = &checkedLog{LogStore: log, mark: &logMark{f: stillFile{}}}
+	x.log = &checkedLog{LogStore: log, mark: &logMark{f: readOnlyFile{}}}
 	files := &bareStores{log: x.log, votes: votes, snaps: x.snaps, mark: x.Marked}
 	x.Term, err = files.number(keyCurrentTerm)
 	if err == nil {
@@ -261,7 +261,7 @@ func isMarkText(text []byte) bool {
 
 func (x *Exam) openVotes() (checkedVotes, error) {
 	db, err := x.openBolt(votesFile)
-	return checkedVotes{stillVotes{StableStore: db, exam: x}}, err
+	return checkedVotes{readOnlyVotes{StableStore: db, exam: x}}, err
 }
 
 func (x *Exam) openBolt(name string) (*boltstore.BoltStore, error) {
@@ -281,10 +281,10 @@ func (x *Exam) openBolt(name string) (*boltstore.BoltStore, error) {
 func (x *Exam) openLog() (raft.LogStore, error) {
 	if x.Meta.LogStore == BoltDB {
 		db, err := x.openBolt(logFile)
-		return stillLog{LogStore: db, exam: x}, err
+		return readOnlyLog{LogStore: db, exam: x}, err
 	}
 	log, err := x.openSegments(filepath.Join(x.path, walFolder))
-	return stillLog{LogStore: log, exam: x}, err
+	return readOnlyLog{LogStore: log, exam: x}, err
 }
 
 // segments is a log of raft-wal that is only read: its library would open one for appending.
@@ -307,7 +307,7 @@ func (x *Exam) openSegments(dir string) (*segments, error) {
 	if err != nil {
 		return nil, err
 	}
-	filer, log := segment.NewFiler(dir, stillFiles{walfs.New()}), &segments{}
+	filer, log := segment.NewFiler(dir, readOnlyFiles{walfs.New()}), &segments{}
 	for i, info := range state.Segments {
 		s := openSegment{first: info.MinIndex, last: info.MaxIndex}
 		if i+1 < len(state.Segments) || !info.SealTime.IsZero() {
@@ -379,62 +379,64 @@ func (l *segments) GetLog(index uint64, e *raft.Log) error {
 	return (&wal.BinaryCodec{}).Decode(bytes.Clone(buf.Bs), e)
 }
 
-// errStill is the error of a write to a folder that is only read.
-var errStill = errors.New("it is only read")
+// errReadOnly is the error of a write to a folder that is only read.
+var errReadOnly = errors.New("it is only read")
 
-// stillLog is a read-only log: a repair becomes a note.
-type stillLog struct {
+// readOnlyLog is a read-only log: a repair becomes a note.
+type readOnlyLog struct {
 	raft.LogStore
 	exam *Exam
 }
 
 // DeleteRange implements raft.LogStore.
-func (l stillLog) DeleteRange(first, last uint64) error {
+func (l readOnlyLog) DeleteRange(first, last uint64) error {
 	l.exam.Notes = append(l.exam.Notes,
 		fmt.Sprintf("entries %d to %d are older than the snapshot that was installed: the next start removes them", first,
 			last))
 	return nil
 }
 
-// stillVotes is a read-only record of votes: a repair becomes a note.
-type stillVotes struct {
+// readOnlyVotes is a read-only record of votes: a repair becomes a note.
+type readOnlyVotes struct {
 	raft.StableStore
 	exam *Exam
 }
 
 // Set implements raft.StableStore.
-func (v stillVotes) Set([]byte, []byte) error {
+func (v readOnlyVotes) Set([]byte, []byte) error {
 	v.exam.Notes = append(v.exam.Notes, "founding a cluster was cut short: the next start begins it anew")
 	return nil
 }
 
-// stillFiles is a read-only file system.
-type stillFiles struct{ types.VFS }
+// readOnlyFiles is a read-only file system.
+type readOnlyFiles struct{ types.VFS }
 
 // OpenWriter implements types.VFS.
-func (s stillFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
+func (s readOnlyFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
 	r, err := s.OpenReader(dir, name)
-	return stillFile{r}, err
+	return readOnlyFile{r}, err
 }
 
 // Create implements types.VFS.
-func (s stillFiles) Create(string, string, uint64) (types.WritableFile, error) { return nil, errStill }
+func (s readOnlyFiles) Create(string, string, uint64) (types.WritableFile, error) {
+	return nil, errReadOnly
+}
 
 // Delete implements types.VFS.
-func (s stillFiles) Delete(string, string) error { return errStill }
+func (s readOnlyFiles) Delete(string, string) error { return errReadOnly }
 
-type stillFile struct{ types.ReadableFile }
+type readOnlyFile struct{ types.ReadableFile }
 
 // WriteAt implements types.WritableFile. It ignores the lowering of the mark, which a note covers.
-func (f stillFile) WriteAt(b []byte, _ int64) (int, error) {
+func (f readOnlyFile) WriteAt(b []byte, _ int64) (int, error) {
 	if f.ReadableFile == nil {
 		return len(b), nil
 	}
-	return 0, errStill
+	return 0, errReadOnly
 }
 
 // Sync implements types.WritableFile.
-func (f stillFile) Sync() error { return nil }
+func (f readOnlyFile) Sync() error { return nil }
 
 // readSnapshots is a read-only store of snapshots. raft.FileSnapshotStore would write a file to test its permissions.
 type readSnapshots struct {
