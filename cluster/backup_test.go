@@ -249,11 +249,11 @@ func TestFoldersOfEachVersion(t *testing.T) {
 	}
 	for version := 1; version <= record.Version; version++ {
 		dir := filepath.Join(t.TempDir(), "data")
-		first := store.First{
+		first := store.InitialState{
 			ID: "n1", Arch: membership.OwnArch, PeerAddr: "n1:1", Cluster: sampleRoster().Cluster, Index: 42,
 			Write: func(w io.Writer) error { _, err := w.Write(img); return err },
 		}
-		if err := store.Found(dir, first); err != nil {
+		if err := store.CreateFolder(dir, first); err != nil {
 			t.Fatal(err)
 		}
 		n := appendFiles(t, dir, fmt.Sprintf("v%d", version))

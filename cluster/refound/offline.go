@@ -175,7 +175,7 @@ func (o *offline) found(r *Fork, pastMs int64) (*Refounded, error) {
 	o.machine.Fork(fence, r.Hold.Milliseconds())
 	next := membership.Empty.With(membership.Change{Cluster: rand.Text(), Level: old.Level})
 	i := &replica.Image{Applied: max(o.last, 1), Roster: next, Write: o.Machine.Snapshot()}
-	err = store.Found(r.Dir, store.First{
+	err = store.CreateFolder(r.Dir, store.InitialState{
 		ID: r.ID, Arch: membership.OwnArch, PeerAddr: r.PeerAddr, Cluster: next.Cluster, LogStore: r.LogStore,
 		Index: i.Applied, Write: func(w io.Writer) error { return i.Save(w) },
 	})

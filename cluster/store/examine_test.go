@@ -166,14 +166,14 @@ func TestExamineRefuses(t *testing.T) {
 
 // A folder is made whole or not at all.
 func TestFound(t *testing.T) {
-	first := First{
+	first := InitialState{
 		ID: "n1", Arch: "arch", PeerAddr: "n1:1", Cluster: "new", Index: 7,
 		Write: func(w io.Writer) error { _, err := io.WriteString(w, "state"); return err },
 	}
 	for _, kind := range []string{WAL, BoltDB} {
 		dir := filepath.Join(t.TempDir(), "a", "data")
 		first.LogStore = kind
-		if err := Found(dir, first); err != nil {
+		if err := CreateFolder(dir, first); err != nil {
 			t.Fatal(err)
 		}
 		x, err := Examine(dir)
@@ -189,13 +189,13 @@ func TestFound(t *testing.T) {
 			t.Error(err)
 		}
 		closeTestStores(t, d, s)
-		if err := Found(dir, first); err == nil {
+		if err := CreateFolder(dir, first); err == nil {
 			t.Error("a folder with data was replaced")
 		}
 	}
 	failing, dir := first, filepath.Join(t.TempDir(), "data")
 	failing.Write = func(io.Writer) error { return errors.New("no") }
-	if err := Found(dir, failing); err == nil {
+	if err := CreateFolder(dir, failing); err == nil {
 		t.Error("a state that cannot be written")
 	}
 	left, err := os.ReadDir(filepath.Dir(dir))
@@ -205,7 +205,7 @@ func TestFound(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir+restoring, "rest"), 0o700); err != nil { // of a crash
 		t.Fatal(err)
 	}
-	if err := Found(dir, first); err != nil {
+	if err := CreateFolder(dir, first); err != nil {
 		t.Error(err)
 	}
 }

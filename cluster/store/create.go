@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// First is the content of a new data folder: the state as of an entry, in a cluster with one member.
-type First struct {
+// InitialState is the content of a new data folder: the state as of an entry, in a cluster with one member.
+type InitialState struct {
 	ID, Arch string
 	PeerAddr string
 	Cluster  string // its id
@@ -42,8 +42,8 @@ func CheckFree(path string) error {
 	return nil
 }
 
-// Found makes a whole data folder or none: it writes and syncs the folder beside its place, and renames it.
-func Found(path string, f First) error {
+// CreateFolder makes a whole data folder or none: it writes and syncs the folder beside its place, and renames it.
+func CreateFolder(path string, f InitialState) error {
 	if err := CheckFree(path); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func putInPlace(next, path string) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-func fill(path string, f First) error {
+func fill(path string, f InitialState) error {
 	d, err := OpenFolder(path, f.ID, f.Arch)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func fill(path string, f First) error {
 	return errors.Join(err, d.Close())
 }
 
-func fillStores(d *Folder, f First) error {
+func fillStores(d *Folder, f InitialState) error {
 	var failed error
 	s, err := Open(d, Options{LogStore: f.LogStore, Fatal: func(err error) { failed = err }})
 	if err != nil {
@@ -96,7 +96,7 @@ func fillStores(d *Folder, f First) error {
 }
 
 // begin stores the first snapshot and its term.
-func (s *Stores) begin(f First) error {
+func (s *Stores) begin(f InitialState) error {
 	server := raft.Server{ID: raft.ServerID(f.ID), Address: raft.ServerAddress(f.PeerAddr)}
 	members := raft.Configuration{Servers: []raft.Server{server}}
 	sink, err := s.Snaps.Create(1, f.Index, firstTerm, members, f.Index, namesOnly{})
