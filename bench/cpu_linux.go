@@ -10,7 +10,7 @@ import (
 	"lockd/bench/load"
 )
 
-// cpuTick is the unit of times in /proc/PID/stat: Linux shows programs 100 of them a second, on every machine.
+// cpuTick is the unit of times in /proc/PID/stat, which on Linux is 1/100 s for programs on every machine.
 const cpuTick = 10 * time.Millisecond
 
 // Fields of /proc/PID/stat behind the name of the program, which ends with a bracket, counted from 0.

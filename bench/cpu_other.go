@@ -4,5 +4,5 @@ package main
 
 import "lockd/bench/load"
 
-// meter is none: only Linux tells the processor time of other processes in a way that is read here.
+// meter returns nil: the processor time of other processes is read on Linux only.
 func meter([]*proc) load.CPU { return nil }

@@ -16,7 +16,7 @@ import (
 	"lockd/internal/process"
 )
 
-// farm is the processes of a run, with their folder.
+// farm holds the processes of a run, and their folder.
 type farm struct {
 	dir      string
 	binary   string // of lockd
@@ -89,7 +89,7 @@ type proc struct {
 	patience time.Duration // with one that was told to end
 }
 
-// add starts a process; its data folder is there.
+// add starts a process with a new data folder.
 func (f *farm) add(name, addr, path string, args func(dir string) []string) (*proc, error) {
 	dir := filepath.Join(f.dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -123,5 +123,5 @@ func (p *proc) await(ctx context.Context, serving func(context.Context) error) e
 	return p.Await(ctx, pollEvery, serving)
 }
 
-// addrs are n addresses for servers, which no other server has.
+// addrs returns n addresses for servers that no other server has.
 func addrs(n int) ([]string, error) { return freeport.Addrs("127.0.0.1", n) }

@@ -16,7 +16,7 @@ type goal struct {
 	ratios   map[int]float64
 }
 
-// goals are the promises of lockd: three nodes, two cores for everything, and every server syncs before it answers.
+// goals are lockd's targets: three nodes, two cores for everything, and every server syncs before it answers.
 var goals = []goal{
 	{"set", 1, etcdName, map[int]float64{1: 2.2, 50: 5.5, 300: 8}},
 	{"set", 1, replicasName, map[int]float64{1: 1.1, 50: 1.3, 300: 1.4}},

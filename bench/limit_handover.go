@@ -35,8 +35,8 @@ func measureHandover(sig syscall.Signal) func(context.Context, *stage) ([]findin
 	}
 }
 
-// depose ends the leader while others write, and returns for how long nothing was
-// acknowledged, and what else was answered. The node is back, and knows all, when it returns.
+// depose ends the leader while clients write, and returns the time without an acknowledged write, and all other
+// answers. The node is back, with all entries, when depose returns.
 func depose(ctx context.Context, nodes []*proc, sig syscall.Signal) (time.Duration, []string, error) {
 	old, err := leader(ctx, nodes)
 	if err != nil {
@@ -59,7 +59,7 @@ func depose(ctx context.Context, nodes []*proc, sig syscall.Signal) (time.Durati
 	return gap, pulse.others, rejoin(ctx, old, others[0])
 }
 
-// rejoin starts a node again, and waits until it has all that the other had.
+// rejoin starts a node again, and waits until it has all entries of the other one.
 func rejoin(ctx context.Context, p, other *proc) error {
 	want, err := figure(ctx, other, "raft", "machine_index")
 	if err != nil {
@@ -80,7 +80,7 @@ func rejoin(ctx context.Context, p, other *proc) error {
 // writers is the number of writing clients of a pulse; each writes without pause.
 const writers = 30
 
-// pulse is writers at several nodes.
+// pulse is a load of writers at several nodes.
 type pulse struct {
 	cancel context.CancelFunc
 	all    sync.WaitGroup
@@ -115,7 +115,7 @@ func (p *pulse) write(ctx context.Context, addr string) {
 	}
 }
 
-// beats waits for a write that is acknowledged after this time.
+// beats waits for a write that is acknowledged after a time.
 func (p *pulse) beats(ctx context.Context, node *proc, since time.Time) error {
 	return node.await(ctx, func(context.Context) error {
 		p.mu.Lock()
@@ -127,8 +127,7 @@ func (p *pulse) beats(ctx context.Context, node *proc, since time.Time) error {
 	})
 }
 
-// stop ends the writes, and returns the longest time between two that were
-// acknowledged.
+// stop ends the writes, and returns the longest time between two acknowledged ones.
 func (p *pulse) stop() time.Duration {
 	p.cancel()
 	p.all.Wait()

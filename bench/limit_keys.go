@@ -10,7 +10,7 @@ import (
 	"lockd/bench/load"
 )
 
-// Clients of the loads beside which something else goes on.
+// Numbers of clients of the loads during which the servers do something else.
 const (
 	steadyClients = 10 // leave the machine room, so that what is seen is not the queue
 	busyClients   = 50
@@ -54,7 +54,7 @@ func measureMemory(ctx context.Context, s *stage) ([]finding, error) {
 	}}, nil
 }
 
-// largestResident is the resident memory of the process that has most.
+// largestResident returns the largest resident memory of the processes, in bytes.
 func largestResident(procs []*proc) (largest int, err error) {
 	for _, p := range procs {
 		n, err := p.resident()
@@ -69,17 +69,17 @@ func largestResident(procs []*proc) (largest int, err error) {
 const (
 	// fewKeys is the number of keys that many keys are compared with.
 	fewKeys = 1000
-	// mostKeysTimes multiplies the length of a round with the most keys. A node with ten million keys collects
-	// garbage for 2.4 s of every 7 s, so a short round would contain all or none of three nodes' collections.
+	// mostKeysTimes multiplies the length of a round with the most keys. A node with ten million keys collects garbage
+	// for seconds, at intervals of seconds, so a short round would contain all or none of three nodes' collections.
 	mostKeysTimes = 5
 	// calmTries bounds the repetitions of a round in which a snapshot was taken. If every round has a snapshot,
 	// snapshots belong to the load.
 	calmTries = 5
 )
 
-// measureKeys compares a cluster that has more and more keys with one that has few, in turn,
-// so that a drift of the machine is not taken for a cost of the keys. With the most keys, a round into
-// which a snapshot falls does not count: what one costs is measured by itself (measureSnapshot).
+// measureKeys compares a cluster with more and more keys with one that has few keys, in turn, so that a drift of the
+// machine is not taken for a cost of the keys. With the most keys, a round with a snapshot does not count:
+// measureSnapshot measures their cost.
 func measureKeys(ctx context.Context, s *stage) ([]finding, error) {
 	few, err := s.lockd(ctx, "few", 3)
 	if err != nil {
@@ -171,7 +171,7 @@ func saved(ctx context.Context, nodes []*proc) (taken int, err error) {
 	return taken, nil
 }
 
-// keySizes are the numbers of keys on the way to the most.
+// keySizes returns the numbers of keys up to the largest.
 func keySizes(largest int) []int {
 	var all []int
 	for _, n := range []int{100_000, 1_000_000} {
@@ -182,8 +182,7 @@ func keySizes(largest int) []int {
 	return append(all, largest)
 }
 
-// measureSnapshot compares a load with the same load while the leader takes one snapshot
-// after the other.
+// measureSnapshot compares a load with the same load while the leader takes one snapshot after the other.
 func measureSnapshot(ctx context.Context, s *stage) ([]finding, error) {
 	all, err := s.lockd(ctx, "lockd", 3)
 	if err != nil {
@@ -201,7 +200,7 @@ func measureSnapshot(ctx context.Context, s *stage) ([]finding, error) {
 	var without, with []load.Sample
 	taken := 0
 	for range s.Rounds {
-		if err := takeSnapshots(ctx, all...); err != nil { // so that none is due by itself
+		if err := takeSnapshots(ctx, all...); err != nil { // so that none is due
 			return nil, err
 		}
 		x, err := s.measure(ctx, all, l)
@@ -240,8 +239,7 @@ func takeSnapshots(ctx context.Context, nodes ...*proc) error {
 	return nil
 }
 
-// snapshotsDuring has the node take snapshots, one after the other, as long as f
-// runs. It returns how many were taken.
+// snapshotsDuring has the node take snapshots, one after the other, while f runs. It returns their number.
 func snapshotsDuring(ctx context.Context, p *proc, f func() error) (taken int, err error) {
 	over, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -270,8 +268,8 @@ func snapshotsDuring(ctx context.Context, p *proc, f func() error) (taken int, e
 // restarts is the number of times that a node is killed; the slowest start counts.
 const restarts = 3
 
-// measureRestart kills a node that is a cluster by itself. No other node can answer for it, so it has read its data
-// from its own disk and has elected itself.
+// measureRestart kills a node that is a cluster of its own. No other node can answer for it, so an answer means that it
+// has read its data from its disk and has elected itself.
 func measureRestart(ctx context.Context, s *stage) ([]finding, error) {
 	all, err := s.lockd(ctx, "lockd", 1)
 	if err != nil {
@@ -309,8 +307,7 @@ func holds(ctx context.Context, p *proc, locks load.Locks, i int) error {
 	return err
 }
 
-// measureExpiry compares a load with the same load while locks expire, all in the same
-// millisecond.
+// measureExpiry compares a load with the same load while locks expire, all in the same millisecond.
 func measureExpiry(ctx context.Context, s *stage) ([]finding, error) {
 	all, err := s.lockd(ctx, "lockd", 3)
 	if err != nil {
@@ -346,8 +343,7 @@ func measureExpiry(ctx context.Context, s *stage) ([]finding, error) {
 // takeRate is the least number of locks per second that a slow machine must take.
 const takeRate = 10_000
 
-// expire measures a load in the middle of which locks expire, and makes sure that
-// they did.
+// expire measures a load in the middle of which locks expire, and checks that they did.
 func (s *stage) expire(ctx context.Context, nodes []*proc, l traffic) (load.Sample, error) {
 	first, err := leader(ctx, nodes)
 	if err != nil {

@@ -57,7 +57,7 @@ func (c *peersCmd) run(ctx context.Context, stdout, progress io.Writer) error {
 	return all.Save(c.JSON, c.Plot)
 }
 
-// peers starts all servers, and returns them as targets, and what meters their processors, by name.
+// peers starts all servers, and returns them as targets, with the meters of their processors, by name.
 func (f *farm) peers(ctx context.Context) (targets map[string]string, cpu map[string]load.CPU, err error) {
 	targets, cpu = map[string]string{}, map[string]load.CPU{}
 	lockd := func(ctx context.Context) ([]*proc, error) { return f.lockd(ctx, "lockd", 3) }
@@ -81,7 +81,7 @@ func (f *farm) peers(ctx context.Context) (targets map[string]string, cpu map[st
 	return targets, cpu, nil
 }
 
-// measurement is a workload, and all that it is to be measured on.
+// measurement is a workload with the targets to measure it on.
 type measurement struct {
 	workload string
 	pipeline int
@@ -139,8 +139,7 @@ func join(all, more *load.Report) *load.Report {
 	return all
 }
 
-// judge prints each goal with the ratio that was measured. It returns how many were
-// missed.
+// judge prints each goal with the measured ratio. It returns the number of missed goals.
 func judge(w io.Writer, r *load.Report, goals []goal) (missed int) {
 	fmt.Fprintf(w, "\nlockd : peer, operations a second\n")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -167,8 +166,8 @@ func judge(w io.Writer, r *load.Report, goals []goal) (missed int) {
 	return missed + judgeHandOvers(w, r)
 }
 
-// judgeHandOvers prints how long a lock takes from one in line to the next, beside its goal. It returns how many were
-// missed.
+// judgeHandOvers prints the time in which a lock passes from one client in line to the next, beside its goal. It
+// returns the number of missed goals.
 func judgeHandOvers(w io.Writer, r *load.Report) (missed int) {
 	for _, res := range r.Results {
 		if res.Target != lockdName || res.Median.SetP50 == 0 {

@@ -62,7 +62,7 @@ type outcome struct {
 	Error string `json:"error,omitempty"` // why there is no finding
 }
 
-// series are the values between the ends of a limit.
+// series is the measured values between the ends of a limit.
 type series struct {
 	Name  string `json:"name"`
 	Steps []step `json:"steps"`
@@ -144,7 +144,7 @@ func (c *scaleCmd) check() error {
 	return nil
 }
 
-// chosen are the limits to measure.
+// chosen returns the limits to measure.
 func (c *scaleCmd) chosen(all []limit) ([]limit, error) {
 	if len(c.Only) == 0 {
 		return all, nil
@@ -180,7 +180,7 @@ func (c *scaleCmd) try(ctx context.Context, l limit, binary string, progress io.
 	return findings, s.series, err
 }
 
-// judge holds the findings against the promises.
+// judge compares the findings with the promises.
 func (l limit) judge(findings []finding, err error) []outcome {
 	var all []outcome
 	for i, p := range l.promises {

@@ -12,7 +12,7 @@ import (
 	"lockd/internal/process"
 )
 
-// lockd starts n nodes with the default flags, and more; prefix tells them from others.
+// lockd starts n nodes with the default flags, and more; prefix distinguishes clusters.
 func (f *farm) lockd(ctx context.Context, prefix string, n int, more ...string) ([]*proc, error) {
 	laid, err := process.Cluster(f.dir, prefix+"-n", n)
 	if err != nil {
@@ -36,7 +36,7 @@ func (f *farm) lockd(ctx context.Context, prefix string, n int, more ...string) 
 	return nodes, nil
 }
 
-// serves sends a read that is linearizable where the server can do that.
+// serves sends a read, a linearizable one if the server supports that.
 func (p *proc) serves(ctx context.Context) error {
 	_, err := load.Ask(ctx, p.addr, "GET", "no such key")
 	return err
@@ -106,8 +106,8 @@ func (f *farm) replicatedRedis(ctx context.Context) ([]*proc, error) {
 	})
 }
 
-// etcd starts three nodes with the default settings, but for a quota that a long run
-// does not meet: they keep all revisions.
+// etcd starts three nodes with the default settings, except for a quota that a long run does not reach: they keep all
+// revisions.
 func (f *farm) etcd(ctx context.Context) ([]*proc, error) {
 	const n = 3
 	addrs, err := addrs(2 * n)

@@ -21,7 +21,7 @@ type traffic struct {
 	length   time.Duration
 }
 
-// valueSize of all loads, in bytes.
+// valueSize is the size of the values of all loads, in bytes.
 const valueSize = 20
 
 // measure lets clients work at the leader.
@@ -73,8 +73,7 @@ func figure(ctx context.Context, p *proc, section, name string) (int, error) {
 	return strconv.Atoi(value)
 }
 
-// rest lets the servers be for a while: what they freed goes back to the system, and
-// what they do in the background is done.
+// rest waits while the servers return freed memory to the system and finish background work.
 func (s *stage) rest(ctx context.Context) error { return pause(ctx, s.Rest) }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -86,7 +85,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// resident is the resident memory of the process, in bytes.
+// resident returns the resident memory of the process, in bytes.
 func (p *proc) resident() (int, error) {
 	text := load.ProcField(fmt.Sprintf("/proc/%d/status", p.PID()), "VmRSS")
 	var kb int
@@ -117,7 +116,7 @@ func (p *proc) disk() (int64, error) {
 // Files that this process, and each server, opens besides connections.
 const filesBesides = 200
 
-// unlimited is more files than anybody needs.
+// unlimited is more files than any run needs.
 const unlimited = 1 << 30
 
 // needFiles fails if this many connections cannot be open. Only the hard limit counts: Go's runtime raises the soft

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// clocks are three nodes of a test build, whose wall clocks can be set. They are started when a suite first asks for
-// them, and end with the target. Its methods may be called at once.
+// clocks starts three nodes of a test build, whose wall clocks can be set, when a suite first asks for them; they end
+// with the target. Its methods may be called concurrently.
 type clocks struct {
 	dir string
 
 	mu     sync.Mutex
 	nodes  []*server
-	faults map[string]string // by the address of a node: that of its fault port
+	faults map[string]string // address of each node's fault port, by the node's address
 }
 
 // clockAnswerMax bounds an answer of a fault port.
@@ -29,7 +29,7 @@ const clockAnswerMax = 5 * time.Second
 // clocksMax bounds the build of the nodes and their start.
 const clocksMax = 5 * time.Minute
 
-// start answers the addresses of the nodes, with commas between.
+// start returns the addresses of the nodes, separated by commas.
 func (c *clocks) start(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clocksMax)
 	defer cancel()
@@ -67,7 +67,7 @@ func (c *clocks) prepare(ctx context.Context) error {
 	return nil
 }
 
-// leader is the address of the node that leads.
+// leader returns the address of the node that leads.
 func (c *clocks) leader(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

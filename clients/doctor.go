@@ -14,13 +14,13 @@ import (
 // finding is one finding of LOCKS DOCTOR.
 type finding struct{ mistake, keys, says string }
 
-// truths are findings about libraries, or about scenes, that are correct; part is a part of the names of the keys.
+// truths are findings about libraries, or about scenes, that are correct; part is a part of the keys' names.
 var truths = []struct{ mistake, part, why string }{
 	{"late-release", "failover", "so it is: the leader dies while the lock is held, and the release may come too late"},
 	{"constant-token", "rq:clean_registries", "so it is: the workers of RQ take it with 1, and leave it to its lease"},
 }
 
-// examiner gathers what LOCKS DOCTOR says. Its methods may be called at once.
+// examiner collects the findings of LOCKS DOCTOR. Its methods may be called concurrently.
 type examiner struct {
 	mu    sync.Mutex
 	found []finding
@@ -57,7 +57,7 @@ func (e *examiner) add(f finding) {
 	}
 }
 
-// judge is the result of a suite: whether nothing was found in it but what is so.
+// judge returns the result of a suite: it passes if every finding about it is correct.
 func (e *examiner) judge(s *suite, target string) result {
 	e.mu.Lock()
 	defer e.mu.Unlock()

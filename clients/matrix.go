@@ -53,8 +53,7 @@ func (m *matrix) summary(out io.Writer) {
 	fmt.Fprintf(out, "clients: %d results, %d failed\n", len(m.results), len(failed))
 }
 
-// line is a line of a suite's table: a client in versions and modes that have shown
-// the same.
+// line is a line of a suite's table: a client in versions and modes with the same results.
 type line struct {
 	client          string
 	versions, modes []string
@@ -87,8 +86,8 @@ func cell(seen []result) string {
 	return ""
 }
 
-// lines are the table of a suite, as short as it gets without a loss: one line for
-// all versions and modes of a client with the same cells.
+// lines returns the table of a suite in its shortest form: one line for all versions and modes of a client with the
+// same cells.
 func lines(results []result) (all []line, scenes []string) {
 	type key struct{ client, version, mode string }
 	var order []key
@@ -124,7 +123,7 @@ func lines(results []result) (all []line, scenes []string) {
 	return all, scenes
 }
 
-// merge joins lines of one client with the same cells, where they are alike.
+// merge joins lines of one client for which alike returns true.
 func merge(all []line, alike func(a, b *line) bool, join func(a, b *line)) (merged []line) {
 	for _, l := range all {
 		i := slices.IndexFunc(merged, func(o line) bool {
@@ -139,7 +138,7 @@ func merge(all []line, alike func(a, b *line) bool, join func(a, b *line)) (merg
 	return merged
 }
 
-// Where the matrix stands in the README.
+// The place of the matrix in the README.
 const (
 	readme      = "clients/README.md"
 	matrixBegin = "<!-- matrix: written by go run ./clients --write -->"
@@ -169,7 +168,7 @@ func (m *matrix) writeReadme(ctx context.Context) error {
 	return os.WriteFile(readme, b.Bytes(), 0o644)
 }
 
-// head says when, how and on what the suites ran.
+// head writes the date, the machine and the versions of a run.
 func (m *matrix) head(ctx context.Context, b *bytes.Buffer) {
 	var on []string
 	for _, s := range suites {
@@ -216,7 +215,7 @@ func (m *matrix) markdown(b *bytes.Buffer, s *suite) {
 	}
 }
 
-// reasons returns, without duplicates, why scenes do not apply to clients.
+// reasons lists, without duplicates, the reasons why scenes do not apply to clients.
 func reasons(results []result) (why []string) {
 	for _, r := range results {
 		if r.verdict != verdictNone || r.target == "redis" && alsoElsewhere(results, r) {

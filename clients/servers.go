@@ -54,7 +54,7 @@ func (s *server) kill() {
 	s.now.Kill()
 }
 
-// process is the present one, or the last.
+// process returns the present process, or the last one.
 func (s *server) process() *process.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,11 +66,11 @@ type target struct {
 	nodes     []*server
 	cluster   []*server // speak the cluster protocol
 	sentinels []string  // addresses
-	watchers  []*server // processes of sentinels, where they are processes of their own
+	watchers  []*server // processes of sentinels that are not servers themselves
 	tls       []string  // addresses at which nodes speak TLS
 	certs     authority.Paths
 	doctor    *examiner // nil: it has no LOCKS DOCTOR
-	clocks    *clocks   // nil: the clocks of its nodes can not be set
+	clocks    *clocks   // nil: the clocks of its nodes cannot be set
 	dir       string
 	closers   []func()
 }
@@ -115,7 +115,7 @@ func (t *target) stop() {
 	_ = os.RemoveAll(t.dir)
 }
 
-// whole heals a target that was made just now, or ends what of it has started.
+// whole heals a new target, or stops the started part of it.
 func (t *target) whole(ctx context.Context) (*target, error) {
 	if err := t.heal(ctx); err != nil {
 		t.stop()
@@ -169,7 +169,7 @@ func eventually(ctx context.Context, ask func() error) error {
 	}
 }
 
-// ask is a client for the runner's own questions: it tries nothing twice.
+// ask returns a client for the runner's own questions. It retries nothing.
 func ask(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: askMax, Protocol: 2})
 }
@@ -192,8 +192,8 @@ func (s *server) writable(ctx context.Context) error {
 // role is a node's answer to ROLE.
 type role struct {
 	leads  bool
-	linked bool  // to the one that leads
-	offset int64 // how far it has come
+	linked bool  // it is linked to the leader
+	offset int64 // its replication offset
 }
 
 func roleOf(ctx context.Context, addr string) (role, error) {
@@ -217,8 +217,7 @@ func roleOf(ctx context.Context, addr string) (role, error) {
 	return r, nil
 }
 
-// caughtUp is an error unless one node leads and the others have come as far as it
-// had.
+// caughtUp fails unless one node leads and the others have the leader's earlier offset.
 func caughtUp(ctx context.Context, nodes []*server) error {
 	first, err := leader(ctx, nodes)
 	if err != nil {
@@ -311,14 +310,14 @@ func (t *target) examine(ctx context.Context, s *suite, name string) ([]result, 
 	return []result{t.doctor.judge(s, name)}, nil
 }
 
-// freeAddrs are n addresses for servers, which no other server has.
+// freeAddrs returns n addresses for servers that no other server has.
 func freeAddrs(n int) ([]string, error) { return freeport.Addrs("127.0.0.1", n) }
 
 // certificatesLast is longer than any run.
 const certificatesLast = 24 * time.Hour
 
-// certify makes an authority for the run and n addresses for TLS, and a certificate for them, of which clients need to
-// know the authority alone.
+// certify makes an authority for the run, n addresses for TLS, and a certificate for them; clients need the authority
+// alone.
 func (t *target) certify(n int) (err error) {
 	ca, err := authority.New("clients")
 	if err != nil {
@@ -331,7 +330,7 @@ func (t *target) certify(n int) (err error) {
 	return err
 }
 
-// certificate are the flags by which a server has it, of lockd and of redis-server.
+// certificate returns the flags by which lockd, and redis-server, use the certificate.
 func (t *target) certificate() []string {
 	return []string{
 		"--tls-cert-file", t.certs.Cert, "--tls-key-file", t.certs.Key, "--tls-ca-cert-file", t.certs.CA,
@@ -410,7 +409,7 @@ func startRedis(ctx context.Context) (*target, error) {
 		dir:       dir,
 		sentinels: addrs[1:2],
 		cluster: []*server{
-			// alone it does not learn its address, and ioredis wants one
+			// A single node does not learn its address, which ioredis needs
 			redisServer(dir, addrs[2], "cluster", "--cluster-enabled", "yes", "--cluster-port", busPort,
 				"--cluster-config-file", filepath.Join(dir, "nodes.conf"), "--cluster-announce-ip", "127.0.0.1"),
 		},

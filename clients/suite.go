@@ -23,7 +23,7 @@ type suite struct {
 	byScene       bool     // it can show one scene alone
 }
 
-// prepare installs what the suite needs, behind the suites that run meanwhile.
+// prepare installs the suite's dependencies, while other suites run.
 func (s *suite) prepare(ctx context.Context) error {
 	if len(s.install) == 0 {
 		return nil
@@ -36,7 +36,7 @@ func (s *suite) prepare(ctx context.Context) error {
 	return nil
 }
 
-// preparation is the suites' installs.
+// preparation holds the pending installs of suites.
 type preparation map[*suite]chan error
 
 // preparedAtOnce is the number of suites that are prepared at the same time: one mostly downloads while another

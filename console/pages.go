@@ -106,7 +106,8 @@ func whyURL(db int, key, token string) string {
 type page struct {
 	Name, path, title string
 	commands          func(q *query) [][]string
-	// view makes the data for the page's template of the node's answers. The error is one that the node has answered.
+	// view converts the node's answers into the data of the page's template. The error is one that the node has
+	// answered.
 	view func(c *Console, q *query, answers []resp.Reply) (any, error)
 }
 
@@ -135,7 +136,7 @@ func (c *Console) handler() http.Handler {
 	return c.guarded(mux)
 }
 
-// visitorOf returns the visitor who sends a request.
+// visitorOf returns the visitor that sends a request.
 func visitorOf(r *http.Request) visitor {
 	var addr net.Addr = &net.TCPAddr{}
 	if a, err := net.ResolveTCPAddr("tcp", r.RemoteAddr); err == nil { // an address, so nothing is resolved
@@ -214,7 +215,7 @@ func questionOf(r *http.Request, p *page, q *query) question {
 	return question{visitor: visitorOf(r), db: q.DB, commands: p.commands(q)}
 }
 
-// answerRefusal answers a visitor whom the node refuses, and reports whether it did.
+// answerRefusal answers a visitor that the node refuses, and reports whether it did.
 func answerRefusal(w http.ResponseWriter, lang language, err error) bool {
 	var wait waitError
 	switch {

@@ -22,7 +22,7 @@ func locksCommands(q *query) [][]string {
 	return [][]string{command}
 }
 
-// patternOf returns a pattern as it is, and of other text the pattern of all names that contain it.
+// patternOf returns a pattern unchanged, and for other text the pattern of all names that contain it.
 func patternOf(search string) string {
 	if strings.ContainsAny(search, "*?[") {
 		return search
@@ -160,7 +160,7 @@ type lock struct {
 	HolderCount int
 }
 
-// lockOf keeps at most so many holders.
+// lockOf keeps at most most holders.
 func lockOf(l locks.Lock, most int) lock {
 	n := len(l.Holders)
 	l.Holders = l.Holders[:min(n, most)]

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// conn is a connection in Redis's protocol. Its buffers are used again and again:
-// an exchange allocates nothing.
+// conn is a connection in Redis's protocol. It reuses its buffers, so that an exchange allocates nothing.
 type conn struct {
 	net  net.Conn
 	ctx  context.Context // when it ends, pending waits of the connection fail at once
@@ -90,7 +89,7 @@ func (c *conn) limit(d time.Duration) {
 	}
 }
 
-// cut makes what the connection waits for fail at once.
+// cut makes pending waits of the connection fail at once.
 func (c *conn) cut() { c.net.SetDeadline(time.Unix(1, 0)) }
 
 // command begins a command of n arguments, including the name.
@@ -129,7 +128,7 @@ func (c *conn) argKey(prefix string, i int) {
 	c.out = append(c.out, '\r', '\n')
 }
 
-// argValue is the value, of size bytes, of the i-th key.
+// argValue appends the value, of size bytes, of the i-th key.
 func (c *conn) argValue(i, size int) {
 	c.argLen(size)
 	c.out = appendValue(c.out, i, size)
@@ -198,7 +197,7 @@ func (c *conn) garbled(what string) error {
 	return fmt.Errorf("%s: %s is no reply in Redis's protocol", c.addr, what)
 }
 
-// line is the next line without its end.
+// line reads the next line, without its end.
 func (c *conn) line() ([]byte, error) {
 	seen := 0
 	for {
@@ -214,7 +213,7 @@ func (c *conn) line() ([]byte, error) {
 	}
 }
 
-// bulk is the next n bytes; the end of line after them is checked and skipped.
+// bulk reads the next n bytes, and the end of line after them.
 func (c *conn) bulk(n int) ([]byte, error) {
 	for c.w-c.r < n+2 {
 		if err := c.receive(); err != nil {
@@ -282,7 +281,7 @@ func (c *conn) expectInt(name string, want int64) error {
 	return err
 }
 
-// expectText reads a bulk string that is want.
+// expectText reads a bulk string that must equal want.
 func (c *conn) expectText(name, want string) error {
 	r, err := c.expect(name, '$')
 	if err == nil && (r.null || string(r.text) != want) {
@@ -291,7 +290,7 @@ func (c *conn) expectText(name, want string) error {
 	return err
 }
 
-// wrong is the error for a reply that must not be.
+// wrong returns the error for an unexpected reply.
 func (c *conn) wrong(name string, r reply) error {
 	return fmt.Errorf("%s answered %s with %v", c.addr, name, r)
 }

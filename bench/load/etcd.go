@@ -10,8 +10,8 @@ import (
 	"lockd/bench/etcd"
 )
 
-// etcdConn is a connection to one server of an etcd, which many clients use at the same
-// time: that of package etcd, but in tests.
+// etcdConn is a connection to one server of an etcd, which many clients use at the same time: that of package etcd,
+// except in tests.
 type etcdConn interface {
 	Status(ctx context.Context) (version string, leads bool, err error)
 	Get(ctx context.Context, key string) (string, error)
@@ -39,7 +39,7 @@ const etcdConnClients = 25
 
 func (d *etcdDriver) supports(w *workload, p *plan) bool { return w.etcd != nil && p.pipeline == 1 }
 
-// conn is the connection of client id to addr.
+// conn returns the connection of client id to addr.
 func (d *etcdDriver) conn(addr string, id int) (etcdConn, error) {
 	nth := id / etcdConnClients
 	for len(d.conns[addr]) <= nth {
@@ -94,8 +94,8 @@ func (d *etcdDriver) addrs(ctx context.Context) ([]string, error) {
 	return nil, fmt.Errorf("none of %s leads", strings.Join(d.target.Addrs, ", "))
 }
 
-// describe asks each server what it is. Its way to sync is not asked for: an etcd
-// always syncs before it answers, unless it was started with --unsafe-no-fsync.
+// describe asks each server for its version. It does not ask how the server syncs: an etcd always syncs before it
+// answers, unless it was started with --unsafe-no-fsync.
 func (d *etcdDriver) describe(ctx context.Context) ([]string, error) {
 	var all []string
 	for _, addr := range d.target.Addrs {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Locks are locks that are taken and kept, each under a separate key. They measure what a server holds, not what it
-// does.
+// Locks are locks that are taken and kept, each under a separate key. They measure the memory of a server, not its
+// speed.
 type Locks struct {
 	Count int
 	Until time.Time // all leases end at this moment; zero: after an hour each
@@ -20,14 +20,13 @@ const (
 	tokenSize   = 20
 )
 
-// Key is the name of the i-th lock.
+// Key returns the name of the i-th lock.
 func (l Locks) Key(i int) string { return string(appendDigits([]byte(heldPrefix), i)) }
 
 // Token returns the token of the i-th lock.
 func (l Locks) Token(i int) string { return string(appendValue(nil, i, tokenSize)) }
 
-// Take takes all locks, by SET NX PX, from the server at addr; one that is not free is
-// an error.
+// Take takes all locks, by SET NX PX, from the server at addr; a lock that is not free is an error.
 func (l Locks) Take(ctx context.Context, addr string, progress io.Writer) error {
 	option, ms := "PX", int64(heldLeaseMs)
 	if !l.Until.IsZero() {

@@ -27,8 +27,8 @@ func newSharedLock(polls bool) *sharedLock {
 	return &sharedLock{polls: polls, holder: nobody, last: nobody}
 }
 
-// taken notes that a client has the lock since now, and returns how long it took to come from another client; 0: it
-// came from none.
+// taken records that a client has the lock from now on, and returns the time that the lock took to come from another
+// client; 0: it came from none.
 func (l *sharedLock) taken(id int, fence int64, now time.Time) (time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,14 +45,14 @@ func (l *sharedLock) taken(id int, fence int64, now time.Time) (time.Duration, e
 	return now.Sub(l.sent), nil
 }
 
-// freeing notes that the holder sends its release now.
+// freeing records that the holder sends its release now.
 func (l *sharedLock) freeing(id int, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.holder, l.last, l.sent = nobody, id, now
 }
 
-// lineLock is the number of the lock that all clients of line want: none that lockOf gives.
+// lineLock is the number of the lock that all clients of line want, which lockOf gives to no client.
 const lineLock = contendedLock - 1
 
 // openLine frees the lock, which a measurement that was cut off may have left, and asks whether the target knows LOCK.
@@ -153,7 +153,7 @@ func medianOfSet(ctx context.Context, d driver, p *plan, length time.Duration) (
 	return s.P50, err
 }
 
-// inTurn is several clients of which one at a time does a step.
+// inTurn runs several clients, one of which at a time does a step.
 type inTurn struct {
 	clients []client
 	turn    int

@@ -22,8 +22,7 @@ const (
 	keyDigits   = 12
 )
 
-// contendedLock is the number of the lock that all clients of contend want: none that
-// lockOf gives.
+// contendedLock is the number of the lock that all clients of contend want, which lockOf gives to no client.
 const contendedLock = 999_999_999_999
 
 // leaseMs is the lease of locks, longer than any step may take.
@@ -39,8 +38,8 @@ func appendDigits(out []byte, i int) []byte {
 	return out
 }
 
-// appendValue appends the value that key i has throughout: its number, again and
-// again. So a reply that belongs to another key is seen.
+// appendValue appends the value that key i has throughout: its number, repeated, so that a reply for another key is
+// noticed.
 func appendValue(out []byte, i, size int) []byte {
 	var digits [keyDigits]byte
 	appendDigits(digits[:0], i)
@@ -50,8 +49,7 @@ func appendValue(out []byte, i, size int) []byte {
 	return append(out, digits[keyDigits-size:]...)
 }
 
-// lockOf is the number of the lock that client id takes at its turn: one that no
-// other client takes.
+// lockOf returns the number of the lock that client id takes at its turn, which no other client takes.
 func (p *plan) lockOf(id, turn int) int {
 	own := max(p.keys/p.clients, p.pipeline)
 	return id + p.clients*(turn%own)

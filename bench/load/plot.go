@@ -109,7 +109,7 @@ func drawText(w io.Writer, x, y float64, anchor, text string) {
 	fmt.Fprintf(w, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, html.EscapeString(text))
 }
 
-// niceStep is the first of 1, 2, 5, 10, 20 ... that is not below x.
+// niceStep returns the first of 1, 2, 5, 10, 20 ... that is not below x.
 func niceStep(x float64) float64 {
 	if x <= 1 {
 		return 1

@@ -73,7 +73,7 @@ func Medians(rounds []Sample) Sample {
 	}
 }
 
-// Median is the middle one, or the mean of the two in the middle; 0 of none.
+// Median returns the middle value, or the mean of the two in the middle; 0 without values.
 func Median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0
@@ -92,7 +92,7 @@ func (r *Report) Find(workload string, clients, pipeline int, target string) (Sa
 	return Sample{}, false
 }
 
-// Ratio is the throughput of one target divided by that of another.
+// Ratio returns the throughput of one target divided by that of another.
 func (r *Report) Ratio(workload string, clients, pipeline int, target, by string) (float64, bool) {
 	a, ok1 := r.Find(workload, clients, pipeline, target)
 	b, ok2 := r.Find(workload, clients, pipeline, by)
@@ -252,7 +252,7 @@ func (r *Report) writeJSON(w io.Writer) error {
 // countFrom is the least amount of work whose progress is printed.
 const countFrom = 100_000
 
-// counter reports how far something is, every tenth.
+// counter reports the progress of some work, every tenth.
 type counter struct {
 	w    io.Writer
 	what string

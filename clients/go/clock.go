@@ -14,15 +14,15 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// clockScenes show a lock that is taken until a time of day (PXAT), where the clock of one node is wrong.
+// clockScenes show a lock that is taken until a time of day (PXAT) while the clock of one node is wrong.
 var clockScenes = []library{{"rueidislock", rueidisModule, "single/3", []scene{calm("clock", wrongClock)}}}
 
 const (
-	clockWrong = time.Minute     // how far a clock is off, in either direction
-	clockLease = 3 * time.Second // of locks, where a clock is
+	clockWrong = time.Minute     // error of a clock, in either direction
+	clockLease = 3 * time.Second // of locks, with a wrong clock
 )
 
-// wrongClock has the clock of the leader be wrong, then that of a follower: each is a minute ahead, then behind.
+// wrongClock sets the clock of the leader wrong, then that of a follower: each is a minute ahead, then behind.
 func wrongClock(ctx context.Context) error {
 	if err := needs(isLockd, "clock that can be set"); err != nil {
 		return err
@@ -43,7 +43,7 @@ func wrongClock(ctx context.Context) error {
 	return nil
 }
 
-// withWrongClock shows a lock where the clock of the node with a role is wrong.
+// withWrongClock shows a lock while the clock of the node with a role is wrong.
 func withWrongClock(ctx context.Context, at []string, role string, off time.Duration) error {
 	wrong, err := request(ctx, http.MethodGet, "/clocks/leader")
 	if err != nil {

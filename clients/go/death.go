@@ -10,12 +10,12 @@ import (
 // death is one death of the leaders of all clusters, which several scenes share.
 type death struct {
 	absent sync.WaitGroup // scenes that are not ready for it yet
-	struck chan struct{}  // closed when the leaders are dead
-	over   chan struct{}  // closed when all must be well again
-	failed error          // of the kills; to be read when it is over
+	struck chan struct{}  // closed when the leaders have been killed
+	over   chan struct{}  // closed when all must serve again
+	failed error          // of the kills; valid once it is over
 }
 
-// How long the scenes play before the leaders die, and after.
+// Times for which the scenes run before the death of the leaders, and after.
 const (
 	beforeDeath = 2 * time.Second
 	afterDeath  = 9 * time.Second
@@ -39,7 +39,7 @@ func (d *death) strike() {
 	close(d.over)
 }
 
-// heal starts the dead again, for the scenes to come.
+// heal restarts the killed leaders, for later scenes.
 func (d *death) heal() error {
 	if !isLockd {
 		return nil
@@ -49,7 +49,7 @@ func (d *death) heal() error {
 	return err
 }
 
-// isOver reports whether all must be well again.
+// isOver reports whether all must serve again.
 func (d *death) isOver() bool {
 	select {
 	case <-d.over:

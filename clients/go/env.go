@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Where the servers are.
+// The environment: addresses of the servers, and settings.
 var (
 	nodes     = list("CLIENTS_NODES")
 	cluster   = list("CLIENTS_CLUSTER")
@@ -19,11 +19,11 @@ var (
 	control   = os.Getenv("CLIENTS_CONTROL")
 	isLockd   = os.Getenv("CLIENTS_TARGET") == "lockd"
 	onlyScene = os.Getenv("CLIENTS_SCENE") // "": all
-	// safetyOnly: the machine has other work too, and what takes long fails nothing.
+	// safetyOnly: the machine has other work too, so delays are no failures.
 	safetyOnly = os.Getenv("CLIENTS_JUDGE") == "safety"
 )
 
-// tooLate is the error of a scene that shows nothing but that something took long.
+// tooLate returns the error of a scene whose only failure is a delay.
 func tooLate(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	if !safetyOnly {
@@ -40,7 +40,7 @@ func list(name string) []string {
 	return nil
 }
 
-// node is the address of a node, by any number.
+// node returns the address of a node, by any number.
 func node(i int) string { return nodes[i%len(nodes)] }
 
 // tell has the control port do something, and returns its answer.

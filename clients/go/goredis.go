@@ -10,7 +10,7 @@ import (
 
 const goRedisModule = "github.com/redis/go-redis/v9"
 
-// goRedis is go-redis in each mode it has, in both versions of the protocol.
+// goRedis lists go-redis in each of its modes, in both versions of the protocol.
 var goRedis = []library{
 	{"go-redis", goRedisModule, "single/2", goRedisScenes(single(2), false)},
 	{"go-redis", goRedisModule, "single/3", goRedisScenes(single(3), false)},
@@ -18,7 +18,7 @@ var goRedis = []library{
 	{"go-redis", goRedisModule, "cluster", goRedisScenes(clusterClient, true)},
 }
 
-// goRedisOpen makes a client of node number i, where the mode names one.
+// goRedisOpen makes a client of node number i, if the mode names a node.
 type goRedisOpen func(i int, o redis.UniversalOptions) redis.UniversalClient
 
 func goRedisScenes(open goRedisOpen, finds bool) []scene {
@@ -33,8 +33,7 @@ func single(protocol int) goRedisOpen {
 	}
 }
 
-// A node that was killed refuses a dial at once; to try that again and again, as
-// go-redis does by default, only costs the time in which it could ask for the new leader.
+// A killed node refuses a dial at once; go-redis's default retries only delay the question for the new leader.
 const dialOnce = 1
 
 func failoverClient(_ int, o redis.UniversalOptions) redis.UniversalClient {
@@ -42,8 +41,8 @@ func failoverClient(_ int, o redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewFailoverClient(o.Failover())
 }
 
-// go-redis keeps to a master that does not answer until it next loads the state of
-// the cluster, with Redis as well: by default that is after a minute.
+// go-redis keeps to a master that does not answer until it next loads the state of the cluster, with Redis as well:
+// after a minute by default.
 func clusterClient(_ int, o redis.UniversalOptions) redis.UniversalClient {
 	o.Addrs, o.DialerRetries = cluster, dialOnce
 	options := o.Cluster()

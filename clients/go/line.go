@@ -15,22 +15,20 @@ import (
 // lineWait is the WAIT of clients that are expected to get the lock.
 const lineWait = 30 * time.Second
 
-// A read timeout must be longer than WAIT: go-redis takes LOCK for a command like any other, and
-// asks again when it has waited for 5 s by default.
+// A read timeout must be longer than WAIT: go-redis treats LOCK like any command, and by default retries after 5 s.
 const (
 	lineRead     = lineWait + 10*time.Second
 	goRedisRead  = 5 * time.Second
 	overTheUsual = goRedisRead + 500*time.Millisecond
 )
 
-// shortRead is a read timeout that is shorter than WAIT, and retriesMax how often a client asks again
-// by itself before it gives up.
+// shortRead is a read timeout that is shorter than WAIT; retriesMax bounds the client's own retries.
 const (
 	shortRead  = 2 * time.Second
 	retriesMax = 20
 )
 
-// goRedisLine is the native locks of lockd, by go-redis's call for any command.
+// goRedisLine shows lockd's native locks, by go-redis's call for any command.
 type goRedisLine struct{ open goRedisOpen }
 
 func (l goRedisLine) show(ctx context.Context) error {
@@ -113,7 +111,7 @@ func waitTwice(ctx context.Context, a, b asker, key, token string) (<-chan grant
 	return left, nil
 }
 
-// expect is an error unless a command answers what it should.
+// expect returns a function that fails unless a command answers want.
 func expect(what string, want int64) func(got int64, err error) error {
 	return func(got int64, err error) error {
 		if err == nil && got != want {
@@ -134,7 +132,7 @@ func above(before int64, g granted) error {
 	return nil
 }
 
-// inTurn: two wait behind the holder, at other nodes, and have the lock in their order.
+// inTurn shows that two waiters behind the holder, at other nodes, get the lock in their order.
 func inTurn(ctx context.Context, askers []asker) error {
 	key := freshName("line")
 	first, err := askers[0].lock(ctx, key, "a", "OWNER", "first", "NOTE", "is the first")
@@ -219,7 +217,7 @@ func notInTurn(ctx context.Context, askers []asker) error {
 	return expect("UNLOCK", 1)(askers[0].do(ctx, "UNLOCK", key, "a"))
 }
 
-// readers: two hold a lock SHARED at once, and no writer does.
+// readers shows that two clients hold a lock SHARED at once, and no writer does.
 func readers(ctx context.Context, askers []asker) error {
 	key := freshName("line")
 	first, err := askers[0].lock(ctx, key, "a", "SHARED")
@@ -239,7 +237,7 @@ func readers(ctx context.Context, askers []asker) error {
 	return expect("UNLOCK by the second", 1)(askers[1].do(ctx, "UNLOCK", key, "b"))
 }
 
-// permits: the third of a semaphore of two waits until one of them leaves.
+// permits shows that the third client of a semaphore of two waits until one of the others leaves.
 func permits(ctx context.Context, askers []asker) error {
 	key := freshName("line")
 	first, err := askers[0].lock(ctx, key, "a", "LIMIT", 2)

@@ -20,11 +20,11 @@ type plain interface {
 	close()
 }
 
-// compareAndDelete is the script by which everybody releases a lock.
+// compareAndDelete is the usual script to release a lock.
 const compareAndDelete = `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else ` +
 	`return 0 end`
 
-// plainScenes returns the scenes of a client; finds: it finds the leader by itself, instead of failing with its node.
+// plainScenes returns the scenes of a client; finds: it finds a new leader, instead of failing with its node.
 func plainScenes(open func() (plain, error), finds bool) []scene {
 	with := func(show func(context.Context, plain) error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -90,7 +90,7 @@ func commands(ctx context.Context, c plain) error {
 // outageMax bounds the time from the leader's death to a program's next success.
 const outageMax = 3 * time.Second
 
-// outage is a program that writes while the leader dies, and tries again what failed.
+// outage writes while the leader dies, and retries failed writes.
 func outage(ctx context.Context, c plain, d *death, ready func()) error {
 	key := "{" + freshName("outage") + "}"
 	if err := c.set(ctx, key, "0"); err != nil {

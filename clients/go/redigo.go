@@ -11,8 +11,8 @@ import (
 
 const redigoModule = "github.com/gomodule/redigo"
 
-// redigoClients is redigo, which speaks RESP2 only: a pool of one node, and a pool
-// whose dial function goes through the nodes, as programs do that have no sentinels.
+// redigoClients lists redigo, which speaks RESP2 only: a pool of one node, and a pool whose dial function tries all
+// nodes, as programs without sentinels do.
 var redigoClients = []library{
 	{"redigo", redigoModule, "single/2", plainScenes(openRedigo(firstNode), false)},
 	{"redigo", redigoModule, "nodes/2", plainScenes(openRedigo(func() []string { return nodes }), true)},
@@ -133,8 +133,8 @@ func (r redigoClient) wrongType(ctx context.Context, key string) error {
 	})
 }
 
-// hear gives its connection back to the pool while it is subscribed: the pool
-// unsubscribes it, and the next user finds it as it was.
+// hear returns its connection to the pool while it is subscribed: the pool unsubscribes it, and the next user finds it
+// unchanged.
 func (r redigoClient) hear(ctx context.Context, channel, message string) (text string, err error) {
 	err = r.use(ctx, func(c redis.Conn) error {
 		sub := redis.PubSubConn{Conn: c}

@@ -58,7 +58,7 @@ func inMs(all []time.Duration) string {
 	return strings.Join(ms, " ")
 }
 
-// strikeUnder kills the leader under programs that write, and answers how long each was without a write.
+// strikeUnder kills the leader while programs write, and returns how long each was without a write.
 func strikeUnder(ctx context.Context, kill string, programs ...plain) (outages []time.Duration, err error) {
 	struck := make(chan struct{})
 	var ended []chan time.Duration
@@ -78,7 +78,7 @@ func strikeUnder(ctx context.Context, kill string, programs ...plain) (outages [
 	return outages, errors.Join(err, healed)
 }
 
-// writeUntilWell is a program that writes, and tries again what failed. It answers the longest time without a write.
+// writeUntilWell writes, and retries failed writes. It returns the longest time without a write.
 func writeUntilWell(ctx context.Context, c plain, struck <-chan struct{}) (longest time.Duration) {
 	key := freshName("resume")
 	settled, end := make(chan struct{}), make(chan struct{})
@@ -102,7 +102,7 @@ func writeUntilWell(ctx context.Context, c plain, struck <-chan struct{}) (longe
 	}
 }
 
-// is reports whether something is closed.
+// is reports whether a channel is closed.
 func is(closed <-chan struct{}) bool {
 	select {
 	case <-closed:

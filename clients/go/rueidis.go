@@ -11,8 +11,8 @@ import (
 
 const rueidisModule = "github.com/redis/rueidis"
 
-// rueidisClients is rueidis in each mode it has. With RESP3, its default, it asks
-// for CLIENT TRACKING on every connection.
+// rueidisClients lists rueidis in each of its modes. With RESP3, its default, it sends CLIENT TRACKING on every
+// connection.
 var rueidisClients = []library{
 	{
 		"rueidis",

@@ -63,7 +63,7 @@ func freshName(what string) string {
 	return fmt.Sprintf("go:%s:%d:%d", what, time.Now().UnixNano(), lockNumber.Add(1))
 }
 
-// inside notices two that are inside at once.
+// inside detects two holders at once.
 type inside struct {
 	count   atomic.Int64
 	broken  atomic.Bool
@@ -192,8 +192,8 @@ func (l lockScene) wake(ctx context.Context) error {
 	return waiter.unlock(ctx)
 }
 
-// failover: the leader dies while the lock is held and awaited by many. Errors of
-// the library are the worker's to cope with, as a program would: it tries again.
+// failover shows the death of the leader while the lock is held and awaited by many. A worker retries after an error of
+// the library, as a program would.
 func (l lockScene) failover(ctx context.Context, d *death, ready func()) error {
 	if err := needs(isLockd, "failover of a single server"); err != nil {
 		return err
@@ -241,8 +241,7 @@ func failoverLease() time.Duration {
 // patience bounds a worker's wait at one node: some libraries keep asking a dead node.
 const patience = 8 * time.Second
 
-// lockWithin locks, or gives up. The context must outlive the lock: rueidislock
-// releases when it ends.
+// lockWithin locks within a time. The context must outlive the lock: rueidislock releases when it ends.
 func (l lockScene) lockWithin(ctx context.Context, k locker) (end context.CancelFunc, err error) {
 	ctx, end = context.WithCancel(ctx)
 	patient := time.AfterFunc(patience, end)

@@ -1,6 +1,6 @@
 // Package node joins the parts of one node: a server for clients, over a node of the cluster, over a machine with Lua.
-// A process and a simulated node are joined here alike. The package decides nothing else: flags, listeners and signals
-// belong to cmd/lockd, simulated networks and disks to clustertest.
+// A process and a simulated node are joined here in the same way. The package decides nothing else: flags, listeners
+// and signals belong to cmd/lockd, simulated networks and disks to clustertest.
 package node
 
 import (
@@ -10,7 +10,7 @@ import (
 	"lockd/resp/server"
 )
 
-// Each interface lives with its user; here is what implements it.
+// The implementations of interfaces that live with their users.
 var (
 	_ server.Backend    = (*cluster.Node)(nil)
 	_ cluster.Machine   = (*keyspace.Machine)(nil)

@@ -176,7 +176,7 @@ func (p *Process) StopBy(order func(), patience time.Duration) bool {
 	}
 }
 
-// EndedError reports that a process has ended by itself.
+// EndedError reports that a process has ended, and how.
 type EndedError struct {
 	Name  string
 	State *os.ProcessState

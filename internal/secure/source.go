@@ -14,7 +14,7 @@ const (
 	// pollEvery is the interval of reading the files. A change takes effect when it has been read twice: a
 	// certificate and its key are not written at one instant.
 	pollEvery = 5 * time.Second
-	// expiryWarned is how long before its expiry a certificate is warned of, every expiryWarnedEvery.
+	// expiryWarned is the time before its expiry from which a certificate is warned of, every expiryWarnedEvery.
 	expiryWarned      = 14 * 24 * time.Hour
 	expiryWarnedEvery = 24 * time.Hour
 )

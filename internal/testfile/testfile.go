@@ -1,4 +1,4 @@
-// Package testfile compares what is written with files of testdata. Only tests import it.
+// Package testfile compares output with files of testdata. Only tests import it.
 package testfile
 
 import (
@@ -8,14 +8,13 @@ import (
 	"testing"
 )
 
-// Rewrite has files of testdata written anew instead of compared. Read the diff as code.
+// Rewrite makes Compare write the files of testdata. Read the diff as code.
 var Rewrite = flag.Bool("rewrite", false, "write the files of testdata anew; read the diff as code")
 
-// Compare compares what is written today with a file, and returns what the file has. With Rewrite it writes the file
-// first.
+// Compare compares output with a file, and returns the content of the file. With Rewrite it writes the file first.
 //
-// The files of a format may be written anew until a release has it. Afterwards they are never written again, and a
-// change of the format is another version, with files of its own.
+// The files of a format may be rewritten until a release has it. Afterwards they are never rewritten, and a change of
+// the format is another version, with files of its own.
 func Compare(t testing.TB, path string, written []byte) []byte {
 	t.Helper()
 	if *Rewrite {
