@@ -13,6 +13,7 @@ import (
 	"lockd/cluster/clock"
 	"lockd/cluster/peer/peertest"
 	"lockd/internal/node"
+	"lockd/resp"
 	"lockd/resp/server"
 )
 
@@ -61,6 +62,7 @@ func (n *Node) start() error {
 		Disk:     mount{n.disk, &p.ended},
 		Clock:    processClock{clock.NewSystem(), n.clock},
 		Network:  processNetwork{c.peers.From(n.peerAddr()), &p.ended},
+		Info:     func() []resp.Section { return p.server.Info() },
 		Log:      log, Version: "test",
 		Fatal: func(err error) {
 			if !p.ended.Swap(true) {

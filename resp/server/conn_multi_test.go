@@ -40,19 +40,6 @@ func TestExecOutcomes(t *testing.T) {
 	}
 }
 
-// EXEC that is refused itself ends the transaction, and says why, as in Redis.
-func TestExecRefused(t *testing.T) {
-	_, _, addr := startServer(t, nil)
-	c := dial(t, addr)
-	const aborted, arity = "-EXECABORT Transaction discarded because of: ", "wrong number of arguments for 'exec' command\r\n"
-	c.send("MULTI\r\nexec a\r\nEXEC\r\n")
-	c.want("+OK\r\n" + aborted + arity + "-ERR EXEC without MULTI\r\n")
-	c.send("SUBSCRIBE x\r\nEXEC\r\nEXEC a\r\n")
-	c.want("*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n" +
-		aborted + "Can't execute 'exec': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n" +
-		aborted + arity)
-}
-
 // A transaction is bounded; one that is too large is spoiled.
 func TestTransactionIsBounded(t *testing.T) {
 	_, _, addr := startServer(t, nil)

@@ -83,6 +83,12 @@ func newFake() *fakeBackend {
 			func(*fakeBackend, resp.Cmd) resp.Reply { return resp.NilArray() }),
 		{Spec: resp.Spec{Name: "xread", Arity: -4, Flags: resp.ReadOnly | resp.Blocking | resp.MovableKeys, Keys: resp.Keys{Half: "STREAMS"}, Waits: "BLOCK", Group: "stream"},
 			Run: func(*fakeBackend, resp.Cmd) resp.Reply { return resp.NilArray() }},
+		fakeRow("rpush", -3, resp.Write|resp.DenyOOM|resp.Fast, resp.FirstKey, "list", "1.0.0", "Append one or multiple elements to a list", "key element [element ...]",
+			func(f *fakeBackend, c resp.Cmd) resp.Reply { return f.serve(resp.Bulks(c.Args[1:]...), resp.Int(1)) }),
+		fakeRow("xadd", -5, resp.Write|resp.DenyOOM|resp.Fast, resp.FirstKey, "stream", "5.0.0", "", "", func(f *fakeBackend, c resp.Cmd) resp.Reply {
+			entry := resp.Array(resp.Bulk(c.Args[2]), resp.Bulks(c.Args[3:]...))
+			return f.serve(resp.PairMap(resp.Bulk(c.Args[1]), resp.Array(entry)), resp.Bulk(c.Args[2]))
+		}),
 		fakeRow("publish", 3, resp.PubSub|resp.Loading|resp.Stale|resp.Fast|resp.MayReplicate|resp.CountsReceivers, resp.NoKeys, "pubsub", "2.0.0",
 			"Post a message to a channel", "channel message", fakePublish),
 		fakeRow("spublish", 3, resp.PubSub|resp.Loading|resp.Stale|resp.Fast|resp.MayReplicate|resp.CountsReceivers, resp.FirstKey, "pubsub", "7.0.0",
@@ -209,6 +215,14 @@ func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ resp.Sender, unbl
 	case <-ctx.Done():
 		return resp.Err(resp.ErrUnknown)
 	}
+}
+
+// serve answers a client that waits, or will, and then the one that has pushed.
+func (f *fakeBackend) serve(waits, pushes resp.Reply) resp.Reply {
+	f.mu.Unlock()
+	defer f.mu.Lock()
+	f.served <- waits
+	return pushes
 }
 
 // publish does what the node does when it applies an entry.

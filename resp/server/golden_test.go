@@ -29,7 +29,7 @@ func TestGolden(t *testing.T) {
 			ask(t, addr, "", "FLUSHALL")
 			ask(t, addr, "", "CONFIG", "SET", "requirepass", tr.password)
 			defer ask(t, addr, tr.password, "CONFIG", "SET", "requirepass", "")
-			tr.run(t, addr, *rewrite)
+			tr.run(t, addr, nil, *rewrite)
 		})
 	}
 }

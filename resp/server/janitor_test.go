@@ -3,9 +3,7 @@ package server
 import (
 	"strings"
 	"testing"
-	"time"
 
-	"lockd/internal/strict"
 	"lockd/resp"
 )
 
@@ -23,47 +21,4 @@ func TestClientThatReadsLate(t *testing.T) {
 	for range n {
 		c.want(one)
 	}
-}
-
-// The context of a command that waits ends soon after its client hangs up.
-func TestHangUpWhileWaiting(t *testing.T) {
-	srv, fake, addr := startServer(t, nil)
-	c := dial(t, addr)
-	c.send("WAIT 1 0\r\n")
-	<-fake.waiting
-	start := time.Now()
-	c.conn.Close()
-	eventually(t, "the session ends", func() bool { return srv.count() == 0 })
-	strict.AtMost(t, "noticing that the client is gone", time.Since(start), 2*time.Second)
-}
-
-// A client that waits and does not hang up keeps waiting; CLIENT KILL ends it.
-func TestWaitingClientIsLeftAlone(t *testing.T) {
-	srv, fake, addr := startServer(t, nil)
-	c := dial(t, addr)
-	c.send("WAIT 1 0\r\n")
-	<-fake.waiting
-	rounds := srv.clients.ticks.Load() + 4
-	eventually(t, "the janitor walks", func() bool { return srv.clients.ticks.Load() >= rounds })
-	if srv.count() != 1 {
-		t.Fatal("the waiting session ended")
-	}
-	other := dial(t, addr)
-	other.send("CLIENT KILL TYPE normal\r\n")
-	other.want(":1\r\n")
-	c.wantClosed()
-}
-
-// The setting timeout closes the silent, but no subscriber.
-func TestIdleTimeout(t *testing.T) {
-	srv, _, addr := startServer(t, nil)
-	silent, sub := dial(t, addr), dial(t, addr)
-	silent.send("PING\r\n")
-	silent.want("+PONG\r\n")
-	sub.send("SUBSCRIBE a\r\n")
-	sub.want("*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n")
-	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: "timeout", Payload: "1"}})
-	silent.wantClosed()
-	sub.send("PING\r\n")
-	sub.want("*2\r\n$4\r\npong\r\n$0\r\n\r\n")
 }

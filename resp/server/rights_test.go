@@ -88,25 +88,6 @@ func TestScriptsDenialsAreLogged(t *testing.T) {
 	}
 }
 
-// A change ends what a user may not do any more: to wait, and to monitor.
-func TestChangeOfRulesEnds(t *testing.T) {
-	_, fake, addr := startServer(t, nil)
-	admin, waits, monitors := dial(t, addr), dial(t, addr), dial(t, addr)
-	admin.send("ACL SETUSER alice on nopass ~* +blpop +monitor\r\n")
-	admin.want("+OK\r\n")
-	waits.send("AUTH alice x\r\nBLPOP k 0\r\n")
-	waits.want("+OK\r\n")
-	<-fake.waiting
-	monitors.send("AUTH alice x\r\nMONITOR\r\n")
-	monitors.want("+OK\r\n+OK\r\n")
-	admin.send("ACL SETUSER alice -blpop\r\n")
-	admin.want("+OK\r\n")
-	waits.wantClosed()
-	admin.send("ACL SETUSER alice -monitor\r\n")
-	admin.want("+OK\r\n")
-	monitors.wantClosed()
-}
-
 // A password is neither sent to the backend nor kept by SLOWLOG.
 func TestNoPasswordLeavesTheSession(t *testing.T) {
 	srv, fake, addr := startServer(t, nil)

@@ -33,19 +33,6 @@ func TestSenderOfARequest(t *testing.T) {
 	}
 }
 
-// A run of data commands is one request; a command of the connection splits it.
-func TestPipelineIsOneRequest(t *testing.T) {
-	_, fake, addr := startServer(t, nil)
-	c := dial(t, addr)
-	c.send("SET a 1\r\nINCR a\r\nINCR a\r\nPING\r\nGET a\r\n")
-	c.want("+OK\r\n:2\r\n:3\r\n+PONG\r\n$1\r\n3\r\n")
-	fake.mu.Lock()
-	defer fake.mu.Unlock()
-	if !slices.Equal(fake.requests, []int{3, 1}) {
-		t.Fatal("requests of", fake.requests)
-	}
-}
-
 // A pipeline without end is cut into runs that are bounded.
 func TestPipelineIsBounded(t *testing.T) {
 	_, fake, addr := startServer(t, nil)

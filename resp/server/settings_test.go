@@ -6,27 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
-
-	"lockd/resp"
 )
-
-// Settings that bound the input are applied to the next command.
-func TestInputLimitsAreSettings(t *testing.T) {
-	srv, _, addr := startServer(t, nil)
-	set := func(name, value string) {
-		srv.Hub().Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: name, Payload: value}})
-	}
-	set("proto-max-bulk-len", "100")
-	set("client-query-buffer-limit", "1kb")
-	c := dial(t, addr)
-	c.send("*2\r\n$3\r\nGET\r\n$101\r\n")
-	c.want("-ERR Protocol error: invalid bulk length\r\n")
-	c.wantClosed()
-	c = dial(t, addr)
-	c.send("*100\r\n" + strings.Repeat("$50\r\n"+strings.Repeat("x", 50)+"\r\n", 30))
-	c.want("-ERR Protocol error: too big query\r\n")
-	c.wantClosed()
-}
 
 // from is a listener whose clients come from another address.
 type from struct {

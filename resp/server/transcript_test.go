@@ -28,6 +28,7 @@ import (
 //	< text        expect text and a line break, exactly
 //	~ regexp      expect a line that matches
 //	closed        expect that the server closes
+//	requests 3 1  expect that the server asked its backend for 3 commands at once, then for 1, since the last such line
 //	password p    (first) the server has requirepass p
 //	profile p     (first) the server has that profile; "cluster host:port" redirects there
 //	not redis: reason    (first) the transcript is not replayed against Redis
@@ -84,8 +85,8 @@ func (tr *transcript) setProfile(words []string) {
 func TestTranscripts(t *testing.T) {
 	for _, tr := range readTranscripts(t) {
 		t.Run(filepath.Base(tr.name), func(t *testing.T) {
-			_, _, addr := startServer(t, func(c *Config) { c.Password, c.Profile, c.Redirect = tr.password, tr.profile, tr.redirect })
-			tr.run(t, addr, *rewrite && tr.ours)
+			_, fake, addr := startServer(t, func(c *Config) { c.Password, c.Profile, c.Redirect = tr.password, tr.profile, tr.redirect })
+			tr.run(t, addr, fake, *rewrite && tr.ours)
 		})
 	}
 }
@@ -94,7 +95,8 @@ var headerForm = regexp.MustCompile(`^(password|profile|not redis:) `)
 
 var lineForm = regexp.MustCompile(`^([a-z]*)([>$<~]) ?(.*)$`)
 
-func (tr *transcript) run(t *testing.T, addr string, record bool) {
+// run plays a transcript. fake is the backend of the server, nil if that is Redis.
+func (tr *transcript) run(t *testing.T, addr string, fake *fakeBackend, record bool) {
 	p := &player{t: t, addr: addr, peers: map[string]*peer{}}
 	defer p.close()
 	var out []string
@@ -105,6 +107,10 @@ func (tr *transcript) run(t *testing.T, addr string, record bool) {
 		switch {
 		case line == "" || line[0] == '#' || headerForm.MatchString(line):
 			out = append(out, line)
+		case strings.HasPrefix(line, "requests "):
+			if out = append(out, line); fake != nil {
+				p.expectRequests(fake, strings.TrimPrefix(line, "requests "))
+			}
 		case isClosed && !record:
 			p.peer(strings.TrimSuffix(line, "closed")).expectClosed()
 		case form == nil && !isClosed:
@@ -247,6 +253,15 @@ func (c *peer) expectClosed() {
 	} else if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.p.t.Errorf("%s: still open", c.p.at)
 	}
+}
+
+func (p *player) expectRequests(fake *fakeBackend, want string) {
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	if got := strings.Trim(fmt.Sprint(fake.requests), "[]"); got != want {
+		p.t.Errorf("%s: got %s", p.at, got)
+	}
+	fake.requests = nil
 }
 
 func (p *player) expectNothingMore() {

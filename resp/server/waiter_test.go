@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,72 +22,6 @@ func (c *testClient) clientNumber() string {
 		c.t.Fatal(err)
 	}
 	return strings.TrimSpace(line[1:])
-}
-
-// What came before a blocking command in a pipeline is answered at once, what comes
-// behind it when it has ended; other connections do not wait.
-func TestPipelineAroundBlockingCommand(t *testing.T) {
-	_, fake, addr := startServer(t, nil)
-	c, other := dial(t, addr), dial(t, addr)
-	c.send("SET a 1\r\nINCR a\r\nBLPOP k 0\r\nINCR a\r\nMULTI\r\nBLPOP k 0\r\nEXEC\r\n")
-	c.want("+OK\r\n:2\r\n")
-	<-fake.waiting
-	other.send("INCR a\r\n")
-	other.want(":3\r\n")
-	fake.served <- resp.Bulks("k", "v")
-	c.want("*2\r\n$1\r\nk\r\n$1\r\nv\r\n:4\r\n+OK\r\n+QUEUED\r\n*1\r\n*-1\r\n")
-	fake.mu.Lock()
-	defer fake.mu.Unlock()
-	if want := []int{2, 1, 1, 1}; !slices.Equal(fake.requests, want) {
-		t.Errorf("requests of %v commands, want %v", fake.requests, want)
-	}
-}
-
-// XREAD waits only where it is told to; without, it is part of a run as any read is.
-func TestReadThatMayWait(t *testing.T) {
-	_, fake, addr := startServer(t, nil)
-	c := dial(t, addr)
-	c.send("SET a 1\r\nXREAD STREAMS block 0\r\nXREAD COUNT 5 BLOCK 0 STREAMS s $\r\nMULTI\r\nXREAD BLOCK 0 STREAMS s $\r\nEXEC\r\n")
-	c.want("+OK\r\n*-1\r\n")
-	<-fake.waiting
-	fake.served <- resp.PairMap(resp.Bulk("s"), resp.Array())
-	c.want("*1\r\n*2\r\n$1\r\ns\r\n*0\r\n+OK\r\n+QUEUED\r\n*1\r\n*-1\r\n")
-	fake.mu.Lock()
-	defer fake.mu.Unlock()
-	if want := []int{2, 1}; !slices.Equal(fake.requests, want) {
-		t.Errorf("requests of %v commands, want %v", fake.requests, want)
-	}
-}
-
-// CLIENT UNBLOCK ends a wait in one of two ways, and says whether it did.
-func TestClientUnblock(t *testing.T) {
-	_, fake, addr := startServer(t, nil)
-	c, other := dial(t, addr), dial(t, addr)
-	id := c.clientNumber()
-	unblock := func(words, want string) {
-		other.send("CLIENT UNBLOCK " + words + "\r\n")
-		other.want(want)
-	}
-	unblock(id, ":0\r\n")
-	unblock("99", ":0\r\n")
-	for _, how := range []struct{ word, answer string }{
-		{"", "*-1\r\n"}, {"TIMEOUT", "*-1\r\n"}, {"error", "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n"},
-	} {
-		c.send("BLPOP k 0\r\n")
-		<-fake.waiting
-		unblock(id+" "+how.word, ":1\r\n")
-		c.want(how.answer)
-	}
-	c.send("BLPOP k 0\r\n")
-	<-fake.waiting
-	fake.served <- resp.Bulk("v")
-	c.want("$1\r\nv\r\n")
-	unblock(id, ":0\r\n")
-	c.send("BLPOP k 0\r\n")
-	<-fake.waiting
-	other.send("MULTI\r\nCLIENT UNBLOCK " + id + "\r\nSUBSCRIBE ch\r\nEXEC\r\n")
-	other.want("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
-	c.want("*-1\r\n")
 }
 
 // A command that was served just before is none that CLIENT UNBLOCK has ended.
@@ -110,52 +43,15 @@ func TestUnblockComesTooLate(t *testing.T) {
 	}
 }
 
-// CLIENT LIST and INFO show blocked clients.
-func TestBlockedClientsAreCounted(t *testing.T) {
-	srv, fake, addr := startServer(t, nil)
-	c, other := dial(t, addr), dial(t, addr)
-	id := c.clientNumber()
-	figures := func() string {
-		for _, f := range srv.figures.clientsSection(srv.clients.census()).Fields {
-			if f.Name == "blocked_clients" {
-				return f.Value
-			}
-		}
-		return "none"
-	}
-	if got := figures(); got != "0" {
-		t.Errorf("%s blocked clients", got)
-	}
-	c.send("BLPOP k 0\r\n")
-	<-fake.waiting
-	if got := figures(); got != "1" {
-		t.Errorf("%s blocked clients", got)
-	}
-	other.send("CLIENT LIST ID " + id + "\r\n")
-	var n int
-	if _, err := fmt.Fscanf(other.in, "$%d\r\n", &n); err != nil {
-		t.Fatal(err)
-	}
-	line, err := other.in.ReadString('\n')
-	if err != nil || !strings.Contains(line, " flags=b ") || !strings.Contains(line, " cmd=blpop ") {
-		t.Errorf("%q, %v", line, err)
-	}
-	fake.served <- resp.NilArray()
-	c.want("*-1\r\n")
-	eventually(t, "nobody is blocked", func() bool { return figures() == "0" })
-}
-
-// A client that hangs up, or is killed, while it waits is noticed.
+// A client that hangs up while it waits is not counted as one that waits, and its session ends.
 func TestBlockedClientIsGone(t *testing.T) {
 	srv, fake, addr := startServer(t, nil)
-	hangs, killed, other := dial(t, addr), dial(t, addr), dial(t, addr)
-	id, hangsID := killed.clientNumber(), hangs.clientNumber()
+	hangs, waits := dial(t, addr), dial(t, addr)
+	session := srv.clients.get(number(hangs.clientNumber()))
 	hangs.send("BLPOP k 0\r\n")
-	killed.send("BLPOP k 0\r\n")
+	waits.send("BLPOP k 0\r\n")
 	<-fake.waiting
 	<-fake.waiting
-	gone, _ := strconv.ParseInt(hangsID, 10, 64)
-	session := srv.clients.get(gone)
 	hangs.conn.Close()
 	eventually(t, "the kernel knows", func() bool { return wire.HungUp(session.conn) })
 	for _, f := range srv.figures.clientsSection(srv.clients.census()).Fields {
@@ -163,10 +59,6 @@ func TestBlockedClientIsGone(t *testing.T) {
 			t.Errorf("%s clients wait, and one has hung up", f.Value)
 		}
 	}
-	eventually(t, "its session ends", func() bool { return srv.count() == 2 })
-	other.send("CLIENT KILL ID " + id + "\r\n")
-	other.want(":1\r\n")
-	killed.wantClosed()
 	eventually(t, "its session ends", func() bool { return srv.count() == 1 })
 }
 
@@ -230,19 +122,6 @@ func TestKilledClientIsNotListed(t *testing.T) {
 	other.want("$0\r\n\r\n")
 	other.send("CLIENT KILL ID " + id + "\r\n")
 	other.want(":0\r\n")
-}
-
-// A server that stops tells blocked clients that nothing was done.
-func TestShutdownUnblocks(t *testing.T) {
-	srv, fake, addr := startServer(t, nil)
-	c := dial(t, addr)
-	c.send("BLPOP k 0\r\n")
-	<-fake.waiting
-	if err := srv.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c.want("-" + resp.ErrNotDone + "\r\n")
-	c.wantClosed()
 }
 
 // A blocked client gets pushes about other changes at once, and about those of its own command after the reply; the
