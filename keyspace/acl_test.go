@@ -108,15 +108,15 @@ func TestUsersAreLoaded(t *testing.T) {
 	const text = "user alice off resetchannels -@all +get\nuser bob on resetchannels -@all\nuser default on nopass ~* &* +@all\n"
 	load := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"acl", "load", text}}}}
 	results, msgs := m.Apply(at(1), []resp.Request{load})
-	if got := plain(results[0].Replies[0]); got != "OK" || m.state.users.Text() != text {
-		t.Errorf("%s, then %q", got, m.state.users.Text())
+	if got := plain(results[0].Replies[0]); got != "OK" || m.state.Users.Text() != text {
+		t.Errorf("%s, then %q", got, m.state.Users.Text())
 	}
 	if len(msgs) != 1 || msgs[0].Kind != resp.MessageUsers || msgs[0].Index != 3 || msgs[0].Payload != text {
 		t.Errorf("told: %+v", msgs)
 	}
 	load.Cmds[0].Args[2] = "user carl on resetchannels -@all\nuser dora nosuch"
 	results, msgs = m.Apply(at(1), []resp.Request{load})
-	if got := plain(results[0].Replies[0]); !strings.HasPrefix(got, "ERR") || m.state.users.Text() != text || len(msgs) > 0 {
-		t.Errorf("%s, then %q, told %+v", got, m.state.users.Text(), msgs)
+	if got := plain(results[0].Replies[0]); !strings.HasPrefix(got, "ERR") || m.state.Users.Text() != text || len(msgs) > 0 {
+		t.Errorf("%s, then %q, told %+v", got, m.state.Users.Text(), msgs)
 	}
 }

@@ -188,14 +188,14 @@ func TestAggregates(t *testing.T) {
 			expect("FENCE after a change", run("FENCE {}", "k"), fence)
 			checkDerived(t, m)
 
-			e, _ := m.state.keys.DBs[0].Keys.Get("k")
+			e, _ := m.state.Keys.DBs[0].Keys.Get("k")
 			keepsEmpty := boolWord(e.Aggregate().Kind().KeepsEmpty)
 			run(f.empty, "k")
 			expect("EXISTS when empty", run("EXISTS {}", "k"), keepsEmpty)
 			checkDerived(t, m)
 			checkDerived(t, restored(t, image(t, m)))
 			expect("DEL when empty", run("DEL {}", "k"), keepsEmpty)
-			if left := m.state.usedBytes() - m.state.events.Bytes(); left != 0 {
+			if left := m.state.UsedBytes() - m.state.Events.Bytes(); left != 0 {
 				t.Errorf("%d bytes are left of nothing", left)
 			}
 		})
@@ -222,13 +222,13 @@ func TestAggregatesAreCopiedByGeneration(t *testing.T) {
 			}
 
 			m = restored(t, before)
-			used := m.state.usedBytes()
+			used := m.state.UsedBytes()
 			script := fmt.Sprintf("EVAL '%s\n%s\n%s\nlimit' 0", onKey(f.change, "k"), onKey(f.change, "k"), onKey(f.empty, "gone"))
 			do(m, 1, script)
 			if got := do(m, 1, onKey(f.show, "k")); got != first {
 				t.Errorf("after a script was taken back: %s, want %s", got, first)
 			}
-			if got := m.state.usedBytes() - m.state.library.Bytes(); got != used {
+			if got := m.state.UsedBytes() - m.state.Library.Bytes(); got != used {
 				t.Errorf("%d bytes after a script was taken back, %d before", got, used)
 			}
 			checkDerived(t, m)

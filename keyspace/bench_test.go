@@ -188,7 +188,7 @@ func BenchmarkQueue(b *testing.B) {
 					b.ResetTimer()
 					for i := range b.N {
 						if generations {
-							m.state.keys.Generation++
+							m.state.Keys.Generation++
 						}
 						m.Apply(resp.Stamp{Tick: 1, Index: uint64(i)}, []resp.Request{{Cmds: c.cmds}})
 					}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lockd/keyspace/lock"
+	"lockd/keyspace/state"
 	"lockd/keyspace/value"
 	"lockd/keyspace/wait"
 	"lockd/resp"
@@ -44,7 +45,7 @@ func (p *pending) Kind() wait.Kind {
 	if p.lock != nil {
 		return wait.LockLine
 	}
-	return kindOf(p.kind)
+	return state.KindOf(p.kind)
 }
 
 func (p *pending) Keys() []string   { return p.keys }
@@ -152,12 +153,12 @@ func (t waitable) Reverses(args resp.Args) bool {
 // granted returns the version of a lock that a command has granted, by which the lock can be taken back; nil where the
 // command was no LOCK or has got nothing. A token that held the lock before (its fence is no later than the last one
 // before the command) may have been told so: a request of its program that comes late takes nothing away.
-func granted(s *state, db int, p *pending, reply resp.Reply, lastFence uint64) *resp.Watch {
+func granted(s *state.State, db int, p *pending, reply resp.Reply, lastFence uint64) *resp.Watch {
 	if p.lock == nil || reply.Kind != resp.KindInt || uint64(reply.Int) <= lastFence {
 		return nil
 	}
-	w := &resp.Watch{DB: db, Key: p.keys[0], Version: s.version(db, p.keys[0])}
-	e, _ := s.keys.DBs[db].Keys.Get(w.Key)
+	w := &resp.Watch{DB: db, Key: p.keys[0], Version: s.Version(db, p.keys[0])}
+	e, _ := s.Keys.DBs[db].Keys.Get(w.Key)
 	if e.Lock() == nil {
 		return w
 	}
@@ -169,7 +170,7 @@ func granted(s *state, db int, p *pending, reply resp.Reply, lastFence uint64) *
 
 // reverseLock returns the reversal of a LOCK that was granted to a token; nil where the command has granted nothing
 // new.
-func reverseLock(s *state, db int, p *pending, reply resp.Reply, lastFence uint64) *wait.Reversal {
+func reverseLock(s *state.State, db int, p *pending, reply resp.Reply, lastFence uint64) *wait.Reversal {
 	lock := granted(s, db, p, reply, lastFence)
 	if lock == nil {
 		return nil

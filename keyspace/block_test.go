@@ -24,22 +24,22 @@ func checkBlocked(t testing.TB, m *Machine) {
 	for _, s := range m.BlockSessions() {
 		suspended[s.ID] = s.Suspended
 	}
-	for w := range m.state.waits.Each {
+	for w := range m.state.Waits.Each {
 		if w.Lock() != nil {
 			inLine++
 			checkInLine(t, m, w, suspended[w.ID.Session])
 		} else {
 			places += checkQueued(t, m, w, suspended[w.ID.Session])
 		}
-		if m.Blocked(w.ID) != resp.BlockWaiting || !m.state.waits.Sessions.Used(w.ID) {
+		if m.Blocked(w.ID) != resp.BlockWaiting || !m.state.Waits.Sessions.Used(w.ID) {
 			t.Fatalf("%v waits and was never asked for", w.ID)
 		}
 	}
-	if n := m.state.waits.Line().Len(); inLine != n {
+	if n := m.state.Waits.Line().Len(); inLine != n {
 		t.Fatalf("%d stand in line, kept %d", inLine, n)
 	}
-	if places != m.state.waits.Queues.Len() || m.state.waits.Ready.Len() > 0 {
-		t.Fatalf("%d places, kept %d; %d queues are ready", places, m.state.waits.Queues.Len(), m.state.waits.Ready.Len())
+	if places != m.state.Waits.Queues.Len() || m.state.Waits.Ready.Len() > 0 {
+		t.Fatalf("%d places, kept %d; %d queues are ready", places, m.state.Waits.Queues.Len(), m.state.Waits.Ready.Len())
 	}
 }
 
@@ -49,7 +49,7 @@ func checkQueued(t testing.TB, m *Machine, w *wait.Waiter, suspended bool) (plac
 	p := pendingOf(w)
 	for i, key := range w.Keys() {
 		q := wait.Queue{DB: w.DB, Key: key, Kind: w.Kind()}
-		if queued := m.state.waits.Queues.Next(q, w.Seq-1) == w; queued == suspended {
+		if queued := m.state.Waits.Queues.Next(q, w.Seq-1) == w; queued == suspended {
 			t.Fatalf("%v is in the queue of %q: %v; its session is suspended: %v", w.ID, key, queued, suspended)
 		}
 		if suspended {
@@ -58,7 +58,7 @@ func checkQueued(t testing.TB, m *Machine, w *wait.Waiter, suspended bool) (plac
 		if !slices.Contains(w.Keys()[:i], key) {
 			places++
 		}
-		if e, ok := m.state.keys.DBs[w.DB].Keys.Get(key); ok && !m.state.expired(e) && e.Aggregate() != nil && e.Aggregate().Kind() == p.kind && (p.ready == nil || p.ready(&ctx{s: &m.state, db: w.DB}, key)) {
+		if e, ok := m.state.Keys.DBs[w.DB].Keys.Get(key); ok && !m.state.Expired(e) && e.Aggregate() != nil && e.Aggregate().Kind() == p.kind && (p.ready == nil || p.ready(&ctx{s: &m.state, db: w.DB}, key)) {
 			t.Fatalf("%v waits for %q, which is there", w.ID, key)
 		}
 	}
@@ -68,9 +68,9 @@ func checkQueued(t testing.TB, m *Machine, w *wait.Waiter, suspended bool) (plac
 // checkInLine compares the place of a LOCK in its line with what follows from it.
 func checkInLine(t testing.TB, m *Machine, w *wait.Waiter, suspended bool) {
 	t.Helper()
-	line := m.state.waits.Line()
+	line := m.state.Waits.Line()
 	at := line.Waiter(w.Name(), w.Lock().Token)
-	if at == nil || m.state.waits.InLine(at) != w {
+	if at == nil || m.state.Waits.InLine(at) != w {
 		t.Fatalf("%v waits in line for %q; another one has its token", w.ID, w.Name().Key)
 	}
 	if line.Present(at) == suspended {
@@ -83,10 +83,10 @@ func checkInLine(t testing.TB, m *Machine, w *wait.Waiter, suspended bool) {
 
 // isTaken reports whether a waiter must wait for its lock, even if nobody stands before it.
 func isTaken(m *Machine, w *wait.Waiter) bool {
-	if e, ok := m.state.keys.DBs[w.DB].Keys.Get(w.Name().Key); !ok || e.Due(m.state.tick) {
+	if e, ok := m.state.Keys.DBs[w.DB].Keys.Get(w.Name().Key); !ok || e.Due(m.state.Tick) {
 		return false
 	}
-	held := m.state.holdings(0).Holding(w.Name())
+	held := m.state.Holdings(0).Holding(w.Name())
 	answer, err := held.Admit(w.Lock())
 	return err == nil && answer == lock.Taken
 }
@@ -313,7 +313,7 @@ func TestOneEntryEndsSoMuch(t *testing.T) {
 	}
 	for _, left := range []int{2, 0} {
 		s.tick(3500)
-		if got := s.m.state.keys.DBs[0].Keys.Len(); got != left {
+		if got := s.m.state.Keys.DBs[0].Keys.Len(); got != left {
 			t.Errorf("%d locks are left, want %d", got, left)
 		}
 	}
@@ -383,10 +383,10 @@ func TestChangesOfWaiters(t *testing.T) {
 	if got, want := changedKeys(msgs), []string{"list", "w list", "w other", "k"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	before := s.m.state.version(0, "other")
+	before := s.m.state.Version(0, "other")
 	s.ask(2, "BLMOVE list other LEFT LEFT 0")
 	s.run("RPUSH list y")
-	if s.m.state.version(0, "other") == before {
+	if s.m.state.Version(0, "other") == before {
 		t.Error("who watches the key does not notice")
 	}
 }
@@ -418,7 +418,7 @@ func TestImageOfImpossibleWaiters(t *testing.T) {
 		s := newBlockStage(t)
 		s.ask(1, "BLPOP list 0")
 		s.ask(2, "BLPOP list 0")
-		spoil(&s.m.state.waits, s.m.state.waits.Waiter(resp.BlockID{Session: 1, Number: 2}))
+		spoil(&s.m.state.Waits, s.m.state.Waits.Waiter(resp.BlockID{Session: 1, Number: 2}))
 		if err := New(nil).Restore(bytes.NewReader(image(t, s.m))); err == nil {
 			t.Errorf("%s: no error", name)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/meter"
+	"lockd/keyspace/state"
 	"lockd/keyspace/value"
 	"lockd/resp"
 	"lockd/resp/acl"
@@ -67,14 +68,14 @@ func parseSetUser(args resp.Args) (call, error) {
 func (r *setUserCall) Run(c *ctx) resp.Reply {
 	args, s, known := r.args, c.s, c.commands().known
 	name := strings.Clone(args[2])
-	user := s.users.Get(name)
+	user := s.Users.Get(name)
 	was := 0
 	if user == nil {
 		user = acl.New(known, name)
 	} else {
 		was = len(user.Text())
 	}
-	if !s.meter.Affords(userWork(len(s.users.All()), bytesOf(args)+was)) {
+	if !s.Meter.Affords(userWork(len(s.Users.All()), bytesOf(args)+was)) {
 		return resp.Err(meter.ErrWork)
 	}
 	rules := make([]string, len(args)-3)
@@ -85,7 +86,7 @@ func (r *setUserCall) Run(c *ctx) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	users := s.users.With(next)
+	users := s.Users.With(next)
 	if len(users.All()) > usersMax || users.Bytes() > usersBytesMax {
 		return resp.Err(errUsersMax)
 	}
@@ -103,22 +104,22 @@ func parseDelUser(args resp.Args) (call, error) {
 func delUsers(c *ctx, names []string) resp.Reply {
 	deleted := int64(0)
 	for _, name := range names {
-		user := c.s.users.Get(name)
+		user := c.s.Users.Get(name)
 		if user == nil {
-			c.s.meter.Spend(value.FindWork)
+			c.s.Meter.Spend(value.FindWork)
 			continue
 		}
-		if !c.s.meter.Affords(userWork(len(c.s.users.All()), len(name))) {
+		if !c.s.Meter.Affords(userWork(len(c.s.Users.All()), len(name))) {
 			return resp.Err(meter.ErrWork)
 		}
-		setUsers(c.s, c.s.users.Without(name), resp.Message{Kind: resp.MessageUser, Channel: user.Name})
+		setUsers(c.s, c.s.Users.Without(name), resp.Message{Kind: resp.MessageUser, Channel: user.Name})
 		deleted++
 	}
 	return resp.Int(deleted)
 }
 
 func getUser(c *ctx, name string) resp.Reply {
-	user := c.s.users.Get(name)
+	user := c.s.Users.Get(name)
 	if user == nil {
 		return resp.Nil()
 	}
@@ -126,32 +127,32 @@ func getUser(c *ctx, name string) resp.Reply {
 }
 
 func listUsers(c *ctx) resp.Reply {
-	if !c.s.meter.Affords(value.VisitWork * int64(len(c.s.users.All()))) {
+	if !c.s.Meter.Affords(value.VisitWork * int64(len(c.s.Users.All()))) {
 		return resp.Err(meter.ErrWork)
 	}
-	return c.s.users.List()
+	return c.s.Users.List()
 }
 
 func namesOfUsers(c *ctx) resp.Reply {
-	if !c.s.meter.Affords(value.VisitWork * int64(len(c.s.users.All()))) {
+	if !c.s.Meter.Affords(value.VisitWork * int64(len(c.s.Users.All()))) {
 		return resp.Err(meter.ErrWork)
 	}
-	return c.s.users.Names()
+	return c.s.Users.Names()
 }
 
 // saveUsers answers the revision of the users and all of them: for the file that a connection writes, and
 // for a node that does not know yet what it has missed.
 func saveUsers(c *ctx) resp.Reply {
-	if !c.s.meter.Affords(value.VisitWork * int64(len(c.s.users.All()))) {
+	if !c.s.Meter.Affords(value.VisitWork * int64(len(c.s.Users.All()))) {
 		return resp.Err(meter.ErrWork)
 	}
-	return resp.Array(resp.Int(int64(c.s.usersRev)), resp.Bulk(c.s.users.Text()))
+	return resp.Array(resp.Int(int64(c.s.UsersRev)), resp.Bulk(c.s.Users.Text()))
 }
 
 // loadUsers has the users that a connection has read from a file take the place of all that there are.
 func loadUsers(c *ctx, text string) resp.Reply {
 	text = strings.Clone(text)
-	if !c.s.meter.Affords(userWork(strings.Count(text, "\n"), len(text))) {
+	if !c.s.Meter.Affords(userWork(strings.Count(text, "\n"), len(text))) {
 		return resp.Err(meter.ErrWork)
 	}
 	users, err := acl.ReadUsers(c.commands().known, text)
@@ -166,9 +167,9 @@ func loadUsers(c *ctx, text string) resp.Reply {
 }
 
 // setUsers changes the users, and sends the change to every node.
-func setUsers(s *state, users *acl.Users, change resp.Message) {
-	s.users = users
-	s.usersRev++
-	change.Index = s.usersRev
-	s.out.Emit(change)
+func setUsers(s *state.State, users *acl.Users, change resp.Message) {
+	s.Users = users
+	s.UsersRev++
+	change.Index = s.UsersRev
+	s.Out.Emit(change)
 }

@@ -139,7 +139,7 @@ func (r *msetEXCall) renews(c *ctx) bool {
 	if r.onlyNew {
 		return false
 	}
-	for i := 0; i < len(r.pairs) && !c.s.meter.Exceeded(); i += 2 {
+	for i := 0; i < len(r.pairs) && !c.s.Meter.Exceeded(); i += 2 {
 		if !keeps(c, r.pairs[i], r.pairs[i+1]) {
 			return false
 		}
@@ -161,7 +161,7 @@ func (r *msetEXCall) Run(c *ctx) resp.Reply {
 			return resp.Int(0)
 		}
 	}
-	if !c.s.meter.HasRoom(2 * c.s.keys.DBs[c.db].EditWork(pairs, 2)) {
+	if !c.s.Meter.HasRoom(2 * c.s.Keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(meter.ErrWork)
 	}
 	c.why.Condition = c.why.Condition || r.onlyNew

@@ -134,7 +134,7 @@ func setFields(c *ctx, key string, pairs []string) (created int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if !c.s.meter.Affords(h.SetWork(pairs)) {
+	if !c.s.Meter.Affords(h.SetWork(pairs)) {
 		return 0, resp.Error(meter.ErrWork)
 	}
 	editHash(c, key, func(h *value.Hash) {
@@ -167,14 +167,14 @@ func lookupField(c *ctx, key, name string) (val string, had bool, err error) {
 	if err != nil || h == nil {
 		return "", false, err
 	}
-	c.s.meter.Spend(h.FindWork(name))
+	c.s.Meter.Spend(h.FindWork(name))
 	val, had = h.Get(name)
 	return val, had, nil
 }
 
 func setField(c *ctx, key, name, val, event string) {
 	editHash(c, key, func(h *value.Hash) {
-		c.s.meter.Spend(h.SetWork([]string{name, val}))
+		c.s.Meter.Spend(h.SetWork([]string{name, val}))
 		h.Set(name, val)
 	})
 	c.notify(emit.Hash, event, key)
@@ -193,7 +193,7 @@ func hmget(c *ctx, key string, names []string) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if h != nil && !c.s.meter.Affords(value.FindAllWork(h, names)+value.FarWork*int64(len(names))) {
+	if h != nil && !c.s.Meter.Affords(value.FindAllWork(h, names)+value.FarWork*int64(len(names))) {
 		return resp.Err(meter.ErrWork)
 	}
 	replies := make([]resp.Reply, len(names))
@@ -227,7 +227,7 @@ func listHash(c *ctx, key string, names, vals bool) resp.Reply {
 	case h == nil:
 		return reply()
 	}
-	if err := c.s.meter.Listable(each * h.Len()); err != nil {
+	if err := c.s.Meter.Listable(each * h.Len()); err != nil {
 		return resp.Fail(err)
 	}
 	var items []resp.Reply
@@ -247,7 +247,7 @@ func hdel(c *ctx, key string, names []string) resp.Reply {
 	if err != nil || h == nil {
 		return orZero(err)
 	}
-	if !c.s.meter.Affords(2 * value.FindAllWork(h, names)) {
+	if !c.s.Meter.Affords(2 * value.FindAllWork(h, names)) {
 		return resp.Err(meter.ErrWork)
 	}
 	if !slices.ContainsFunc(names, h.Has) {
@@ -348,7 +348,7 @@ func (r *hincrFloatCall) Run(c *ctx) resp.Reply {
 	if !had {
 		val = "0"
 	}
-	c.s.meter.Spend(value.LongDoubleWork(val) + value.LongDoubleWork(r.text))
+	c.s.Meter.Spend(value.LongDoubleWork(val) + value.LongDoubleWork(r.text))
 	old, ok := value.ParseLongDouble(val)
 	if !ok {
 		return resp.Err(errHashNotFloat)
@@ -357,7 +357,7 @@ func (r *hincrFloatCall) Run(c *ctx) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
-	c.s.meter.Spend(2 * value.LongDoubleWork(sum.String()))
+	c.s.Meter.Spend(2 * value.LongDoubleWork(sum.String()))
 	setField(c, r.key, r.name, sum.String(), "hincrbyfloat")
 	return resp.Bulk(sum.String())
 }

@@ -8,6 +8,7 @@ import (
 	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -182,7 +183,7 @@ var keyRows = []row{
 }
 
 func del(c *ctx, keys []string) resp.Reply {
-	if !c.s.meter.HasRoom(c.s.keys.DBs[c.db].EditWork(keys, 1)) {
+	if !c.s.Meter.HasRoom(c.s.Keys.DBs[c.db].EditWork(keys, 1)) {
 		return resp.Err(meter.ErrWork)
 	}
 	var n int64
@@ -198,7 +199,7 @@ func del(c *ctx, keys []string) resp.Reply {
 func exists(c *ctx, keys []string) resp.Reply {
 	var n int64
 	for _, key := range keys {
-		if c.s.meter.Exceeded() {
+		if c.s.Meter.Exceeded() {
 			return resp.Err(meter.ErrWork)
 		}
 		if c.lookup(key) != nil {
@@ -243,7 +244,7 @@ func renameKey(c *ctx, from, to string) {
 	e := c.lookup(from)
 	c.delete(to)
 	c.why.How = history.Moved
-	c.s.put(&c.why, c.db, to, nil, movedEntry(to, e, e.Value()))
+	c.s.Put(&c.why, c.db, to, nil, movedEntry(to, e, e.Value()))
 	c.delete(from)
 	c.notify(emit.Generic, "rename_from", from)
 	c.notify(emit.Generic, "rename_to", to)
@@ -281,13 +282,13 @@ func (r *copyCall) Run(c *ctx) resp.Reply {
 		return resp.Int(0)
 	}
 	if there != nil {
-		c.s.put(&c.why, to, key, there, nil)
+		c.s.Put(&c.why, to, key, there, nil)
 	}
 	if agg := e.Aggregate(); agg != nil {
-		c.s.meter.Spend(value.CloneWork(agg))
+		c.s.Meter.Spend(value.CloneWork(agg))
 	}
-	c.s.put(&c.why, to, key, nil, movedEntry(key, e, e.Value().Clone()))
-	c.s.notify(to, emit.Generic, "copy_to", key)
+	c.s.Put(&c.why, to, key, nil, movedEntry(key, e, e.Value().Clone()))
+	c.s.Notify(to, emit.Generic, "copy_to", key)
 	return resp.Int(1)
 }
 
@@ -334,35 +335,35 @@ func (r *moveKeyCall) Run(c *ctx) resp.Reply {
 		return resp.Int(0)
 	}
 	c.why.How = history.Moved
-	c.s.put(&c.why, to, key, nil, movedEntry(key, e, e.Value()))
+	c.s.Put(&c.why, to, key, nil, movedEntry(key, e, e.Value()))
 	c.delete(key)
 	c.notify(emit.Generic, "move_from", key)
-	c.s.notify(to, emit.Generic, "move_to", key)
+	c.s.Notify(to, emit.Generic, "move_to", key)
 	return resp.Int(1)
 }
 
 func randomKey(c *ctx) resp.Reply {
-	keys := c.s.keys.DBs[c.db].Keys.KeyView
+	keys := c.s.Keys.DBs[c.db].Keys.KeyView
 	n := keys.Len()
 	if n == 0 {
 		return resp.Nil()
 	}
 	// What has expired and waits for the sweep is passed over.
-	c.s.meter.Spend(value.TreeWork(n))
+	c.s.Meter.Spend(value.TreeWork(n))
 	var found *store.Entry
 	stays := func(e *store.Entry) bool {
-		if !c.s.expired(e) {
+		if !c.s.Expired(e) {
 			found = e
 		}
-		return found == nil && c.s.meter.Affords(meter.KeyWork/2)
+		return found == nil && c.s.Meter.Affords(meter.KeyWork/2)
 	}
-	if keys.From(keys.At(c.randN(n)), stays); found == nil && !c.s.meter.Exceeded() {
+	if keys.From(keys.At(c.randN(n)), stays); found == nil && !c.s.Meter.Exceeded() {
 		keys.Each(stays)
 	}
 	switch {
 	case found != nil:
 		return resp.Bulk(found.Key())
-	case c.s.meter.Exceeded():
+	case c.s.Meter.Exceeded():
 		return resp.Err(meter.ErrWork)
 	}
 	return resp.Nil()
@@ -375,19 +376,19 @@ func parseKeys(args resp.Args) (call, error) { return &keysCall{args[1]}, nil }
 
 func (r *keysCall) Run(c *ctx) resp.Reply {
 	g, found := arg.NewGlob(r.pattern), []string{}
-	if !c.s.meter.Affords(meter.KeyWork * int64(c.s.keys.DBs[c.db].Keys.Len())) {
+	if !c.s.Meter.Affords(meter.KeyWork * int64(c.s.Keys.DBs[c.db].Keys.Len())) {
 		return resp.Err(meter.ErrWork)
 	}
-	c.s.keys.DBs[c.db].Keys.Each(func(e *store.Entry) bool {
-		if c.s.meter.Matches(g, e.Key()) && !c.s.expired(e) {
+	c.s.Keys.DBs[c.db].Keys.Each(func(e *store.Entry) bool {
+		if c.s.Meter.Matches(g, e.Key()) && !c.s.Expired(e) {
 			found = append(found, e.Key())
 		}
-		return !g.Exceeded() && !c.s.meter.Exceeded()
+		return !g.Exceeded() && !c.s.Meter.Exceeded()
 	})
 	switch {
 	case g.Exceeded():
 		return resp.Err(arg.ErrGlob)
-	case c.s.meter.Exceeded():
+	case c.s.Meter.Exceeded():
 		return resp.Err(meter.ErrWork)
 	}
 	return resp.Bulks(found...)
@@ -406,13 +407,13 @@ func parseScan(args resp.Args) (call, error) {
 
 func (r *scanKeysCall) Run(c *ctx) resp.Reply {
 	o, found := r.Scan, []string{}
-	if err := beginScan(c, &o, c.s.keys.DBs[c.db].Keys.Len(), true); err != nil {
+	if err := beginScan(c, &o, c.s.Keys.DBs[c.db].Keys.Len(), true); err != nil {
 		return resp.Fail(err)
 	}
-	c.s.meter.Spend((meter.KeyWork - value.FarWork) * int64(o.Count))
-	next := c.s.keys.DBs[c.db].Keys.Scan(o.Cursor, o.Count, func(e *store.Entry) {
+	c.s.Meter.Spend((meter.KeyWork - value.FarWork) * int64(o.Count))
+	next := c.s.Keys.DBs[c.db].Keys.Scan(o.Cursor, o.Count, func(e *store.Entry) {
 		kindFits := o.Kind == "" || strings.EqualFold(o.Kind, e.Type())
-		if kindFits && o.Match.Matches(e.Key()) && !c.s.expired(e) {
+		if kindFits && o.Match.Matches(e.Key()) && !c.s.Expired(e) {
 			found = append(found, e.Key())
 		}
 	})
@@ -420,7 +421,7 @@ func (r *scanKeysCall) Run(c *ctx) resp.Reply {
 }
 
 func dbSize(c *ctx) resp.Reply {
-	return resp.Int(int64(c.s.keys.DBs[c.db].Keys.Len()))
+	return resp.Int(int64(c.s.Keys.DBs[c.db].Keys.Len()))
 }
 
 func parseFlush(run func(c *ctx) resp.Reply) parser {
@@ -433,34 +434,34 @@ func parseFlush(run func(c *ctx) resp.Reply) parser {
 }
 
 func flushDB(c *ctx) resp.Reply {
-	c.s.meter.Spend(meter.FlushWork)
-	c.s.replaceDatabases()
+	c.s.Meter.Spend(meter.FlushWork)
+	c.s.ReplaceDatabases()
 	flush(c.s, &c.why, c.db, c.db+1)
 	return resp.OK()
 }
 
 func flushAll(c *ctx) resp.Reply {
-	c.s.meter.Spend(store.Databases * meter.FlushWork)
-	c.s.replaceDatabases()
+	c.s.Meter.Spend(store.Databases * meter.FlushWork)
+	c.s.ReplaceDatabases()
 	flush(c.s, &c.why, 0, store.Databases)
 	return resp.OK()
 }
 
 // flush replaces the databases from one to before another by empty ones. First each is left as a running script has
 // found it.
-func flush(s *state, why *fate.Cause, from, to int) {
-	s.waiters().emptied(from, to)
+func flush(s *state.State, why *fate.Cause, from, to int) {
+	s.Waiters().Emptied(from, to)
 	for db := from; db < to; db++ {
 		recordLocksOf(s, why, history.Flushed, db, 0)
-		s.keys.Clear(db)
-		s.waiters().allFreed(db)
+		s.Keys.Clear(db)
+		s.Waiters().AllFreed(db)
 	}
 }
 
 // recordLocksOf notes what becomes of all locks of a database.
-func recordLocksOf(s *state, why *fate.Cause, kind history.Kind, db, other int) {
-	if s.keys.DBs[db].Keys.Len() > 0 {
-		s.locks().RecordAll(why, kind, db, other)
+func recordLocksOf(s *state.State, why *fate.Cause, kind history.Kind, db, other int) {
+	if s.Keys.DBs[db].Keys.Len() > 0 {
+		s.Locks().RecordAll(why, kind, db, other)
 	}
 }
 
@@ -499,13 +500,13 @@ func swapIndex(number, text string) (n int64, err error) {
 
 // swap exchanges two databases, and touches every key of both. A name may mean another
 // key now, so each gets a new fence.
-func swap(s *state, why *fate.Cause, a, b int) {
-	s.replaceDatabases()
+func swap(s *state.State, why *fate.Cause, a, b int) {
+	s.ReplaceDatabases()
 	recordLocksOf(s, why, history.Swapped, a, b)
 	recordLocksOf(s, why, history.Swapped, b, a)
-	s.keys.Swap(s.leastFence(), a, b)
-	s.waiters().swapped(a)
-	s.waiters().swapped(b)
+	s.Keys.Swap(s.LeastFence(), a, b)
+	s.Waiters().Swapped(a)
+	s.Waiters().Swapped(b)
 }
 
 // expireCall is EXPIRE or one of its like.

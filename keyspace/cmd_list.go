@@ -140,7 +140,7 @@ func pushAll(c *ctx, key string, elems []string, end value.ListEnd, onlyThere bo
 	n := 0
 	editList(c, key, func(l *value.List) {
 		for _, s := range elems {
-			c.s.meter.Spend(pushWork + value.CopyWork*int64(len(s)))
+			c.s.Meter.Spend(pushWork + value.CopyWork*int64(len(s)))
 			l.Push(end, s)
 		}
 		n = l.Len()
@@ -211,7 +211,7 @@ func popEnd(c *ctx, key string, l *value.List, end value.ListEnd, count int64) r
 
 // listReplies is an array of the elements of a range, the first at the given end.
 func listReplies(c *ctx, l *value.List, from, to int, first value.ListEnd) resp.Reply {
-	if err := c.s.meter.Listable(to - from); err != nil {
+	if err := c.s.Meter.Listable(to - from); err != nil {
 		return resp.Fail(err)
 	}
 	elems := []resp.Reply{}
@@ -359,7 +359,7 @@ func (r *insertCall) Run(c *ctx) resp.Reply {
 		return false
 	})
 	switch {
-	case c.s.meter.Exceeded():
+	case c.s.Meter.Exceeded():
 		return resp.Err(meter.ErrWork)
 	case at < 0:
 		return resp.Int(insertNoPivot)
@@ -393,14 +393,14 @@ func searchList(c *ctx, l *value.List, from value.ListEnd, want string, most int
 			goOn = s != want || visit(at)
 		}
 		at += step
-		return goOn && most > 0 && c.s.meter.HasRoom(work)
+		return goOn && most > 0 && c.s.Meter.HasRoom(work)
 	}
 	if from == value.RightEnd {
 		l.Descend(at, look)
 	} else {
 		l.Ascend(at, look)
 	}
-	c.s.meter.Spend(work)
+	c.s.Meter.Spend(work)
 }
 
 // removeWork is the work of taking an element out of a list.
@@ -429,7 +429,7 @@ func (r *removeCall) Run(c *ctx) resp.Reply {
 	}
 	found := positionsIn(c, l, r.elem, r.count)
 	switch {
-	case !c.s.meter.Affords(removeWork * int64(len(found))):
+	case !c.s.Meter.Affords(removeWork * int64(len(found))):
 		return resp.Err(meter.ErrWork)
 	case len(found) == 0:
 		return resp.Int(0)
@@ -507,7 +507,7 @@ func (r *posCall) Run(c *ctx) resp.Reply {
 	switch {
 	case !fits:
 		return resp.Err(meter.ErrReplyTooLarge)
-	case c.s.meter.Exceeded():
+	case c.s.Meter.Exceeded():
 		return resp.Err(meter.ErrWork)
 	case r.counted:
 		return resp.Array(found...)
@@ -646,7 +646,7 @@ func (o *popFirstCall) Run(c *ctx) resp.Reply {
 			return resp.Fail(err)
 		}
 		switch {
-		case c.s.meter.Exceeded():
+		case c.s.Meter.Exceeded():
 			return resp.Err(meter.ErrWork)
 		case l == nil:
 			continue

@@ -9,6 +9,7 @@ import (
 	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/keyspace/wait"
@@ -217,8 +218,8 @@ func (l *lockRequest) Run(c *ctx) resp.Reply {
 		return c.served(l.take(c, l.key))
 	case l.waitMs == 0:
 		return resp.Nil()
-	case c.s.embargoed():
-		return c.s.embargoError() // it might be served before that is over
+	case c.s.Embargoed():
+		return c.s.EmbargoError() // it might be served before that is over
 	}
 	return c.wait(resp.Nil())
 }
@@ -228,13 +229,13 @@ func (l *lockRequest) Run(c *ctx) resp.Reply {
 func askFor(c *ctx, l *lockRequest) (lock.Answer, error) {
 	var held lock.Holding
 	if e := c.lookup(l.key); e != nil {
-		held = holdingOf(e)
-		c.s.meter.Spend(value.LockWork(held.Many))
+		held = state.HoldingOf(e)
+		c.s.Meter.Spend(value.LockWork(held.Many))
 	}
-	line := c.s.waits.Line()
-	if c.s.dryRun.running && held.Many != nil {
+	line := c.s.Waits.Line()
+	if c.s.DryRun.Running && held.Many != nil {
 		if first := line.First(c.lockName(l.key)); first != nil && c.now() > first.End {
-			c.s.dryRun.changes = true
+			c.s.DryRun.Changes = true
 		}
 	}
 	answer, err := line.Ask(c.lockName(l.key), &l.Want, &held)
@@ -270,7 +271,7 @@ func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
 		return emitHeld(c, l, h.Fence != 0, putHolder(c, key, e, l.Mode, h, until))
 	}
 	next := store.NewMarked(key, e, store.StringValue(l.Token), until, l.tag(e), l.mark(c, e))
-	if c.s.put(&c.why, c.db, key, e, next); e == nil {
+	if c.s.Put(&c.why, c.db, key, e, next); e == nil {
 		c.notify(emit.String, "set", key)
 	}
 	c.notify(emit.Generic, "expire", key)
@@ -282,7 +283,7 @@ func (l *lockRequest) mark(c *ctx, was *store.Entry) store.Mark {
 	if was != nil && was.Mark() == store.IsLock {
 		return store.IsLock
 	}
-	return c.s.locks().MarkOf(&c.why, l.key, value.OfString(l.Token))
+	return c.s.Locks().MarkOf(&c.why, l.key, value.OfString(l.Token))
 }
 
 // tag returns the updated OWNER and NOTE of a lock; fields that the request omits are kept.
@@ -323,25 +324,25 @@ func (l *lockRequest) holder(was *store.Entry) lock.Holder {
 // putHolder stores a holder with a lease, and answers its fence. was may be nil.
 func putHolder(c *ctx, key string, was *store.Entry, mode lock.Mode, h lock.Holder, until store.Deadline) resp.Reply {
 	s := c.s
-	if s.dryRun.stops() {
+	if s.DryRun.Stops() {
 		return resp.Reply{}
 	}
 	event := "expire"
 	if h.Fence == 0 {
-		h.Fence, event = s.keys.UpcomingFence(s.leastFence()), "lock"
+		h.Fence, event = s.Keys.UpcomingFence(s.LeastFence()), "lock"
 	}
-	s.keys.Sequence++
-	h.Version, h.Tick, h.WallMs = s.keys.Sequence, until.Tick, until.WallMs
-	s.locks().StampLease(&c.why, key, &h)
+	s.Keys.Sequence++
+	h.Version, h.Tick, h.WallMs = s.Keys.Sequence, until.Tick, until.WallMs
+	s.Locks().StampLease(&c.why, key, &h)
 	if was == nil {
-		s.storeLock(&c.why, c.db, key, nil, lock.NewMany(mode, &h))
+		s.StoreLock(&c.why, c.db, key, nil, lock.NewMany(mode, &h))
 	} else {
-		s.storeLock(&c.why, c.db, key, was, was.Lock().With(&h))
+		s.StoreLock(&c.why, c.db, key, was, was.Lock().With(&h))
 	}
-	s.keys.LastFence = max(s.keys.LastFence, h.Fence)
+	s.Keys.LastFence = max(s.Keys.LastFence, h.Fence)
 	c.notify(emit.Generic, event, key)
 	e := c.lookup(key)
-	return resp.Int(int64(max(h.Fence, e.Fence, s.keys.DBs[c.db].Floor)))
+	return resp.Int(int64(max(h.Fence, e.Fence, s.Keys.DBs[c.db].Floor)))
 }
 
 // fenceAt answers the fence of a key. In a dry run one that was to be stored is not there.
@@ -350,17 +351,17 @@ func fenceAt(c *ctx, key string) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Int(int64(max(e.Fence, c.s.keys.DBs[c.db].Floor)))
+	return resp.Int(int64(max(e.Fence, c.s.Keys.DBs[c.db].Floor)))
 }
 
 // emitHeld answers the fence of a LOCK. If the token had the lock before, it also emits a grant: the client may be
 // another one now, and has to learn of the loss, too. In the history such a LOCK is a renewal.
 func emitHeld(c *ctx, l *lockRequest, again bool, fence resp.Reply) resp.Reply {
 	held := resp.HeldLock{DB: c.db, Key: l.key, Token: l.Token, Fence: uint64(fence.Int)}
-	if again && c.s.applying && fate.LeaseOf(&c.s.keys, held).Held {
-		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.s.tick, Key: l.key, Token: l.Token, Fence: held.Fence}
+	if again && c.s.Applying && fate.LeaseOf(&c.s.Keys, held).Held {
+		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.s.Tick, Key: l.key, Token: l.Token, Fence: held.Fence}
 		e.LeaseMs = l.leaseMs
-		r := c.s.locks()
+		r := c.s.Locks()
 		r.Attribute(&c.why, &e)
 		r.Emit(resp.MessageHeld, history.Append(nil, &e))
 	}
@@ -429,8 +430,8 @@ func (r *unlockCall) Run(c *ctx) resp.Reply {
 	case held == nil && e != nil && e.Str() == token:
 		return deleteIf(c, key, true)
 	}
-	if at := c.s.waits.Line().Waiter(c.lockName(key), token); at != nil && c.run == nil {
-		c.s.waiters().end(c.s.waits.InLine(at), resp.BlockServed, resp.Nil())
+	if at := c.s.Waits.Line().Waiter(c.lockName(key), token); at != nil && c.run == nil {
+		c.s.Waiters().End(c.s.Waits.InLine(at), resp.BlockServed, resp.Nil())
 	}
 	return resp.Int(0)
 }
@@ -442,7 +443,7 @@ func dropHolder(c *ctx, key string, e *store.Entry, token string) {
 		deleteNotify(c, key)
 		return
 	}
-	c.s.storeLock(&c.why, c.db, key, e, left)
+	c.s.StoreLock(&c.why, c.db, key, e, left)
 	c.notify(emit.Generic, "unlock", key)
 }
 
@@ -554,7 +555,7 @@ func dropOne(c *ctx, key string, e *store.Entry, token string) {
 		return
 	}
 	editHash(c, key, func(h *value.Hash) {
-		c.s.meter.Spend(h.FindWork(token))
+		c.s.Meter.Spend(h.FindWork(token))
 		h.Delete(token)
 	})
 	c.notify(emit.Hash, "hdel", key)

@@ -142,7 +142,7 @@ func cursorReply(next uint64) resp.Reply { return resp.Bulk(strconv.FormatUint(n
 
 // shownToken returns as much of a token as is shown.
 func (c *ctx) shownToken(token string) string {
-	return history.ShownToken(token, c.s.settings.ShowTokens)
+	return history.ShownToken(token, c.s.Settings.ShowTokens)
 }
 
 // shownOwner returns an owner, or in its place the token as it is shown.
@@ -177,19 +177,19 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 	if o.paged {
 		return scanLocks(c, o)
 	}
-	if err := c.s.meter.Pay(meter.KeyWork * int64(c.s.keys.DBs[c.db].Keys.Len())); err != nil {
+	if err := c.s.Meter.Pay(meter.KeyWork * int64(c.s.Keys.DBs[c.db].Keys.Len())); err != nil {
 		return resp.Fail(err)
 	}
 	var found []heldLock
 	bytes := int64(0)
-	c.s.keys.DBs[c.db].Keys.Each(func(e *store.Entry) bool {
+	c.s.Keys.DBs[c.db].Keys.Each(func(e *store.Entry) bool {
 		if l, ok := wantsLock(c, o, e); ok {
 			found = append(found, l)
 			bytes += int64(len(e.Key()))
 		}
-		return !c.s.meter.Exceeded() && !o.match.Exceeded()
+		return !c.s.Meter.Exceeded() && !o.match.Exceeded()
 	})
-	if err := c.s.meter.Pay(value.SortWork(len(found), bytes)); err != nil {
+	if err := c.s.Meter.Pay(value.SortWork(len(found), bytes)); err != nil {
 		return resp.Fail(err)
 	}
 	slices.SortFunc(found, func(a, b heldLock) int {
@@ -201,9 +201,9 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 // scanLocks answers a piece of the list as SCAN does: COUNT keys are looked at, in the order of cursors. In
 // that of the list each piece would have to look at all keys.
 func scanLocks(c *ctx, o *locksOptions) resp.Reply {
-	keys := c.s.keys.DBs[c.db].Keys.KeyView
+	keys := c.s.Keys.DBs[c.db].Keys.KeyView
 	o.count = min(o.count, max(keys.Len(), 1))
-	if err := c.s.meter.Pay(meter.KeyWork*int64(o.count) + value.TreeWork(keys.Len())); err != nil {
+	if err := c.s.Meter.Pay(meter.KeyWork*int64(o.count) + value.TreeWork(keys.Len())); err != nil {
 		return resp.Fail(err)
 	}
 	var found []heldLock
@@ -221,7 +221,7 @@ func scanLocks(c *ctx, o *locksOptions) resp.Reply {
 
 // wantsLock reports whether an entry is a lock that LOCKS LIST is asked for.
 func wantsLock(c *ctx, o *locksOptions, e *store.Entry) (l heldLock, ok bool) {
-	if !e.IsLocked() || c.s.expired(e) {
+	if !e.IsLocked() || c.s.Expired(e) {
 		return l, false
 	}
 	l = heldLock{e, maxInt}
@@ -230,7 +230,7 @@ func wantsLock(c *ctx, o *locksOptions, e *store.Entry) (l heldLock, ok bool) {
 			l.since = min(l.since, h.SinceTick)
 		}
 	}
-	ok = c.s.meter.Matches(o.match, e.Key()) && (!o.waited || c.s.waits.Line().LenOf(c.lockName(e.Key())) > 0)
+	ok = c.s.Meter.Matches(o.match, e.Key()) && (!o.waited || c.s.Waits.Line().LenOf(c.lockName(e.Key())) > 0)
 	return l, ok && l.since != maxInt && c.now()-l.since >= o.heldMs
 }
 
@@ -241,7 +241,7 @@ func listLocks(c *ctx, o *locksOptions, locks []heldLock) resp.Reply {
 	grants := newGrants()
 	for _, l := range locks {
 		holders := holdersOf(c, l.e)
-		if err := c.s.meter.Pay(grantWork * int64(len(holders))); err != nil {
+		if err := c.s.Meter.Pay(grantWork * int64(len(holders))); err != nil {
 			return resp.Fail(err)
 		}
 		grants.want(l.e.Key(), holders)
@@ -255,7 +255,7 @@ func listLocks(c *ctx, o *locksOptions, locks []heldLock) resp.Reply {
 		if err != nil {
 			return resp.Fail(err)
 		}
-		waiters := c.s.waits.Line().LenOf(c.lockName(l.e.Key()))
+		waiters := c.s.Waits.Line().LenOf(c.lockName(l.e.Key()))
 		r = append(history.Fields{}.Add("key", resp.Bulk(l.e.Key())), r...)
 		list = append(list, r.Add("waiters", resp.Int(int64(waiters))).Reply())
 		if size += list[len(list)-1].Size(); size > meter.ReplyBytesMax {
@@ -285,17 +285,17 @@ func locksInfo(c *ctx, key string) resp.Reply {
 			return resp.Fail(err)
 		}
 	}
-	return f.Add("line", resp.Array(line...)).Time("known-since", c.s.events.KnownSinceMs()).Reply()
+	return f.Add("line", resp.Array(line...)).Time("known-since", c.s.Events.KnownSinceMs()).Reply()
 }
 
 // describeLine lists the waiters of a lock, in their order.
 func describeLine(c *ctx, key string) (line []resp.Reply, err error) {
-	if err := c.s.meter.Pay(holderWork * int64(c.s.waits.Line().LenOf(c.lockName(key)))); err != nil {
+	if err := c.s.Meter.Pay(holderWork * int64(c.s.Waits.Line().LenOf(c.lockName(key)))); err != nil {
 		return nil, err
 	}
-	all := c.s.waits.Line()
+	all := c.s.Waits.Line()
 	for at := all.First(c.lockName(key)); at != nil; at = all.Next(at) {
-		w := c.s.waits.InLine(at)
+		w := c.s.Waits.InLine(at)
 		line = append(line, history.NewFields().Text("token", c.shownToken(at.Token)).
 			Text("owner", c.shownOwner(at.Owner, at.Token)).Command("", w.Client).
 			Add("mode", resp.Bulk(history.ModeOf(int64(at.Mode)))).
@@ -315,7 +315,7 @@ func describeLock(c *ctx, e *store.Entry, grants lockGrants) (f history.Fields, 
 	}
 	var holders []resp.Reply
 	for _, h := range holdersOf(c, e) {
-		if err := c.s.meter.Pay(holderWork); err != nil {
+		if err := c.s.Meter.Pay(holderWork); err != nil {
 			return nil, err
 		}
 		holders = append(holders, describeHolder(c, e, h, grants.found[grantOf(h)]))
@@ -343,7 +343,7 @@ func describeHolder(c *ctx, e *store.Entry, h *lock.Holder, grant *history.Event
 // holdersOf lists the holders of a lock, without those whose lease is over.
 func holdersOf(c *ctx, e *store.Entry) (holders []*lock.Holder) {
 	if l := e.HashLock(); l != nil {
-		c.s.meter.Spend(value.FarWork * int64(len(l.Holders)))
+		c.s.Meter.Spend(value.FarWork * int64(len(l.Holders)))
 		for i := range l.Holders {
 			h := l.Holder(&l.Holders[i])
 			holders = append(holders, &h)
@@ -358,10 +358,10 @@ func holdersOf(c *ctx, e *store.Entry) (holders []*lock.Holder) {
 	if l == nil {
 		return nil
 	}
-	c.s.meter.Spend(3 * value.LockWork(l))
+	c.s.Meter.Spend(3 * value.LockWork(l))
 	holders = make([]*lock.Holder, 0, l.Len())
 	for h := range l.Each {
-		if c.s.tick <= h.Tick {
+		if c.s.Tick <= h.Tick {
 			holders = append(holders, h)
 		}
 	}
@@ -370,7 +370,7 @@ func holdersOf(c *ctx, e *store.Entry) (holders []*lock.Holder) {
 
 // fenceOf returns the fence that commands show of a holder.
 func fenceOf(c *ctx, e *store.Entry, h *lock.Holder) uint64 {
-	return max(h.Fence, e.Fence, c.s.keys.DBs[c.db].Floor)
+	return max(h.Fence, e.Fence, c.s.Keys.DBs[c.db].Floor)
 }
 
 // lockGrants has the grants of holders of some keys.
@@ -394,11 +394,11 @@ func (g lockGrants) want(key string, holders []*lock.Holder) {
 
 // findGrants looks for the grants among the events of the keys.
 func findGrants(c *ctx, g lockGrants) error {
-	if err := c.s.meter.Pay(c.s.events.Work(0)); err != nil {
+	if err := c.s.Meter.Pay(c.s.Events.Work(0)); err != nil {
 		return err
 	}
-	c.s.events.EachOf(func(hash uint32) bool { return g.keys[hash] }, func(e *history.Event) {
-		c.s.meter.Spend(2 * value.FarWork)
+	c.s.Events.EachOf(func(hash uint32) bool { return g.keys[hash] }, func(e *history.Event) {
+		c.s.Meter.Spend(2 * value.FarWork)
 		if _, wanted := g.found[e.Grant()]; wanted && e.Kind == history.Granted {
 			g.found[e.Grant()] = e.Copy()
 		}
@@ -434,7 +434,7 @@ func (o *locksGraphCall) Run(c *ctx) resp.Reply {
 		}
 		n := min(len(holders), o.count-len(edges))
 		more += len(holders) - n
-		if err := c.s.meter.Pay(holderWork*int64(n) + value.HashWork*int64(len(key))); err != nil {
+		if err := c.s.Meter.Pay(holderWork*int64(n) + value.HashWork*int64(len(key))); err != nil {
 			return resp.Fail(err)
 		}
 		for _, h := range holders[:n] {
@@ -450,8 +450,8 @@ func (o *locksGraphCall) Run(c *ctx) resp.Reply {
 
 // allInLine lists the waiters in line for the locks of the database, the longest wait first.
 func allInLine(c *ctx) (waiting []*wait.Waiter, err error) {
-	all := &c.s.waits
-	if err := c.s.meter.Pay(value.FarWork*int64(all.Len()) + value.SortWork(all.Len(), 0)); err != nil {
+	all := &c.s.Waits
+	if err := c.s.Meter.Pay(value.FarWork*int64(all.Len()) + value.SortWork(all.Len(), 0)); err != nil {
 		return nil, err
 	}
 	for w := range all.Each {

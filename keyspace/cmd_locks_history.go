@@ -43,11 +43,11 @@ func (o *locksHistoryCall) Run(c *ctx) resp.Reply {
 	numbers := found.numbers[max(0, len(found.numbers)-o.count):]
 	list, size := make([]resp.Reply, len(numbers)), int64(0)
 	for i, number := range numbers {
-		if err := c.s.meter.Pay(holderWork); err != nil {
+		if err := c.s.Meter.Pay(holderWork); err != nil {
 			return resp.Fail(err)
 		}
-		e := c.s.events.At(number)
-		list[i] = e.Describe(c.s.settings.ShowTokens).Reply()
+		e := c.s.Events.At(number)
+		list[i] = e.Describe(c.s.Settings.ShowTokens).Reply()
 		if size += list[i].Size(); size > meter.ReplyBytesMax {
 			return resp.Err(meter.ErrReplyTooLarge)
 		}
@@ -56,7 +56,7 @@ func (o *locksHistoryCall) Run(c *ctx) resp.Reply {
 	if o.paged {
 		f = f.Add("cursor", cursorReply(found.next))
 	}
-	return f.Time("known-since", c.s.events.KnownSinceMs()).Add("events", resp.Array(list...)).Reply()
+	return f.Time("known-since", c.s.Events.KnownSinceMs()).Add("events", resp.Array(list...)).Reply()
 }
 
 // leastEventBytes is what the shortest event takes in a reply, and eventsOfReplyMax how many a reply has at most.
@@ -94,7 +94,7 @@ func (f *foundEvents) add(e *history.Event) bool {
 // a lock of its, until visit returns false.
 func historyOf(c *ctx, key string, visit func(e *history.Event) bool) error {
 	held := map[history.Grant]bool{}
-	c.s.meter.Spend(value.HashWork * int64(len(key)))
+	c.s.Meter.Spend(value.HashWork * int64(len(key)))
 	return eachEvent(c, history.Hash(key), func(e *history.Event) bool {
 		switch {
 		case e.DB != c.db || e.Key != key && e.Key != "":
@@ -115,11 +115,11 @@ func historyOf(c *ctx, key string, visit func(e *history.Event) bool) error {
 
 // eachEvent is history.Log.each, with its work.
 func eachEvent(c *ctx, hash uint32, visit func(e *history.Event) bool) error {
-	if err := c.s.meter.Pay(c.s.events.Work(hash)); err != nil {
+	if err := c.s.Meter.Pay(c.s.Events.Work(hash)); err != nil {
 		return err
 	}
-	c.s.events.Each(hash, func(e *history.Event) bool {
-		c.s.meter.Spend(2 * value.FarWork)
+	c.s.Events.Each(hash, func(e *history.Event) bool {
+		c.s.Meter.Spend(2 * value.FarWork)
 		return visit(e)
 	})
 	return nil
@@ -154,7 +154,7 @@ func (r *locksWhyCall) Run(c *ctx) resp.Reply {
 	if err := historyOf(c, key, follow); err != nil {
 		return resp.Fail(err)
 	}
-	return resp.Bulk(s.Say(key, token, c.s.settings.ShowTokens, c.s.events.KnownSinceMs()))
+	return resp.Bulk(s.Say(key, token, c.s.Settings.ShowTokens, c.s.Events.KnownSinceMs()))
 }
 
 // sayNow says whether a token holds a lock, or stands in its line; "" if neither.
@@ -166,14 +166,14 @@ func sayNow(c *ctx, key, token string) (string, error) {
 			}
 		}
 	}
-	line, name := c.s.waits.Line(), c.lockName(key)
-	if err := c.s.meter.Pay(holderWork * int64(line.LenOf(name))); err != nil {
+	line, name := c.s.Waits.Line(), c.lockName(key)
+	if err := c.s.Meter.Pay(holderWork * int64(line.LenOf(name))); err != nil {
 		return "", err
 	}
 	before := int64(0)
 	for at := line.First(name); at != nil; at = line.Next(at) {
 		if history.FitsToken(at.Token, token) {
-			w := c.s.waits.InLine(at)
+			w := c.s.Waits.InLine(at)
 			return c.shownToken(at.Token) + " has waited for " + key + " for " + itoa(w.WaitedMs(c.now())) +
 				" ms, behind " + itoa(before) + " others in line, and waits " + itoa(w.LeftMs(c.now())) + " ms more.", nil
 		}
@@ -199,27 +199,27 @@ const (
 
 // openCase gathers what is known of all locks, or of those that match.
 func openCase(c *ctx, match *arg.Glob) (*doctor.Case, error) {
-	report, err := lockuse.Read(c.s.lockUsage)
+	report, err := lockuse.Read(c.s.LockUsage)
 	if err != nil {
 		return nil, resp.Errorf("ERR what the node has seen cannot be read: %v", err)
 	}
-	count := min(c.s.events.Count(), doctorEventsMax)
+	count := min(c.s.Events.Count(), doctorEventsMax)
 	work := doctorEventWork*int64(count) + value.FarWork*int64(len(report.Observations))
-	if err := c.s.meter.Pay(work + value.SortWork(count, int64(8*count))); err != nil {
+	if err := c.s.Meter.Pay(work + value.SortWork(count, int64(8*count))); err != nil {
 		return nil, err
 	}
-	d, skip := doctor.New(report, c.wallMs()), c.s.events.Count()-count
+	d, skip := doctor.New(report, c.wallMs()), c.s.Events.Count()-count
 	err = eachEvent(c, 0, func(e *history.Event) bool {
-		if skip--; skip < 0 && (e.Key == "" || c.s.meter.Matches(match, e.Key)) {
+		if skip--; skip < 0 && (e.Key == "" || c.s.Meter.Matches(match, e.Key)) {
 			d.Add(forDoctor(e))
 		}
-		return !c.s.meter.Exceeded()
+		return !c.s.Meter.Exceeded()
 	})
 	switch {
 	case err != nil:
 	case match.Exceeded():
 		err = resp.Error(arg.ErrGlob)
-	case c.s.meter.Exceeded():
+	case c.s.Meter.Exceeded():
 		err = resp.Error(meter.ErrWork) // the rest was not looked at
 	}
 	return d, err
@@ -297,7 +297,7 @@ func examine(c *ctx, d *doctor.Case) {
 
 // knownBy begins an answer with the times from which on the log, and the node that was asked, know everything.
 func knownBy(c *ctx, report *lockuse.Report) history.Fields {
-	return history.NewFields().Time("known-since", c.s.events.KnownSinceMs()).Text("node", report.Node).
+	return history.NewFields().Time("known-since", c.s.Events.KnownSinceMs()).Text("node", report.Node).
 		Time("seen-since", report.SinceMs)
 }
 

@@ -6,6 +6,7 @@ import (
 	"lockd/keyspace/arg"
 	"lockd/keyspace/library"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/state"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -154,14 +155,14 @@ func parseEval(readOnly bool) parser {
 
 func (r *evalCall) Run(c *ctx) resp.Reply {
 	sha := library.SHA(r.script)
-	known := c.s.library.Find(sha)
+	known := c.s.Library.Find(sha)
 	if known == nil {
 		var err error
 		if known, err = compile(c.s, sha, r.script); err != nil {
 			return resp.Fail(err)
 		}
-		if c.s.applying { // a read leaves no trace
-			c.s.meter.Spend(c.s.library.Remember(sha, known))
+		if c.s.Applying { // a read leaves no trace
+			c.s.Meter.Spend(c.s.Library.Remember(sha, known))
 		}
 	}
 	return runScript(c, sha, known, r.keys, r.argv, r.readOnly)
@@ -187,7 +188,7 @@ func parseEvalSHA(readOnly bool) parser {
 
 func (r *evalSHACall) Run(c *ctx) resp.Reply {
 	sha := strings.ToLower(r.script)
-	known := c.s.library.Find(sha)
+	known := c.s.Library.Find(sha)
 	if known == nil {
 		return resp.Err(resp.ErrNoScript)
 	}
@@ -212,48 +213,48 @@ func scriptArgs(args resp.Args, notInt string) (keys, argv []string, err error) 
 
 // runScript runs a compiled script.
 func runScript(c *ctx, sha string, s *library.Script, keys, argv []string, readOnly bool) resp.Reply {
-	full := c.s.overMemory() && !s.AllowOOM
+	full := c.s.OverMemory() && !s.AllowOOM
 	switch {
 	case readOnly && s.Shebang > 0 && !s.NoWrites:
 		return resp.Err(errWriteFlag)
 	case full && s.Shebang > 0 && !s.NoWrites:
 		return resp.Err("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
 	}
-	if !c.s.meter.AffordsProgram(sha, len(s.Source)) {
+	if !c.s.Meter.AffordsProgram(sha, len(s.Source)) {
 		return resp.Err(meter.ErrWork)
 	}
 	run := &scriptRun{db: c.db, readOnly: readOnly || s.NoWrites, full: full, mayGrow: s.AllowOOM, argv: mayBeTokens(argv)}
-	if c.s.applying {
-		c.s.library.Used(sha, s)
+	if c.s.Applying {
+		c.s.Library.Used(sha, s)
 	}
 	return run.inLua(c, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
-		return c.s.scripts.Run(s.Body(sha), keys, argv, lim, call)
+		return c.s.Scripts.Run(s.Body(sha), keys, argv, lim, call)
 	})
 }
 
 func scriptLoad(c *ctx, source string) resp.Reply {
 	sha := library.SHA(source)
-	known := c.s.library.Find(sha)
+	known := c.s.Library.Find(sha)
 	if known == nil {
 		var err error
 		if known, err = compile(c.s, sha, source); err != nil {
 			return resp.Fail(err)
 		}
 	}
-	kept, work := c.s.library.Keep(sha, known)
-	if c.s.meter.Spend(work); !kept {
+	kept, work := c.s.Library.Keep(sha, known)
+	if c.s.Meter.Spend(work); !kept {
 		return resp.Err(errLibraryFull)
 	}
 	return resp.Bulk(sha)
 }
 
 func scriptExists(c *ctx, shas []string) resp.Reply {
-	if !c.s.meter.Affords(value.TreeWork(c.s.library.Len()) * int64(len(shas))) {
+	if !c.s.Meter.Affords(value.TreeWork(c.s.Library.Len()) * int64(len(shas))) {
 		return resp.Err(meter.ErrWork)
 	}
 	known := make([]resp.Reply, len(shas))
 	for i, sha := range shas {
-		known[i] = oneIf(c.s.library.Find(strings.ToLower(sha)) != nil)
+		known[i] = oneIf(c.s.Library.Find(strings.ToLower(sha)) != nil)
 	}
 	return resp.Array(known...)
 }
@@ -266,7 +267,7 @@ func parseScriptFlush(args resp.Args) (call, error) {
 }
 
 func scriptFlush(c *ctx) resp.Reply {
-	c.s.library = library.Scripts{}
+	c.s.Library = library.Scripts{}
 	return resp.OK()
 }
 
@@ -278,16 +279,16 @@ const errNotBusy = "NOTBUSY No scripts in execution right now."
 const errLibraryFull = "ERR the loaded scripts take more than 64 MB: SCRIPT FLUSH frees them"
 
 // compile is a new script that was checked: its first line, then the rest.
-func compile(s *state, sha, source string) (*library.Script, error) {
+func compile(s *state.State, sha, source string) (*library.Script, error) {
 	known, err := library.NewScript(source)
 	if err != nil {
 		return nil, err
 	}
-	if !s.meter.AffordsProgram(sha, len(source)) {
+	if !s.Meter.AffordsProgram(sha, len(source)) {
 		return nil, resp.Error(meter.ErrWork)
 	}
-	if err = s.scripts.Compile(known.Body(sha)); err != nil {
-		s.meter.ForgetProgram(sha) // it is not kept: the next use pays again
+	if err = s.Scripts.Compile(known.Body(sha)); err != nil {
+		s.Meter.ForgetProgram(sha) // it is not kept: the next use pays again
 	}
 	return known, err
 }
@@ -305,12 +306,12 @@ func parseFCall(readOnly bool) parser {
 
 func (r *fcallCall) Run(c *ctx) resp.Reply {
 	args := r.args
-	f, ok := c.s.functions.Find(args[1])
+	f, ok := c.s.Functions.Find(args[1])
 	if !ok {
 		return resp.Err("ERR Function not found")
 	}
 	noWrites := f.Function.Flags&resp.NoWrites != 0
-	full := c.s.overMemory() && f.Function.Flags&resp.AllowOOM == 0
+	full := c.s.OverMemory() && f.Function.Flags&resp.AllowOOM == 0
 	if full && !noWrites {
 		return resp.Err(resp.ErrOOM)
 	}
@@ -321,14 +322,14 @@ func (r *fcallCall) Run(c *ctx) resp.Reply {
 	if r.readOnly && !noWrites {
 		return resp.Err(errWriteFlag)
 	}
-	if !c.s.meter.AffordsProgram("library "+f.SHA, len(f.Source)) {
+	if !c.s.Meter.AffordsProgram("library "+f.SHA, len(f.Source)) {
 		return resp.Err(meter.ErrWork)
 	}
 	run := &scriptRun{
 		db: c.db, readOnly: noWrites, full: full, mayGrow: f.Function.Flags&resp.AllowOOM != 0, argv: mayBeTokens(argv),
 	}
 	return run.inLua(c, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
-		return c.s.scripts.Call(f.Code(), f.Function.Name, keys, argv, lim, call)
+		return c.s.Scripts.Call(f.Code(), f.Function.Name, keys, argv, lim, call)
 	})
 }
 
@@ -349,7 +350,7 @@ func parseFunctionLoad(args resp.Args) (call, error) {
 }
 
 func (r *functionLoadCall) Run(c *ctx) resp.Reply {
-	next, left := c.s.functions.Copy(), c.s.settings.Script
+	next, left := c.s.Functions.Copy(), c.s.Settings.Script
 	name, err := create(c.s, &next, strings.Clone(r.source), r.replace, &left)
 	switch {
 	case err != nil:
@@ -357,16 +358,16 @@ func (r *functionLoadCall) Run(c *ctx) resp.Reply {
 	case next.Full():
 		return resp.Err(errFunctionsFull)
 	}
-	c.s.functions = next
+	c.s.Functions = next
 	return resp.Bulk(name)
 }
 
 func functionDelete(c *ctx, name string) resp.Reply {
-	l := c.s.functions.Library(name)
+	l := c.s.Functions.Library(name)
 	if l == nil {
 		return resp.Err("ERR Library not found")
 	}
-	c.s.functions.Remove(l)
+	c.s.Functions.Remove(l)
 	return resp.OK()
 }
 
@@ -381,7 +382,7 @@ func parseFunctionFlush(args resp.Args) (call, error) {
 }
 
 func functionFlush(c *ctx) resp.Reply {
-	c.s.functions = library.Functions{}
+	c.s.Functions = library.Functions{}
 	return resp.OK()
 }
 
@@ -416,13 +417,13 @@ func parseFunctionList(args resp.Args) (call, error) {
 
 func (r *functionListCall) Run(c *ctx) resp.Reply {
 	list, pattern := []resp.Reply{}, r.pattern
-	c.s.functions.Each(func(l *library.Library) bool {
+	c.s.Functions.Each(func(l *library.Library) bool {
 		if pattern.Matches(strings.ToLower(l.Name)) {
 			list = append(list, l.Describe(r.withCode))
 		}
 		return !pattern.Exceeded()
 	})
-	c.s.meter.Spend(pattern.Work())
+	c.s.Meter.Spend(pattern.Work())
 	if pattern.Exceeded() {
 		return resp.Err(arg.ErrGlob)
 	}
@@ -430,8 +431,8 @@ func (r *functionListCall) Run(c *ctx) resp.Reply {
 }
 
 func functionDump(c *ctx) resp.Reply {
-	c.s.meter.Spend(dumpWork * c.s.functions.Bytes())
-	return resp.Bulk(c.s.functions.Dump())
+	c.s.Meter.Spend(dumpWork * c.s.Functions.Bytes())
+	return resp.Bulk(c.s.Functions.Dump())
 }
 
 // functionRestoreCall is FUNCTION RESTORE. It loads the libraries of a dump, all of them within the limits of one
@@ -453,13 +454,13 @@ func parseFunctionRestore(args resp.Args) (call, error) {
 }
 
 func (r *functionRestoreCall) Run(c *ctx) resp.Reply {
-	c.s.meter.Spend(dumpWork * int64(len(r.dump)))
+	c.s.Meter.Spend(dumpWork * int64(len(r.dump)))
 	sources, ok := library.ParseDump(r.dump)
 	if !ok {
 		return resp.Err("ERR DUMP payload version or checksum are wrong")
 	}
 	var restored, next library.Functions
-	left := c.s.settings.Script
+	left := c.s.Settings.Script
 	for _, source := range sources {
 		if _, err := create(c.s, &restored, source, false, &left); err != nil {
 			return resp.Fail(err)
@@ -469,7 +470,7 @@ func (r *functionRestoreCall) Run(c *ctx) resp.Reply {
 		}
 	}
 	if r.policy != "FLUSH" {
-		next = c.s.functions.Copy()
+		next = c.s.Functions.Copy()
 	}
 	if err := next.Join(&restored, r.policy == "REPLACE"); err != nil {
 		return resp.Fail(err)
@@ -477,14 +478,14 @@ func (r *functionRestoreCall) Run(c *ctx) resp.Reply {
 	if next.Full() {
 		return resp.Err(errFunctionsFull)
 	}
-	c.s.functions = next
+	c.s.Functions = next
 	return resp.OK()
 }
 
 // functionStats reports that nothing runs: a function is a part of one entry of the
 // log and ends, by its limits at the latest, before anything else is run.
 func functionStats(c *ctx) resp.Reply {
-	f := &c.s.functions
+	f := &c.s.Functions
 	return resp.Map(
 		resp.Bulk("running_script"), resp.Nil(),
 		resp.Bulk("engines"), resp.Map(resp.Bulk(library.EngineLua), resp.Map(
@@ -498,7 +499,7 @@ const errFunctionsFull = "ERR the function libraries take more than 4 MB or are 
 
 // create adds a library of a source, and takes what it runs from left. In the place
 // of one of its name it comes only where replace is true.
-func create(s *state, f *library.Functions, source string, replace bool, left *resp.ScriptLimits) (name string, err error) {
+func create(s *state.State, f *library.Functions, source string, replace bool, left *resp.ScriptLimits) (name string, err error) {
 	l, err := library.Parse(source)
 	if err != nil {
 		return "", err
@@ -510,15 +511,15 @@ func create(s *state, f *library.Functions, source string, replace bool, left *r
 	if old != nil {
 		f.Remove(old)
 	}
-	if !s.meter.Affords(meter.CompileWork + meter.SourceWork*int64(len(source))) {
+	if !s.Meter.Affords(meter.CompileWork + meter.SourceWork*int64(len(source))) {
 		return "", resp.Error(meter.ErrWork)
 	}
-	lim := s.meter.BeginScript(*left, s.settings.StepWork)
-	all, rest, err := s.scripts.Load(l.Code(), lim)
+	lim := s.Meter.BeginScript(*left, s.Settings.StepWork)
+	all, rest, err := s.Scripts.Load(l.Code(), lim)
 	*left = rest
 	steps := lim.Steps - left.Steps
-	s.meter.SpendSteps(steps)
-	s.meter.Spend(lim.MemBytes - left.MemBytes)
+	s.Meter.SpendSteps(steps)
+	s.Meter.Spend(lim.MemBytes - left.MemBytes)
 	switch {
 	case err != nil && meter.WorkMet(lim, steps, left.Steps):
 		return "", resp.Error(meter.ErrWork)

@@ -7,6 +7,7 @@ import (
 	"lockd/keyspace/arg"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/settings"
+	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -80,26 +81,26 @@ var pubsubRows = []row{
 func configGet(c *ctx, patterns []string) resp.Reply {
 	globs := make([]*arg.Glob, len(patterns))
 	for i, p := range patterns {
-		c.s.meter.Spend(value.NumeralWork * int64(len(p)))
+		c.s.Meter.Spend(value.NumeralWork * int64(len(p)))
 		globs[i] = arg.NewGlob(strings.ToLower(p))
 	}
 	found := []resp.Reply{}
 	for i := range settings.Parameters {
 		p := &settings.Parameters[i]
-		if p.Level > c.s.level {
+		if p.Level > c.s.Level {
 			continue
 		}
 		for _, name := range []string{p.Name, p.Alias} {
-			if !c.s.meter.Affords(value.VisitWork * int64(len(globs))) {
+			if !c.s.Meter.Affords(value.VisitWork * int64(len(globs))) {
 				return resp.Err(meter.ErrWork)
 			}
 			if as, ok := askedAs(patterns, globs, name); ok {
-				found = append(found, resp.Bulk(as), resp.Bulk(c.s.settings.Shown(i)))
+				found = append(found, resp.Bulk(as), resp.Bulk(c.s.Settings.Shown(i)))
 			}
 		}
 	}
 	for _, g := range globs {
-		c.s.meter.Spend(g.Work())
+		c.s.Meter.Spend(g.Work())
 	}
 	return resp.Map(found...)
 }
@@ -132,8 +133,8 @@ func parseConfigSet(args resp.Args) (call, error) {
 }
 
 func (r *configSetCall) Run(c *ctx) resp.Reply {
-	c.s.meter.Spend(meter.ConfigWork + value.NumeralWork*int64(bytesOf(r.args)))
-	next, err := c.s.settings.With(c.s.level, r.args[2:])
+	c.s.Meter.Spend(meter.ConfigWork + value.NumeralWork*int64(bytesOf(r.args)))
+	next, err := c.s.Settings.With(c.s.Level, r.args[2:])
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -142,17 +143,17 @@ func (r *configSetCall) Run(c *ctx) resp.Reply {
 }
 
 // configure replaces the settings and emits what has changed.
-func configure(s *state, next *settings.Values) {
-	was := s.settings
-	s.settings = next
+func configure(s *state.State, next *settings.Values) {
+	was := s.Settings
+	s.Settings = next
 	for _, change := range next.Changed(was) {
-		s.out.Emit(change)
+		s.Out.Emit(change)
 	}
 }
 
 func configResetStat(c *ctx) resp.Reply {
-	c.s.stats = stats{}
-	c.s.seen.hits, c.s.seen.misses = 0, 0
+	c.s.Stats = state.Stats{}
+	c.s.Seen.Hits, c.s.Seen.Misses = 0, 0
 	return resp.OK()
 }
 
@@ -196,7 +197,7 @@ func parseEcho(args resp.Args) (call, error) { return fixed(resp.Bulk(args[1])),
 // must be the same on every node.
 func parsePublish(kind resp.MessageKind) parser {
 	return ofKeyAnd(func(c *ctx, channel, message string) resp.Reply {
-		c.s.meter.Spend(meter.PublishWork)
+		c.s.Meter.Spend(meter.PublishWork)
 		c.publish(kind, channel, message)
 		return resp.Int(0)
 	})
@@ -264,11 +265,11 @@ func memoryStats(c *ctx) resp.Reply {
 	var keys, data int64
 	elems := []resp.Reply{}
 	add := func(name string, value resp.Reply) { elems = append(elems, resp.Bulk(name), value) }
-	add("total.allocated", resp.Int(s.usedBytes()))
+	add("total.allocated", resp.Int(s.UsedBytes()))
 	add("startup.allocated", resp.Int(0))
-	add("lua.caches", resp.Int(s.library.Bytes()))
+	add("lua.caches", resp.Int(s.Library.Bytes()))
 	add("functions.caches", resp.Int(0))
-	for i, d := range s.keys.DBs {
+	for i, d := range s.Keys.DBs {
 		if n := d.Keys.Len(); n > 0 {
 			keys += int64(n)
 			data += d.Bytes
@@ -278,10 +279,10 @@ func memoryStats(c *ctx) resp.Reply {
 				resp.Bulk("overhead.hashtable.slot-to-keys"), resp.Int(0)))
 		}
 	}
-	add("overhead.total", resp.Int(s.usedBytes()-data))
+	add("overhead.total", resp.Int(s.UsedBytes()-data))
 	add("keys.count", resp.Int(keys))
 	add("keys.bytes-per-key", resp.Int(data/max(keys, 1)))
 	add("dataset.bytes", resp.Int(data))
-	add("dataset.percentage", resp.Double(100*float64(data)/float64(max(s.usedBytes(), 1))))
+	add("dataset.percentage", resp.Double(100*float64(data)/float64(max(s.UsedBytes(), 1))))
 	return resp.Map(elems...)
 }

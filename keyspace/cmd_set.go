@@ -113,13 +113,13 @@ func sadd(c *ctx, key string, members []string) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if !c.s.meter.Affords(value.FindAllWork(s, members)) {
+	if !c.s.Meter.Affords(value.FindAllWork(s, members)) {
 		return resp.Err(meter.ErrWork)
 	}
 	if !slices.ContainsFunc(members, func(member string) bool { return !s.Has(member) }) {
 		return resp.Int(0)
 	}
-	if !c.s.meter.Affords(value.GrowWork(s, members)) {
+	if !c.s.Meter.Affords(value.GrowWork(s, members)) {
 		return resp.Err(meter.ErrWork)
 	}
 	var n int64
@@ -140,7 +140,7 @@ func srem(c *ctx, key string, members []string) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if !c.s.meter.Affords(2 * value.FindAllWork(s, members)) {
+	if !c.s.Meter.Affords(2 * value.FindAllWork(s, members)) {
 		return resp.Err(meter.ErrWork)
 	}
 	if !slices.ContainsFunc(members, s.Has) {
@@ -179,7 +179,7 @@ func smismember(c *ctx, key string, members []string) resp.Reply {
 }
 
 func isMember(c *ctx, s *value.Set, member string) resp.Reply {
-	c.s.meter.Spend(s.FindWork(member))
+	c.s.Meter.Spend(s.FindWork(member))
 	return oneIf(s.Has(member))
 }
 
@@ -246,7 +246,7 @@ func popMember(c *ctx, key string) resp.Reply {
 		return orNil(err)
 	}
 	member := s.At(c.randN(s.Len()))
-	c.s.meter.Spend(s.FindWork(member))
+	c.s.Meter.Spend(s.FindWork(member))
 	takeMembers(c, key, []string{member})
 	return resp.Bulk(member)
 }
@@ -274,7 +274,7 @@ func popMembers(c *ctx, key string, count int64) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if !c.s.meter.Affords(value.FindAllWork(s, members)) {
+	if !c.s.Meter.Affords(value.FindAllWork(s, members)) {
 		return resp.Err(meter.ErrWork)
 	}
 	takeMembers(c, key, members)
@@ -290,7 +290,7 @@ func drawMembers(c *ctx, s *value.Set, count int64) (members []string, err error
 	if frames > meter.ReplyBytesMax {
 		return nil, resp.Error(meter.ErrReplyTooLarge)
 	}
-	if !c.s.meter.Affords(2 * n * value.TreeWork(s.Len())) { // to draw it, and to find it
+	if !c.s.Meter.Affords(2 * n * value.TreeWork(s.Len())) { // to draw it, and to find it
 		return nil, resp.Error(meter.ErrWork)
 	}
 	members = make([]string, 0, n)
@@ -330,7 +330,7 @@ func randomMember(c *ctx, key string) resp.Reply {
 	if err != nil || s == nil {
 		return orNil(err)
 	}
-	c.s.meter.Spend(value.TreeWork(s.Len()))
+	c.s.Meter.Spend(value.TreeWork(s.Len()))
 	return resp.Bulk(s.At(c.randN(s.Len())))
 }
 
@@ -362,7 +362,7 @@ func smove(c *ctx, from string, words []string) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.s.meter.Spend(2*source.FindWork(member) + 2*value.GrowWork(target, []string{member}))
+	c.s.Meter.Spend(2*source.FindWork(member) + 2*value.GrowWork(target, []string{member}))
 	if from == to || !source.Has(member) {
 		return isMember(c, source, member)
 	}
@@ -386,7 +386,7 @@ func lookupSets(c *ctx, keys []string) (sets []*value.Set, err error) {
 		if sets[i], err = lookupSet(c, key); err != nil {
 			return nil, err
 		}
-		if c.s.meter.Exceeded() {
+		if c.s.Meter.Exceeded() {
 			return nil, resp.Error(meter.ErrWork)
 		}
 	}
@@ -402,7 +402,7 @@ var (
 )
 
 func newSetOp(c *ctx, room algebra.SetRoom) *algebra.Sets {
-	return algebra.NewSets(c.s.keys.Generation, c.s.settings.Sets, c.s.meter.Pay, room)
+	return algebra.NewSets(c.s.Keys.Generation, c.s.Settings.Sets, c.s.Meter.Pay, room)
 }
 
 func parseSetOp(compute setOperation) parser {

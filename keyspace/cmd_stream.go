@@ -182,7 +182,7 @@ func (t trimming) most(s *value.Stream, next *value.Item) int {
 func trimmedBy(c *ctx, t trimming, s *value.Stream, next *value.Item) (n int, ok bool) {
 	n, ok = t.most(s, next), true
 	if t.nearly && n > 0 {
-		n, ok = s.WholeNodes(n, c.s.settings.StreamNodes, next, c.s.meter.Affords)
+		n, ok = s.WholeNodes(n, c.s.Settings.StreamNodes, next, c.s.Meter.Affords)
 	}
 	return n, ok
 }
@@ -339,8 +339,8 @@ func (o *xaddCall) Run(c *ctx) resp.Reply {
 	if old == nil {
 		old = value.NewStream(0)
 	}
-	trimmed, ok := trimmedBy(c, o.trim(c.s.settings), old, &it)
-	if !ok || !c.s.meter.HasRoom(trimWork*int64(trimmed)) {
+	trimmed, ok := trimmedBy(c, o.trim(c.s.Settings), old, &it)
+	if !ok || !c.s.Meter.HasRoom(trimWork*int64(trimmed)) {
 		return resp.Err(meter.ErrWork)
 	}
 	addItem(c, key, it, trimmed)
@@ -376,7 +376,7 @@ const trimWork = 2 * value.FindWork
 // addItem adds an entry to the stream at key, and removes some from its start.
 func addItem(c *ctx, key string, it value.Item, trimmed int) {
 	editStream(c, key, func(s *value.Stream) {
-		c.s.meter.Spend(value.TreeWork(s.Len()) + value.CopyWork*it.Bytes())
+		c.s.Meter.Spend(value.TreeWork(s.Len()) + value.CopyWork*it.Bytes())
 		s.Add(it)
 		trimStream(c, s, trimmed)
 	})
@@ -388,7 +388,7 @@ func addItem(c *ctx, key string, it value.Item, trimmed int) {
 
 // trimStream removes the first entries of a stream that may be changed.
 func trimStream(c *ctx, s *value.Stream, n int) {
-	c.s.meter.Spend(trimWork * int64(n))
+	c.s.Meter.Spend(trimWork * int64(n))
 	s.Trim(n)
 }
 
@@ -415,9 +415,9 @@ func (o *xtrimCall) Run(c *ctx) resp.Reply {
 	if err != nil || s == nil {
 		return orZero(err)
 	}
-	n, ok := trimmedBy(c, o.trim(c.s.settings), s, nil)
+	n, ok := trimmedBy(c, o.trim(c.s.Settings), s, nil)
 	switch {
-	case !ok, n < s.Len() && !c.s.meter.HasRoom(trimWork*int64(n)):
+	case !ok, n < s.Len() && !c.s.Meter.HasRoom(trimWork*int64(n)):
 		return resp.Err(meter.ErrWork)
 	case n == 0:
 		return resp.Int(0)
@@ -529,18 +529,18 @@ const itemWork = 8 * value.VisitWork
 // where it is 0. It gives up where they are too many for one reply.
 func itemsReply(c *ctx, s *value.Stream, from, to value.StreamID, count int64, reverse bool) resp.Reply {
 	elems, size := []resp.Reply{}, int64(0)
-	c.s.meter.Spend(value.TreeWork(s.Len()))
+	c.s.Meter.Spend(value.TreeWork(s.Len()))
 	s.Visit(from, to, reverse, func(it value.Item) bool {
-		c.s.meter.Spend(itemWork + value.VisitWork*int64(len(it.Fields)))
+		c.s.Meter.Spend(itemWork + value.VisitWork*int64(len(it.Fields)))
 		r := itemReply(it)
 		elems, size = append(elems, r), size+r.Size()
-		return size <= meter.ReplyBytesMax && int64(len(elems)) != count && !c.s.meter.Exceeded()
+		return size <= meter.ReplyBytesMax && int64(len(elems)) != count && !c.s.Meter.Exceeded()
 	})
-	if c.s.meter.Exceeded() {
+	if c.s.Meter.Exceeded() {
 		return resp.Err(meter.ErrWork)
 	}
 	if size > meter.ReplyBytesMax {
-		c.s.meter.Spend(size)
+		c.s.Meter.Spend(size)
 		return resp.Err(meter.ErrReplyTooLarge)
 	}
 	return resp.Array(elems...)
@@ -556,7 +556,7 @@ func xdel(c *ctx, key string, words []string) resp.Reply {
 	if err != nil || s == nil {
 		return orZero(err)
 	}
-	if !c.s.meter.Affords(2 * value.TreeWork(s.Len()) * int64(len(words))) {
+	if !c.s.Meter.Affords(2 * value.TreeWork(s.Len()) * int64(len(words))) {
 		return resp.Err(meter.ErrWork)
 	}
 	ids := make([]value.StreamID, len(words))
@@ -688,7 +688,7 @@ func (r *xinfoCall) Run(c *ctx) resp.Reply {
 		return resp.Fail(err)
 	}
 	// Redis keeps entries in the nodes of a tree. These are as many as it has if all are full.
-	nodes := (int64(s.Len()) + c.s.settings.StreamNodeEntries - 1) / c.s.settings.StreamNodeEntries
+	nodes := (int64(s.Len()) + c.s.Settings.StreamNodeEntries - 1) / c.s.Settings.StreamNodeEntries
 	elems := []resp.Reply{
 		resp.Bulk("length"), resp.Int(int64(s.Len())),
 		resp.Bulk("radix-tree-keys"), resp.Int(nodes),

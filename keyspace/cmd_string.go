@@ -434,7 +434,7 @@ func (r *getEXCall) Run(c *ctx) resp.Reply {
 func mget(c *ctx, keys []string) resp.Reply {
 	replies := make([]resp.Reply, len(keys))
 	for i, key := range keys {
-		if c.s.meter.Exceeded() {
+		if c.s.Meter.Exceeded() {
 			return resp.Err(meter.ErrWork)
 		}
 		e, _ := lookupString(c, key)
@@ -454,7 +454,7 @@ func parseMSet(command string, run func(c *ctx, pairs []string) resp.Reply) pars
 }
 
 func mset(c *ctx, pairs []string) resp.Reply {
-	if !c.s.meter.HasRoom(c.s.keys.DBs[c.db].EditWork(pairs, 2)) {
+	if !c.s.Meter.HasRoom(c.s.Keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(meter.ErrWork)
 	}
 	setPairs(c, pairs)
@@ -467,7 +467,7 @@ func msetNX(c *ctx, pairs []string) resp.Reply {
 			return resp.Int(0)
 		}
 	}
-	if !c.s.meter.HasRoom(c.s.keys.DBs[c.db].EditWork(pairs, 2)) {
+	if !c.s.Meter.HasRoom(c.s.Keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(meter.ErrWork)
 	}
 	c.why.Condition = true
@@ -677,7 +677,7 @@ func incrByFloat(c *ctx, key, increment string) resp.Reply {
 	if e != nil {
 		old = e.Str()
 	}
-	c.s.meter.Spend(value.LongDoubleWork(old) + value.LongDoubleWork(increment))
+	c.s.Meter.Spend(value.LongDoubleWork(old) + value.LongDoubleWork(increment))
 	a, ok1 := value.ParseLongDouble(old)
 	b, ok2 := value.ParseLongDouble(increment)
 	if !ok1 || !ok2 {
@@ -687,7 +687,7 @@ func incrByFloat(c *ctx, key, increment string) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
-	c.s.meter.Spend(2 * value.LongDoubleWork(sum.String()))
+	c.s.Meter.Spend(2 * value.LongDoubleWork(sum.String()))
 	rewrite(c, key, sum.String(), "incrbyfloat")
 	return resp.Bulk(sum.String())
 }

@@ -61,7 +61,7 @@ func TestNothingKeptAliasesItsEntry(t *testing.T) {
 
 // keptStrings lists every string of the keyspace.
 func keptStrings(m *Machine) (kept []string) {
-	for _, d := range m.state.keys.DBs {
+	for _, d := range m.state.Keys.DBs {
 		d.Keys.Each(func(e *store.Entry) bool {
 			kept = append(kept, e.Key(), e.Str())
 			if e.Aggregate() != nil {

@@ -204,9 +204,9 @@ func (r *addCall) Run(c *ctx) resp.Reply {
 	}
 	has := z
 	if has == nil {
-		has = value.NewZset(c.s.keys.Generation)
+		has = value.NewZset(c.s.Keys.Generation)
 	}
-	if !c.s.meter.Affords(value.GrowScoredWork(has, pairs)) {
+	if !c.s.Meter.Affords(value.GrowScoredWork(has, pairs)) {
 		return resp.Err(meter.ErrWork)
 	}
 	var n addCount
@@ -267,7 +267,7 @@ func zrem(c *ctx, key string, members []string) resp.Reply {
 	if err != nil || z == nil {
 		return orZero(err)
 	}
-	if !c.s.meter.Affords(value.FindAllWork(z, members)) {
+	if !c.s.Meter.Affords(value.FindAllWork(z, members)) {
 		return resp.Err(meter.ErrWork)
 	}
 	if !slices.ContainsFunc(members, z.Has) {
@@ -277,7 +277,7 @@ func zrem(c *ctx, key string, members []string) resp.Reply {
 	for _, member := range members {
 		work += value.EditWork(z, member)
 	}
-	if z.IsTree() && !c.s.meter.Affords(work) {
+	if z.IsTree() && !c.s.Meter.Affords(work) {
 		return resp.Err(meter.ErrWork)
 	}
 	var n int64
@@ -305,7 +305,7 @@ func zscore(c *ctx, key, member string) resp.Reply {
 	if err != nil || z == nil {
 		return orNil(err)
 	}
-	c.s.meter.Spend(z.FindWork(member))
+	c.s.Meter.Spend(z.FindWork(member))
 	return scoreReply(z, member)
 }
 
@@ -318,7 +318,7 @@ func zmscore(c *ctx, key string, members []string) resp.Reply {
 	for i, member := range members {
 		replies[i] = resp.Nil()
 		if z != nil {
-			c.s.meter.Spend(z.FindWork(member))
+			c.s.Meter.Spend(z.FindWork(member))
 			replies[i] = scoreReply(z, member)
 		}
 	}
@@ -364,7 +364,7 @@ func (r *rankCall) Run(c *ctx) resp.Reply {
 	if z == nil {
 		return none
 	}
-	c.s.meter.Spend(2 * value.EditWork(z, r.member))
+	c.s.Meter.Spend(2 * value.EditWork(z, r.member))
 	rank, score, had := z.Rank(r.member)
 	if !had {
 		return none
@@ -438,7 +438,7 @@ func (r *popEndCall) Run(c *ctx) resp.Reply {
 // key. What would be too large to answer stays.
 func popScored(c *ctx, key string, z *value.Zset, from popFrom, count int64) (popped []value.Scored, err error) {
 	n := int(min(count, int64(z.Len())))
-	if err := c.s.meter.Listable(n); err != nil {
+	if err := c.s.Meter.Listable(n); err != nil {
 		return nil, err
 	}
 	if from.reverse {
@@ -450,7 +450,7 @@ func popScored(c *ctx, key string, z *value.Zset, from popFrom, count int64) (po
 	if value.BytesOf(popped, meter.ScoredReplyBytes) > meter.ReplyBytesMax {
 		return nil, resp.Error(meter.ErrReplyTooLarge)
 	}
-	if !c.s.meter.Affords(value.EditAllWork(z, popped)) {
+	if !c.s.Meter.Affords(value.EditAllWork(z, popped)) {
 		return nil, resp.Error(meter.ErrWork)
 	}
 	removeScored(c, key, popped, from.event)
@@ -485,7 +485,7 @@ func (o *popFirstScoredCall) Run(c *ctx) resp.Reply {
 		switch {
 		case err != nil:
 			return resp.Fail(err)
-		case c.s.meter.Exceeded():
+		case c.s.Meter.Exceeded():
 			return resp.Err(meter.ErrWork)
 		case z == nil:
 			continue

@@ -196,7 +196,7 @@ func (r *zsetCardCall) Run(c *ctx) resp.Reply {
 func lookupScores(c *ctx, key string) (s algebra.Scores, err error) {
 	e := c.lookup(key)
 	if e == nil {
-		return value.NewZset(c.s.keys.Generation), nil
+		return value.NewZset(c.s.Keys.Generation), nil
 	}
 	switch agg := e.Aggregate().(type) {
 	case *value.Zset:
@@ -209,14 +209,14 @@ func lookupScores(c *ctx, key string) (s algebra.Scores, err error) {
 
 // findSources finds the sources, and then reads the options, in the order of Redis's checks.
 func findSources(c *ctx, a *zsetOp) (op *algebra.Zsets, err error) {
-	op = algebra.NewZsets(int64(len(a.keys)), c.s.meter.Pay)
+	op = algebra.NewZsets(int64(len(a.keys)), c.s.Meter.Pay)
 	for i, key := range a.keys {
 		s, err := lookupScores(c, key)
 		if err != nil {
 			return nil, err
 		}
 		op.Sources[i] = algebra.Weighted{Scores: s, Weight: 1}
-		if c.s.meter.Exceeded() {
+		if c.s.Meter.Exceeded() {
 			return nil, resp.Error(meter.ErrWork)
 		}
 	}

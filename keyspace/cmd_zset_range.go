@@ -272,9 +272,9 @@ func (q *rangeCall) Run(c *ctx) resp.Reply {
 	if z == nil {
 		return resp.Array()
 	}
-	c.s.meter.Spend(value.RangeWork(z, q.low, q.high))
+	c.s.Meter.Spend(value.RangeWork(z, q.low, q.high))
 	from, to := q.ranks(z)
-	if err := c.s.meter.Listable(to - from); err != nil {
+	if err := c.s.Meter.Listable(to - from); err != nil {
 		return resp.Fail(err)
 	}
 	members := z.Members(from, to)
@@ -309,9 +309,9 @@ func (q *rangeStoreCall) Run(c *ctx) resp.Reply {
 	}
 	var members []value.Scored
 	if z != nil {
-		c.s.meter.Spend(value.RangeWork(z, q.low, q.high))
+		c.s.Meter.Spend(value.RangeWork(z, q.low, q.high))
 		from, to := q.ranks(z)
-		if !c.s.meter.Affords(value.VisitWork * int64(to-from)) {
+		if !c.s.Meter.Affords(value.VisitWork * int64(to-from)) {
 			return resp.Err(meter.ErrWork)
 		}
 		members = z.Members(from, to)
@@ -331,10 +331,10 @@ func storeScored(c *ctx, key string, members []value.Scored, event string) resp.
 	if value.BytesOf(members, value.ScoredOverheadBytes) > meter.GrowthBytesMax {
 		return resp.Err(meter.ErrGrowth)
 	}
-	if !c.s.meter.Affords(value.GrowScoredWork(value.NewZset(c.s.keys.Generation), members)) {
+	if !c.s.Meter.Affords(value.GrowScoredWork(value.NewZset(c.s.Keys.Generation), members)) {
 		return resp.Err(meter.ErrWork)
 	}
-	z := value.NewZsetOf(c.s.keys.Generation, c.s.settings.Zsets, members)
+	z := value.NewZsetOf(c.s.Keys.Generation, c.s.Settings.Zsets, members)
 	c.putUntil(key, value.OfAggregate(z), store.Never)
 	c.notify(emit.Zset, event, key)
 	return resp.Int(int64(len(members)))
@@ -370,7 +370,7 @@ func (r *rangeCountCall) Run(c *ctx) resp.Reply {
 	if err != nil || z == nil {
 		return orZero(err)
 	}
-	c.s.meter.Spend(value.RangeWork(z, r.low, r.high))
+	c.s.Meter.Spend(value.RangeWork(z, r.low, r.high))
 	from, to := r.find(z, false)
 	return resp.Int(int64(to - from))
 }
@@ -396,16 +396,16 @@ func (r *rangeRemovalCall) Run(c *ctx) resp.Reply {
 	if err != nil || z == nil {
 		return orZero(err)
 	}
-	c.s.meter.Spend(value.RangeWork(z, r.low, r.high))
+	c.s.Meter.Spend(value.RangeWork(z, r.low, r.high))
 	from, to := r.find(z, false)
 	if from == to {
 		return resp.Int(0)
 	}
-	if !c.s.meter.Affords(value.VisitWork * int64(to-from)) {
+	if !c.s.Meter.Affords(value.VisitWork * int64(to-from)) {
 		return resp.Err(meter.ErrWork)
 	}
 	members := z.Members(from, to)
-	if !c.s.meter.Affords(value.EditAllWork(z, members)) {
+	if !c.s.Meter.Affords(value.EditAllWork(z, members)) {
 		return resp.Err(meter.ErrWork)
 	}
 	removeScored(c, r.key, members, r.event)

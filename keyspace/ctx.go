@@ -8,6 +8,7 @@ import (
 	"lockd/keyspace/fate"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -19,7 +20,7 @@ import (
 // In View nothing is changed, not even what has expired: a row without the flag
 // Write (or MayReplicate) calls no method of the second half.
 type ctx struct {
-	s   *state
+	s   *state.State
 	at  resp.Stamp // of the entry, or of the read
 	db  int
 	why fate.Cause
@@ -34,7 +35,7 @@ type ctx struct {
 }
 
 // newCtx returns what a command has access to, at a stamp, in a database. Nobody has sent it.
-func newCtx(s *state, at resp.Stamp, db int) ctx { return ctx{s: s, at: at, db: db} }
+func newCtx(s *state.State, at resp.Stamp, db int) ctx { return ctx{s: s, at: at, db: db} }
 
 const errNotLogged = "ERR a command that writes was sent as a read: nothing was executed"
 
@@ -42,7 +43,7 @@ const errNotLogged = "ERR a command that writes was sent as a read: nothing was 
 // answered last, as a call that may not run at all is told so.
 func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	row, args := table.Row(cmd.Spec), cmd.Args
-	if row == nil || row.Level > c.s.level {
+	if row == nil || row.Level > c.s.Level {
 		var fail resp.Reply
 		if row, fail = c.commands().table.Find(args); row == nil {
 			return fail
@@ -52,22 +53,22 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	switch {
 	case c.db < 0 || c.db >= store.Databases:
 		return resp.Err(resp.ErrDBIndex)
-	case row.Flags&resp.Changes != 0 && !c.s.applying && !c.s.dryRun.running:
+	case row.Flags&resp.Changes != 0 && !c.s.Applying && !c.s.DryRun.Running:
 		// Routing has failed. Running the command would fork the replicas.
 		return resp.Err(errNotLogged)
-	case row.Flags&resp.DenyOOM != 0 && c.s.overMemory() && !renews(c, req):
+	case row.Flags&resp.DenyOOM != 0 && c.s.OverMemory() && !renews(c, req):
 		return resp.Err(resp.ErrOOM)
-	case row.Flags&resp.DenyOOM != 0 && c.s.settings.NoRoom != "" && !renews(c, req):
-		return resp.Err(c.s.settings.NoRoom)
+	case row.Flags&resp.DenyOOM != 0 && c.s.Settings.NoRoom != "" && !renews(c, req):
+		return resp.Err(c.s.Settings.NoRoom)
 	}
-	if why := c.s.exhausted(&row.Spec); why != "" {
+	if why := c.s.Exhausted(&row.Spec); why != "" {
 		return resp.Err(why)
 	}
 	c.reads = row.Flags&resp.ReadOnly != 0
 	c.why = fate.Cause{By: row.Name, Client: c.why.Client}
 	reply := c.guard(row, req, wrong)
-	if c.s.applying && row.Flags&resp.Changes != 0 {
-		c.s.digest.Reply(reply)
+	if c.s.Applying && row.Flags&resp.Changes != 0 {
+		c.s.Digest.Reply(reply)
 	}
 	if row.Flags&resp.Changes == 0 && reply.Size() > meter.ReplyBytesMax {
 		return resp.Err(meter.ErrReplyTooLarge) // nothing was changed, so an error is the truth
@@ -76,7 +77,7 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 }
 
 // commands returns the commands of the level in force.
-func (c *ctx) commands() *commandSet { return commandsAt(c.s.level) }
+func (c *ctx) commands() *commandSet { return commandsAt(c.s.Level) }
 
 // keeps reports whether a key holds a string that is to be stored.
 func keeps(c *ctx, key, s string) bool {
@@ -87,21 +88,21 @@ func keeps(c *ctx, key, s string) bool {
 // guard runs a command. While no lock may be granted, one that would grant one is taken back, and refused.
 func (c *ctx) guard(row *resp.Row[parser], req call, wrong error) resp.Reply {
 	s := c.s
-	if !s.applying || row.Flags&resp.Changes == 0 || !s.embargoed() {
+	if !s.Applying || row.Flags&resp.Changes == 0 || !s.Embargoed() {
 		return perform(c, req, wrong)
 	}
-	s.begin()
-	s.embargo.Guards, s.embargo.Met = true, false
+	s.Begin()
+	s.Embargo.Guards, s.Embargo.Met = true, false
 	reply := perform(c, req, wrong)
 	switch {
-	case s.journal == nil: // of a script, which has ended it
-	case s.embargo.Met:
-		s.rollback()
-		reply = s.embargoError()
+	case s.Journal == nil: // of a script, which has ended it
+	case s.Embargo.Met:
+		s.Rollback()
+		reply = s.EmbargoError()
 	default:
-		s.commit()
+		s.Commit()
 	}
-	s.embargo.Guards = false
+	s.Embargo.Guards = false
 	return reply
 }
 
@@ -110,7 +111,7 @@ func (c *ctx) guard(row *resp.Row[parser], req call, wrong error) resp.Reply {
 func (c *ctx) now() int64 { return c.at.Tick }
 
 // asOf returns the tick by which leases are judged.
-func (c *ctx) asOf() int64 { return c.s.asOf(c.moment) }
+func (c *ctx) asOf() int64 { return c.s.AsOf(c.moment) }
 
 // lockName returns the name of the lock of a key.
 func (c *ctx) lockName(key string) lock.Name { return lock.Name{Space: c.db, Key: key} }
@@ -120,8 +121,8 @@ func (c *ctx) wallMs() int64 { return c.at.Wall / 1000 }
 
 // rand draws the next number for RANDOMKEY and its like: the same on every node.
 func (c *ctx) rand() uint64 {
-	c.s.draws++
-	z := c.at.Seed + c.s.draws*0x9e3779b97f4a7c15
+	c.s.Draws++
+	z := c.at.Seed + c.s.Draws*0x9e3779b97f4a7c15
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
 	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
 	return z ^ (z >> 31)
@@ -169,21 +170,21 @@ func choose(c *ctx, n int, count int64) []int {
 func (c *ctx) lookup(key string) *store.Entry { return c.lookupIn(c.db, key) }
 
 func (c *ctx) lookupIn(db int, key string) *store.Entry {
-	c.s.meter.Spend(c.s.keys.DBs[db].FindWork(key))
-	e, ok := c.s.keys.DBs[db].Keys.Get(key)
+	c.s.Meter.Spend(c.s.Keys.DBs[db].FindWork(key))
+	e, ok := c.s.Keys.DBs[db].Keys.Get(key)
 	if ok && e.Due(c.asOf()) {
-		if c.s.applying {
-			e = c.s.endLeases(db, e, c.asOf())
-		} else if c.s.expired(e) {
+		if c.s.Applying {
+			e = c.s.EndLeases(db, e, c.asOf())
+		} else if c.s.Expired(e) {
 			e = nil
 		}
 		ok = e != nil
 	}
 	if c.reads {
-		c.s.seen.count(ok)
+		c.s.Seen.Count(ok)
 	}
 	if ok {
-		c.s.dryRun.found(c.now(), e)
+		c.s.DryRun.Found(c.now(), e)
 	}
 	return e
 }
@@ -192,10 +193,10 @@ func (c *ctx) lookupIn(db int, key string) *store.Entry {
 func (c *ctx) putUntil(key string, v value.Value, d store.Deadline) {
 	was := c.lookup(key)
 	if was == nil && c.why.Condition || was != nil && handsOver(c, was, v) {
-		c.s.put(&c.why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.s.locks().MarkOf(&c.why, key, v)))
+		c.s.Put(&c.why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.s.Locks().MarkOf(&c.why, key, v)))
 		return
 	}
-	c.s.put(&c.why, c.db, key, was, store.NewEntry(key, was, v, d))
+	c.s.Put(&c.why, c.db, key, was, store.NewEntry(key, was, v, d))
 }
 
 // handsOver reports whether a command that replaces the token of a lock knows whose it was: it has compared it, or it
@@ -208,14 +209,14 @@ func handsOver(c *ctx, was *store.Entry, v value.Value) bool {
 	case c.run != nil && !c.why.Compared:
 		return c.run.given(c.s, was.Str()) && c.run.given(c.s, v.Str())
 	}
-	return c.why.Compared || c.s.embargo.Watched
+	return c.why.Compared || c.s.Embargo.Watched
 }
 
 // delete removes a key and reports whether it was there.
 func (c *ctx) delete(key string) bool {
 	was := c.lookup(key)
 	if was != nil {
-		c.s.put(&c.why, c.db, key, was, nil)
+		c.s.Put(&c.why, c.db, key, was, nil)
 	}
 	return was != nil
 }
@@ -223,18 +224,18 @@ func (c *ctx) delete(key string) bool {
 // setDeadline gives a key that is there a deadline; never takes it away.
 func setDeadline(c *ctx, key string, d store.Deadline) {
 	if was := c.lookup(key); was != nil {
-		c.s.put(&c.why, c.db, key, was, c.s.until(&c.why, was, d))
+		c.s.Put(&c.why, c.db, key, was, c.s.Until(&c.why, was, d))
 	}
 }
 
 // notify sends a keyspace notification, if the settings ask for its class.
 func (c *ctx) notify(class emit.Classes, event, key string) {
-	c.s.notify(c.db, class, event, key)
+	c.s.Notify(c.db, class, event, key)
 }
 
 // publish sends a message to the subscribers of every node.
 func (c *ctx) publish(kind resp.MessageKind, channel, payload string) {
-	c.s.out.Emit(resp.Message{Kind: kind, Channel: channel, Payload: payload})
+	c.s.Out.Emit(resp.Message{Kind: kind, Channel: channel, Payload: payload})
 }
 
 // after returns the deadline ttlMs from now. It reports false where Redis would: the
@@ -335,7 +336,7 @@ func addInt(a, b int64) (int64, bool) {
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // given reports whether a token, of bounded length, is one of the script's arguments.
-func (run *scriptRun) given(s *state, token string) bool {
-	s.meter.Spend(value.CompareWork * int64(len(run.argv)))
+func (run *scriptRun) given(s *state.State, token string) bool {
+	s.Meter.Spend(value.CompareWork * int64(len(run.argv)))
 	return slices.Contains(run.argv, token)
 }

@@ -23,7 +23,7 @@ type waitGraph struct {
 
 func newWaitGraph(m *Machine) *waitGraph {
 	g := &waitGraph{locks: map[string]*lineModel{}, owners: map[string]string{}}
-	m.state.keys.DBs[0].Keys.Each(func(e *store.Entry) bool {
+	m.state.Keys.DBs[0].Keys.Each(func(e *store.Entry) bool {
 		l := g.lock(e.Key())
 		if e.Lock() == nil {
 			l.holders = []holding{{e.Str(), e.Tick}}
@@ -41,7 +41,7 @@ func newWaitGraph(m *Machine) *waitGraph {
 		})
 		return true
 	})
-	line := slices.Collect(m.state.waits.Each)
+	line := slices.Collect(m.state.Waits.Each)
 	slices.SortFunc(line, func(a, b *wait.Waiter) int { return int(a.Seq) - int(b.Seq) })
 	for _, w := range line {
 		mode := ""
@@ -354,8 +354,8 @@ func TestDeadlocksOfEntry(t *testing.T) {
 	s.run("LOCK x t1 PX 5000 OWNER a")
 	s.run("LOCK y t2 PX 5000 OWNER b")
 	s.ask(1, "LOCK y t3 PX 5000 WAIT 5000 OWNER a")
-	s.m.state.searched = deadlockEntryWorkMax + 1
-	if serviceAt(&s.m.state, s.at).circle(s.at.Tick, lock.Name{Key: "y"}); s.m.state.searched != deadlockEntryWorkMax+1 {
+	s.m.state.Searched = deadlockEntryWorkMax + 1
+	if serviceAt(&s.m.state, s.at).circle(s.at.Tick, lock.Name{Key: "y"}); s.m.state.Searched != deadlockEntryWorkMax+1 {
 		t.Error("it looks still")
 	}
 	s.ask(2, "LOCK x t4 PX 5000 WAIT 5000 OWNER b")

@@ -21,18 +21,10 @@
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	call.go      the two halves of a command: what reads its arguments, and what runs
-//	change.go    put, the one function that changes keys; the journal that takes back
-//	waiters.go   what a change makes ready for those who wait, and ends of waits
-//	gone.go      locks that have gone, for those who wait by a library
-//	line.go      what package lock asks of keys
-//	fate.go      what becomes of locks is told to package fate
-//	state.go     the state, and what the running entry uses
-//	request.go   what is known of the running request
-//	scripts.go   what runs scripts
 //
 // Each calls those below it.
 //
-// Below them are packages that know nothing of the machine:
+// Below them are packages that know nothing of the machine, state/ above the others:
 //
 //	algebra/     union and its like, of sets and sorted sets
 //	arg/         the arguments that several families have
@@ -45,6 +37,7 @@
 //	lock/        who gets a lock, who gets it next, and owners that wait for each other
 //	meter/       what one request, and one entry, may ask for
 //	settings/    CONFIG's parameters, the checks of their values
+//	state/       what is replicated, as a value, and Put, the one function that changes a key
 //	store/       keys with their leases, in their order
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //	wait/        the commands that wait, in their order, and what clients were given and may have to give back

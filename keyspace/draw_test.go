@@ -15,7 +15,7 @@ func TestChoose(t *testing.T) {
 	times := make([]int, n)
 	for seed := range uint64(rounds) {
 		c := &ctx{s: &m.state, at: resp.Stamp{Seed: seed * 0x9e3779b97f4a7c15}}
-		m.state.draws = 0
+		m.state.Draws = 0
 		chosen := choose(c, n, 3)
 		for _, i := range chosen {
 			times[i]++

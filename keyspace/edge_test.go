@@ -18,7 +18,7 @@ func TestLeaseEndsBeforeTheWait(t *testing.T) {
 	for _, others := range []int{0, sweepMax + 1} {
 		t.Run(fmt.Sprint(others, " other leases"), func(t *testing.T) {
 			m := New(luavm.New())
-			session := m.state.waits.Sessions.Open("", 0, m.state.tick)
+			session := m.state.Waits.Sessions.Open("", 0, m.state.Tick)
 			for i := range others {
 				m.Apply(resp.Stamp{Tick: 1, Index: uint64(i)}, []resp.Request{request(0, fmt.Sprintf("SET other:%d v PX 1", i))})
 			}
@@ -28,8 +28,8 @@ func TestLeaseEndsBeforeTheWait(t *testing.T) {
 				req.Block = &resp.BlockStep{Kind: resp.BlockAsk, ID: resp.BlockID{Session: session, Number: uint64(i + 1)}}
 				m.Apply(resp.Stamp{Tick: 1, Index: 5001 + uint64(i)}, []resp.Request{req})
 			}
-			if m.state.waits.Len() != 2 {
-				t.Fatalf("%d wait", m.state.waits.Len())
+			if m.state.Waits.Len() != 2 {
+				t.Fatalf("%d wait", m.state.Waits.Len())
 			}
 			_, messages := m.Apply(resp.Stamp{Tick: 100, Index: 6000}, nil)
 			var got []string
@@ -50,7 +50,7 @@ func TestLeaseEndsBeforeTheWait(t *testing.T) {
 // is swept by itself. One that lasts up to this millisecond goes on.
 func TestWaitsOfALineEndInOrder(t *testing.T) {
 	m := New(luavm.New())
-	session := m.state.waits.Sessions.Open("", 0, m.state.tick)
+	session := m.state.Waits.Sessions.Open("", 0, m.state.Tick)
 	for i := range sweepMax + 1 {
 		m.Apply(resp.Stamp{Tick: 1, Index: uint64(i)}, []resp.Request{request(0, fmt.Sprintf("SET other:%d v PX 1", i))})
 	}
@@ -81,20 +81,20 @@ func TestWaitsOfALineEndInOrder(t *testing.T) {
 // since then counts again.
 func TestVersionOfAbsentKeys(t *testing.T) {
 	m := New(nil)
-	if v := m.state.version(0, "k"); v != 0 {
+	if v := m.state.Version(0, "k"); v != 0 {
 		t.Errorf("before everything: %x", v)
 	}
 	do(m, 1, "SWAPDB 0 1")
-	swapped := m.state.version(0, "k")
-	if swapped&store.AbsentSwapped == 0 || swapped&^uint64(store.AbsentSwapped) != m.state.keys.DBs[0].Swapped {
+	swapped := m.state.Version(0, "k")
+	if swapped&store.AbsentSwapped == 0 || swapped&^uint64(store.AbsentSwapped) != m.state.Keys.DBs[0].Swapped {
 		t.Errorf("after SWAPDB: %x", swapped)
 	}
 	do(m, 1, "SET k v")
 	do(m, 1, "DEL k")
-	if v := m.state.version(0, "k"); v&store.AbsentSwapped != 0 || v <= m.state.keys.DBs[0].Swapped {
+	if v := m.state.Version(0, "k"); v&store.AbsentSwapped != 0 || v <= m.state.Keys.DBs[0].Swapped {
 		t.Errorf("created since then: %x", v)
 	}
-	if v := m.state.version(2, "k"); v != 0 {
+	if v := m.state.Version(2, "k"); v != 0 {
 		t.Errorf("in another database: %x", v)
 	}
 }

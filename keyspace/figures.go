@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"lockd/keyspace/history"
+	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/resp"
 )
@@ -13,14 +14,14 @@ import (
 
 // Info reports the machine's sections of INFO, and its part of Stats.
 func (m *Machine) Info() []resp.Section {
-	return []resp.Section{infoMemory(&m.state), infoStats(&m.state), infoKeyspace(&m.state.keys, m.state.tick)}
+	return []resp.Section{infoMemory(&m.state), infoStats(&m.state), infoKeyspace(&m.state.Keys, m.state.Tick)}
 }
 
 // infoMemory reports the estimate that maxmemory is compared with. used_memory itself
 // comes first: some tools take the first name that begins so.
-func infoMemory(s *state) resp.Section {
-	used, most, peak := s.usedBytes(), s.settings.MaxMemoryBytes, max(s.seen.peakBytes, s.usedBytes())
-	scripts, functions := s.library.Bytes(), s.functions.Bytes()
+func infoMemory(s *state.State) resp.Section {
+	used, most, peak := s.UsedBytes(), s.Settings.MaxMemoryBytes, max(s.Seen.PeakBytes, s.UsedBytes())
+	scripts, functions := s.Library.Bytes(), s.Functions.Bytes()
 	section := resp.Section{Name: "Memory"}
 	add := func(name, value string) {
 		section.Fields = append(section.Fields, resp.Field{Name: name, Value: value})
@@ -40,9 +41,9 @@ func infoMemory(s *state) resp.Section {
 	bytes("used_memory_scripts", scripts+functions)
 	add("used_memory_scripts_eval", decimal(scripts))
 	add("used_memory_functions", decimal(functions))
-	add("number_of_cached_scripts", decimal(int64(s.library.Len())))
-	add("number_of_functions", decimal(int64(s.functions.Len())))
-	add("number_of_libraries", decimal(int64(s.functions.Libraries())))
+	add("number_of_cached_scripts", decimal(int64(s.Library.Len())))
+	add("number_of_functions", decimal(int64(s.Functions.Len())))
+	add("number_of_libraries", decimal(int64(s.Functions.Libraries())))
 	bytes("maxmemory", most)
 	add("maxmemory_policy", "noeviction")
 	return section
@@ -52,15 +53,15 @@ func percent(part, whole int64) string {
 	return fmt.Sprintf("%.2f%%", 100*float64(part)/float64(max(whole, 1)))
 }
 
-func infoStats(s *state) resp.Section {
+func infoStats(s *state.State) resp.Section {
 	return resp.Section{Name: "Stats", Fields: []resp.Field{
-		{Name: "expired_keys", Value: decimal(s.stats.expiredKeys)},
+		{Name: "expired_keys", Value: decimal(s.Stats.ExpiredKeys)},
 		{Name: "expired_stale_perc", Value: "0.00"},
 		{Name: "expired_time_cap_reached_count", Value: "0"},
 		{Name: "evicted_keys", Value: "0"},
-		{Name: "keyspace_hits", Value: decimal(s.seen.hits)},
-		{Name: "keyspace_misses", Value: decimal(s.seen.misses)},
-		{Name: "lockd_gifts_forgotten", Value: decimal(s.waits.Gifts.Forgotten)},
+		{Name: "keyspace_hits", Value: decimal(s.Seen.Hits)},
+		{Name: "keyspace_misses", Value: decimal(s.Seen.Misses)},
+		{Name: "lockd_gifts_forgotten", Value: decimal(s.Waits.Gifts.Forgotten)},
 	}}
 }
 
@@ -81,7 +82,7 @@ func infoKeyspace(keys *store.Store, tick int64) resp.Section {
 func (m *Machine) Metrics() []resp.Metric {
 	s := &m.state
 	keys, leases, locks := 0, 0, 0
-	for _, d := range s.keys.DBs {
+	for _, d := range s.Keys.DBs {
 		keys, leases, locks = keys+d.Keys.Len(), leases+d.Leases.Len(), locks+d.Locks
 	}
 	events := resp.Metric{
@@ -89,25 +90,25 @@ func (m *Machine) Metrics() []resp.Metric {
 		Help: "What has become of locks, in the words of LOCKS HISTORY, since this node was started.",
 	}
 	for kind := history.Granted; kind < history.Kinds; kind++ {
-		events.Add(float64(s.seen.events[kind]), kind.String())
+		events.Add(float64(s.Seen.Events[kind]), kind.String())
 	}
 	return []resp.Metric{
 		resp.GaugeOf("lockd_keys", "Keys in all databases.", keys),
 		resp.GaugeOf("lockd_leases", "Keys that have a lease.", leases),
 		resp.GaugeOf("lockd_locks_held", "Locks that are held.", locks),
-		resp.GaugeOf("lockd_lock_waiters", "Clients of all nodes that wait in line for a lock.", s.waits.Line().Len()),
+		resp.GaugeOf("lockd_lock_waiters", "Clients of all nodes that wait in line for a lock.", s.Waits.Line().Len()),
 		resp.GaugeOf("lockd_blocked_commands", "Commands of clients of all nodes that wait, those for locks included.",
-			s.waits.Len()),
+			s.Waits.Len()),
 		resp.CounterOf("lockd_gifts_forgotten_total", "What waiting clients were given, and was forgotten before it was "+
-			"known to be delivered, as it was too much or too old, since this node was started.", s.waits.Gifts.Forgotten),
+			"known to be delivered, as it was too much or too old, since this node was started.", s.Waits.Gifts.Forgotten),
 		events,
-		resp.GaugeOf("lockd_last_fence", "The highest fence that was given. It never falls.", s.keys.LastFence),
+		resp.GaugeOf("lockd_last_fence", "The highest fence that was given. It never falls.", s.Keys.LastFence),
 		resp.CounterOf("lockd_expired_keys_total", "Keys whose lease has ended, in the life of the cluster.",
-			s.stats.expiredKeys),
-		resp.CounterOf("lockd_key_hits_total", "Keys that reads on this node have found.", s.seen.hits),
-		resp.CounterOf("lockd_key_misses_total", "Keys that reads on this node have not found.", s.seen.misses),
-		resp.GaugeOf("lockd_memory_used_bytes", "What the data take, as maxmemory counts it.", s.usedBytes()),
-		resp.GaugeOf("lockd_memory_max_bytes", "The setting maxmemory; 0: no limit.", s.settings.MaxMemoryBytes),
+			s.Stats.ExpiredKeys),
+		resp.CounterOf("lockd_key_hits_total", "Keys that reads on this node have found.", s.Seen.Hits),
+		resp.CounterOf("lockd_key_misses_total", "Keys that reads on this node have not found.", s.Seen.Misses),
+		resp.GaugeOf("lockd_memory_used_bytes", "What the data take, as maxmemory counts it.", s.UsedBytes()),
+		resp.GaugeOf("lockd_memory_max_bytes", "The setting maxmemory; 0: no limit.", s.Settings.MaxMemoryBytes),
 	}
 }
 

@@ -118,12 +118,12 @@ func TestFunctionBounds(t *testing.T) {
 			break
 		}
 	}
-	if got := s.m.state.functions.Bytes(); loaded < 60 || got > library.FunctionBytesMax || got < library.FunctionBytesMax-64<<10 {
+	if got := s.m.state.Functions.Bytes(); loaded < 60 || got > library.FunctionBytesMax || got < library.FunctionBytesMax-64<<10 {
 		t.Errorf("%d libraries of %d bytes are loaded", loaded, got)
 	}
 	s.wants(t, "OK", "FUNCTION", "FLUSH")
-	if s.m.state.functions.Bytes() != 0 || s.m.state.usedBytes() != 0 {
-		t.Errorf("%d bytes are left", s.m.state.usedBytes())
+	if s.m.state.Functions.Bytes() != 0 || s.m.state.UsedBytes() != 0 {
+		t.Errorf("%d bytes are left", s.m.state.UsedBytes())
 	}
 }
 
@@ -131,15 +131,15 @@ func TestFunctionBounds(t *testing.T) {
 func TestFunctionBytes(t *testing.T) {
 	s := newStage(t)
 	s.wants(t, "a", "FUNCTION", "LOAD", libraryOf("a", "a", 1))
-	one := s.m.state.functions.Bytes()
+	one := s.m.state.Functions.Bytes()
 	s.wants(t, "b", "FUNCTION", "LOAD", libraryOf("b", "b", 1))
 	s.wants(t, "b", "FUNCTION", "LOAD", "REPLACE", libraryOf("b", "b", 2))
 	s.wants(t, "ERR Function a already exists", "FUNCTION", "LOAD", "REPLACE", libraryOf("b", "a", 2))
-	if got := s.m.state.functions.Bytes(); got != 2*one {
+	if got := s.m.state.Functions.Bytes(); got != 2*one {
 		t.Errorf("%d bytes, want %d", got, 2*one)
 	}
 	s.wants(t, "OK", "FUNCTION", "DELETE", "b")
-	if got := s.m.state.functions.Bytes(); got != one {
+	if got := s.m.state.Functions.Bytes(); got != one {
 		t.Errorf("%d bytes, want %d", got, one)
 	}
 }

@@ -68,7 +68,7 @@ func TestGiveBack(t *testing.T) {
 		if string(before) != string(image(t, s.m)) && s.run(tc.look) != tc.want {
 			t.Errorf("%s: taken back twice", tc.name)
 		}
-		if s.m.state.waits.Gifts.Len() > 0 {
+		if s.m.state.Waits.Gifts.Len() > 0 {
 			t.Errorf("%s: still remembered", tc.name)
 		}
 	}
@@ -142,7 +142,7 @@ func TestNothingReturnsToAnEmptiedDatabase(t *testing.T) {
 		if got := s.run(tc.look); got != tc.want {
 			t.Errorf("%q: %s gives %q, want %q", tc.empties, tc.look, got, tc.want)
 		}
-		if s.m.state.waits.Gifts.Len() > 0 {
+		if s.m.state.Waits.Gifts.Len() > 0 {
 			t.Errorf("%q: still remembered", tc.empties)
 		}
 	}
@@ -176,7 +176,7 @@ func TestGiftsBeyondTheirMemory(t *testing.T) {
 	}
 	s.ask(6, "BLMPOP 0 1 l LEFT COUNT 5")
 	forgotten("3")
-	if n := s.m.state.waits.Gifts.Len(); n != 2 {
+	if n := s.m.state.Waits.Gifts.Len(); n != 2 {
 		t.Errorf("%d are remembered", n)
 	}
 	s.send(returning(6))
@@ -210,11 +210,11 @@ func TestGiftsAreForgotten(t *testing.T) {
 	}
 	s.ask(3, "BLPOP l 0")
 	s.tick(s.at.Tick + wait.GiftKeepMs + 1)
-	if s.m.state.waits.Gifts.Len() > 0 {
+	if s.m.state.Waits.Gifts.Len() > 0 {
 		t.Error("kept for ever")
 	}
 	s.send(resp.BlockOpening("n1", 1))
-	id := s.m.state.waits.Sessions.Last
+	id := s.m.state.Waits.Sessions.Last
 	s.run("DEL l")
 	s.run("RPUSH l " + strings.Repeat("x ", 999) + "x")
 	for n := range uint64(wait.GiftsMax + 10) {
@@ -223,7 +223,7 @@ func TestGiftsAreForgotten(t *testing.T) {
 		}
 		s.send(asking(id, n+1, 0, split("BLPOP l 0")))
 	}
-	gifts := &s.m.state.waits.Gifts
+	gifts := &s.m.state.Waits.Gifts
 	if got := figure(s, "lockd_gifts_forgotten"); got != "11" { // one of them for its age
 		t.Errorf("%s were forgotten", got)
 	}

@@ -210,16 +210,16 @@ type refusal struct {
 // mustRefuse wants commands to be answered so, and to change nothing.
 func mustRefuse(t *testing.T, m *Machine, list []refusal) {
 	t.Helper()
-	before := m.state.keys.Sequence
+	before := m.state.Keys.Sequence
 	for _, r := range list {
-		m.state.applying = true
-		m.state.meter.BeginRequest(m.state.usedBytes())
-		m.state.meter.Spend(r.work)
+		m.state.Applying = true
+		m.state.Meter.BeginRequest(m.state.UsedBytes())
+		m.state.Meter.Spend(r.work)
 		if got := plain((&ctx{s: &m.state}).execute(resp.Cmd{Args: split(r.line)})); got != r.want {
 			t.Errorf("%s: %.100s, want %s", r.line, got, r.want)
 		}
 	}
-	if m.state.keys.Sequence != before {
+	if m.state.Keys.Sequence != before {
 		t.Error("a refused command has changed something")
 	}
 }

@@ -143,17 +143,17 @@ func TestHashLockIsBounded(t *testing.T) {
 	for i := 1; i < 300; i++ {
 		mustApply(t, m, at, 0, fmt.Sprintf("EVAL 'HINCRBY k %s 1' 0", tokenOf(i)))
 	}
-	e, _ := m.state.keys.DBs[0].Keys.Get("k")
+	e, _ := m.state.Keys.DBs[0].Keys.Get("k")
 	l := e.HashLock()
-	if len(l.Holders) != store.HashHoldersMax || m.state.events.Count() != store.HashHoldersMax {
-		t.Fatalf("%d holders, %d events", len(l.Holders), m.state.events.Count())
+	if len(l.Holders) != store.HashHoldersMax || m.state.Events.Count() != store.HashHoldersMax {
+		t.Fatalf("%d holders, %d events", len(l.Holders), m.state.Events.Count())
 	}
 	if size := unsafe.Sizeof(store.HashHolder{}); size > store.HashHolderBytes {
 		t.Errorf("a holder takes %d bytes, and counts for %d", size, store.HashHolderBytes)
 	}
 	before := e.Size()
 	mustApply(t, m, at, 0, fmt.Sprintf("EVAL 'HDEL k %s\nHDEL k %s' 0", tokenOf(0), tokenOf(299)))
-	next, _ := m.state.keys.DBs[0].Keys.Get("k")
+	next, _ := m.state.Keys.DBs[0].Keys.Get("k")
 	if n := len(next.HashLock().Holders); n != store.HashHoldersMax-1 {
 		t.Errorf("%d holders", n)
 	}
@@ -167,7 +167,7 @@ func TestHashLockIsBounded(t *testing.T) {
 func TestDamagedHashLockIsRefused(t *testing.T) {
 	m := New(fakeScripts{})
 	mustApply(t, m, resp.Stamp{}, 0, fmt.Sprintf("EVAL 'HINCRBY k %s 1\nPEXPIRE k 9000' 0", tokenOf(0)))
-	e, _ := m.state.keys.DBs[0].Keys.Get("k")
+	e, _ := m.state.Keys.DBs[0].Keys.Get("k")
 	l := e.HashLock()
 	good := l.Holders
 	for _, bad := range [][]store.HashHolder{{{Token: tokenOf(1)}}, {good[0], good[0]}} {

@@ -28,11 +28,11 @@ func TestEventLogIsBoundedInBytes(t *testing.T) {
 	mustApply(t, m, resp.Stamp{}, 0, "CONFIG SET lock-history-max-events 100")
 	for i := range 300 {
 		mustApply(t, m, resp.Stamp{Tick: int64(i)}, 0, fmt.Sprintf("SET %s%d %s NX PX 9000", strings.Repeat("k", 1000), i, strings.Repeat("t", 500)))
-		if m.state.events.Bytes() > 100*history.EventBytesMax {
-			t.Fatalf("%d bytes after %d locks", m.state.events.Bytes(), i)
+		if m.state.Events.Bytes() > 100*history.EventBytesMax {
+			t.Fatalf("%d bytes after %d locks", m.state.Events.Bytes(), i)
 		}
 	}
-	if n := m.state.events.Count(); n < 20 || n > 100 {
+	if n := m.state.Events.Count(); n < 20 || n > 100 {
 		t.Errorf("%d events", n)
 	}
 }
@@ -43,7 +43,7 @@ func TestWhatIsLongIsNoLock(t *testing.T) {
 	long := strings.Repeat("x", fate.KeyBytesMax+1)
 	mustApply(t, m, resp.Stamp{}, 0, "SET "+long+" token NX PX 9000", "SET data "+strings.Repeat("x", fate.TokenBytesMax+1)+" NX PX 9000",
 		"LOCK "+long+"1 token PX 9000", "LOCK "+long+"2 token PX 9000 SHARED", "SET short token NX PX 9000", "RENAME short "+long+"3")
-	if got := eventsOf(&m.state.events); len(got) != 2 || got[0].Key != "short" || got[1].Kind != history.Moved {
+	if got := eventsOf(&m.state.Events); len(got) != 2 || got[0].Key != "short" || got[1].Kind != history.Moved {
 		t.Errorf("%+v", got)
 	}
 	if got := plain(view(m, resp.Stamp{}, 0, "LOCKS LIST")); got != "" {

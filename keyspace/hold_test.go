@@ -22,17 +22,17 @@ func TestRefound(t *testing.T) {
 		return string(res[0].Replies[0].AppendTo(nil, 3))
 	}
 	apply(m, 1000, 1, "LOCK known alice PX 60000")
-	id := m.state.waits.Sessions.Open("", 0, m.state.tick)
+	id := m.state.Waits.Sessions.Open("", 0, m.state.Tick)
 	step := &resp.BlockStep{Kind: resp.BlockAsk, ID: resp.BlockID{Session: id, Number: 1}}
 	wait := request(0, "LOCK known bob PX 60000 WAIT 50000")
 	wait.Block = step
 	m.Apply(at(1001, 2), []resp.Request{wait})
-	if m.state.waits.Len() != 1 {
+	if m.state.Waits.Len() != 1 {
 		t.Fatal("nobody waits")
 	}
 	const fence = 1 << 41
 	m.Fork(fence, 5000)
-	if m.state.waits.Len() != 0 || m.state.waits.Sessions.Len() != 0 || m.state.waits.Sessions.Open("", 0, m.state.tick) <= id {
+	if m.state.Waits.Len() != 0 || m.state.Waits.Sessions.Len() != 0 || m.state.Waits.Sessions.Open("", 0, m.state.Tick) <= id {
 		t.Error("who waited in the old cluster is still there, or his session's number is given again")
 	}
 	img := image(t, m)
@@ -111,7 +111,7 @@ func TestHoldAndRedisson(t *testing.T) {
 	eval(take, "l", alice)
 	eval(read, "rw", alice)
 	m.Fork(0, 5000)
-	refused := m.state.embargoError()
+	refused := m.state.EmbargoError()
 	expect("taken once more by its holder", eval(take, "l", alice), resp.Nil())
 	expect("held by another", eval(take, "l", bob), resp.Int(30000))
 	expect("a free lock", eval(take, "free", bob), refused)

@@ -11,6 +11,7 @@ import (
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
 	"lockd/keyspace/settings"
+	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/keyspace/wait"
@@ -67,7 +68,7 @@ const (
 type frozen struct {
 	tick, wallUs        int64
 	sequence, lastFence uint64
-	stats               stats
+	stats               state.Stats
 	createdAt           [store.WatchBuckets]uint64
 	settings            *settings.Values
 	users               *acl.Users
@@ -86,10 +87,10 @@ type frozen struct {
 func (m *Machine) Snapshot() func(io.Writer) error {
 	s := &m.state
 	f := &frozen{
-		tick: s.tick, wallUs: s.wallUs, sequence: s.keys.Sequence, lastFence: s.keys.LastFence,
-		stats: s.stats, createdAt: s.keys.CreatedAt, settings: s.settings, users: s.users, usersRev: s.usersRev,
-		library: s.library.Copy(), functions: s.functions.Copy(), waits: s.waits.Frozen(), events: s.events.Copy(),
-		digest: s.digest, keys: s.keys.View(),
+		tick: s.Tick, wallUs: s.WallUs, sequence: s.Keys.Sequence, lastFence: s.Keys.LastFence,
+		stats: s.Stats, createdAt: s.Keys.CreatedAt, settings: s.Settings, users: s.Users, usersRev: s.UsersRev,
+		library: s.Library.Copy(), functions: s.Functions.Copy(), waits: s.Waits.Frozen(), events: s.Events.Copy(),
+		digest: s.Digest, keys: s.Keys.View(),
 	}
 	return f.write
 }
@@ -99,7 +100,7 @@ func (f *frozen) write(dst io.Writer) error {
 	w.Raw(imageMagic)
 	w.U64(imageVersion)
 	w.Parts(0)
-	for _, n := range []uint64{uint64(f.tick), uint64(f.wallUs), f.sequence, f.lastFence, uint64(f.stats.expiredKeys)} {
+	for _, n := range []uint64{uint64(f.tick), uint64(f.wallUs), f.sequence, f.lastFence, uint64(f.stats.ExpiredKeys)} {
 		w.U64(n)
 	}
 	for _, n := range f.createdAt {
@@ -120,21 +121,21 @@ func (f *frozen) write(dst io.Writer) error {
 // Restore replaces the state by an image; see cluster.Machine. On an error, which is
 // value.ErrDamaged where the image itself causes it, the state stays as it was.
 func (m *Machine) Restore(src io.Reader) error {
-	known := commandsAt(m.state.level).known
-	next := newState(m.state.scripts, m.state.level, known)
-	next.keys.Generation = m.state.keys.Generation + 1
+	known := commandsAt(m.state.Level).known
+	next := state.New(m.state.Scripts, m.state.Level, known)
+	next.Keys.Generation = m.state.Keys.Generation + 1
 	r := value.NewReader(src)
 	readHeader(r)
 	readClock(&next, r)
-	next.settings = settings.Read(r, next.level)
-	next.usersRev = r.U64()
-	next.users = readUsers(r, known)
-	next.library = library.ReadScripts(r)
-	next.functions = library.ReadFunctions(r)
-	next.keys.Read(r, fate.NamesHolder)
-	next.waits = wait.Read(r, waitable{commandsAt(next.level).table})
-	next.events = history.ReadLog(r)
-	next.digest = digest.Digest(r.U64())
+	next.Settings = settings.Read(r, next.Level)
+	next.UsersRev = r.U64()
+	next.Users = readUsers(r, known)
+	next.Library = library.ReadScripts(r)
+	next.Functions = library.ReadFunctions(r)
+	next.Keys.Read(r, fate.NamesHolder)
+	next.Waits = wait.Read(r, waitable{commandsAt(next.Level).table})
+	next.Events = history.ReadLog(r)
+	next.Digest = digest.Digest(r.U64())
 	r.End()
 	if err := r.Err(); err != nil {
 		return err
@@ -147,23 +148,23 @@ func (m *Machine) Restore(src io.Reader) error {
 // wait are gone with their nodes. A lock that is not known is granted after holdMs of the log clock; 0: at once.
 func (m *Machine) Fork(fence uint64, holdMs int64) {
 	s := &m.state
-	s.keys.LastFence = max(s.keys.LastFence, fence)
-	s.waits = s.waits.Cleared()
+	s.Keys.LastFence = max(s.Keys.LastFence, fence)
+	s.Waits = s.Waits.Cleared()
 	until := int64(-1)
 	if holdMs > 0 {
-		until = s.tick + holdMs
+		until = s.Tick + holdMs
 	}
-	if next, err := s.settings.With(s.level, []string{settings.NameLockHold, strconv.FormatInt(until, 10), settings.NameFullDisks, ""}); err == nil {
-		s.settings = next
+	if next, err := s.Settings.With(s.Level, []string{settings.NameLockHold, strconv.FormatInt(until, 10), settings.NameFullDisks, ""}); err == nil {
+		s.Settings = next
 	}
 }
 
-func readClock(s *state, r *value.Reader) {
-	s.tick, s.wallUs = r.I64(), r.I64()
-	s.keys.Sequence, s.keys.LastFence = r.U64(), r.U64()
-	s.stats.expiredKeys = r.I64()
-	for i := range s.keys.CreatedAt {
-		s.keys.CreatedAt[i] = r.U64()
+func readClock(s *state.State, r *value.Reader) {
+	s.Tick, s.WallUs = r.I64(), r.I64()
+	s.Keys.Sequence, s.Keys.LastFence = r.U64(), r.U64()
+	s.Stats.ExpiredKeys = r.I64()
+	for i := range s.Keys.CreatedAt {
+		s.Keys.CreatedAt[i] = r.U64()
 	}
 }
 

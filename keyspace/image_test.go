@@ -30,9 +30,9 @@ func image(t testing.TB, m *Machine) []byte {
 // untraced is the machine's image without the digest, which never forgets what was done.
 func untraced(t testing.TB, m *Machine) []byte {
 	t.Helper()
-	trace := m.state.digest
-	defer func() { m.state.digest = trace }()
-	m.state.digest = digest.Begin
+	trace := m.state.Digest
+	defer func() { m.state.Digest = trace }()
+	m.state.Digest = digest.Begin
 	return image(t, m)
 }
 
@@ -50,7 +50,7 @@ func restored(t testing.TB, img []byte) *Machine {
 func sample(t testing.TB) *Machine {
 	t.Helper()
 	m := New(fakeScripts{})
-	m.state.settings, _ = m.state.settings.With(1, []string{"hash-max-listpack-entries", "128"}) // no default
+	m.state.Settings, _ = m.state.Settings.With(1, []string{"hash-max-listpack-entries", "128"}) // no default
 	at := resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000, Index: 10}
 	mustApply(t, m, at, 0,
 		"SET lock token NX PX 30000",

@@ -41,7 +41,7 @@ func TestKeysThatShareAPosition(t *testing.T) {
 		{1, "DBSIZE", "202"},
 	})
 	keys := func(m *Machine) (found []string) {
-		m.state.keys.DBs[0].Keys.Scan(value.Position(twinA), 1, func(e *store.Entry) { found = append(found, e.Key()) })
+		m.state.Keys.DBs[0].Keys.Scan(value.Position(twinA), 1, func(e *store.Entry) { found = append(found, e.Key()) })
 		return found
 	}
 	if got := keys(m); !slices.Equal(got, []string{twinA, twinB}) {
@@ -68,9 +68,9 @@ func TestEntriesAreReplaced(t *testing.T) {
 	m := New(fakeScripts{})
 	for _, value := range []string{"token", strings.Repeat("long", 100)} {
 		do(m, 1, "SET lock "+value)
-		was, _ := m.state.keys.DBs[0].Keys.Get("lock")
+		was, _ := m.state.Keys.DBs[0].Keys.Get("lock")
 		do(m, 1, "PEXPIRE lock 1000")
-		next, _ := m.state.keys.DBs[0].Keys.Get("lock")
+		next, _ := m.state.Keys.DBs[0].Keys.Get("lock")
 		if next == was || was.Deadline().IsSet() || !next.Deadline().IsSet() {
 			t.Error("a stored entry was changed, or not replaced")
 		}
@@ -87,7 +87,7 @@ func TestKeyTreeCopy(t *testing.T) {
 	for i := range 500 {
 		do(m, 1, fmt.Sprintf("SET key%d before PX 1000", i))
 	}
-	frozen := m.state.keys.DBs[0].Keys.Copy()
+	frozen := m.state.Keys.DBs[0].Keys.Copy()
 	listed := func() (all []string) {
 		frozen.Each(func(e *store.Entry) bool {
 			all = append(all, fmt.Sprint(e.Key(), e.Str(), e.Deadline(), e.Fence, e.Version))

@@ -31,7 +31,7 @@ func (m *Machine) Formats(level int) map[string]uint64 { return formats(level) }
 
 // SetLevel has a level in force; see cluster.Machine.
 func (m *Machine) SetLevel(level int) {
-	if level != m.state.level {
+	if level != m.state.Level {
 		setLevel(&m.state, level)
 	}
 }

@@ -73,25 +73,25 @@ func TestLanguageOfALevel(t *testing.T) {
 		level.sets()
 		for line, want := range level.want {
 			if got := alice(line); !strings.Contains(got, want) {
-				t.Errorf("level %d: %s: %s, want %s", m.state.level, line, got, want)
+				t.Errorf("level %d: %s: %s, want %s", m.state.Level, line, got, want)
 			}
 		}
 		call := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"new", "x"}, Spec: &spec.Spec}}}
 		results, _ := m.Apply(at(1), []resp.Request{call})
-		if known := !results[0].Replies[0].IsErr(); known != (m.state.level > Level) {
-			t.Errorf("level %d: %v", m.state.level, results[0].Replies)
+		if known := !results[0].Replies[0].IsErr(); known != (m.state.Level > Level) {
+			t.Errorf("level %d: %v", m.state.Level, results[0].Replies)
 		}
 		var b, again bytes.Buffer
 		if err := m.Snapshot()(&b); err != nil {
 			t.Fatal(err)
 		}
 		copied := New(luavm.New())
-		copied.SetLevel(m.state.level)
+		copied.SetLevel(m.state.Level)
 		if err := copied.Restore(bytes.NewReader(b.Bytes())); err != nil {
-			t.Fatalf("level %d: %v", m.state.level, err)
+			t.Fatalf("level %d: %v", m.state.Level, err)
 		}
-		if err := copied.Snapshot()(&again); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) || copied.state.level != m.state.level {
-			t.Errorf("level %d: the image differs, level %d, %v", m.state.level, copied.state.level, err)
+		if err := copied.Snapshot()(&again); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) || copied.state.Level != m.state.Level {
+			t.Errorf("level %d: the image differs, level %d, %v", m.state.Level, copied.state.Level, err)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func newLongLine(t *testing.T, waiters int) *longLine {
 		}.Sender()
 		l.apply(req)
 	}
-	if n := l.m.state.waits.Line().Len(); n != waiters {
+	if n := l.m.state.Waits.Line().Len(); n != waiters {
 		t.Fatalf("%d in line, want %d", n, waiters)
 	}
 	return l
@@ -48,7 +48,7 @@ func (l *longLine) apply(req resp.Request) {
 
 // held fails the test unless a token holds the lock.
 func (l *longLine) held(by int) {
-	if e, ok := l.m.state.keys.DBs[0].Keys.Get("order:42"); !ok || e.Str() != l.token(by) {
+	if e, ok := l.m.state.Keys.DBs[0].Keys.Get("order:42"); !ok || e.Str() != l.token(by) {
 		l.Fatalf("%s has not got the lock", l.token(by))
 	}
 }
@@ -57,16 +57,16 @@ func (l *longLine) held(by int) {
 func (l *longLine) release(token int) (work int64) {
 	l.apply(resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"UNLOCK", "order:42", l.token(token)}}}})
 	l.held(token + 1)
-	return l.m.state.meter.Work()
+	return l.m.state.Meter.Work()
 }
 
 func (l *longLine) expire(token int) (work int64) {
 	l.tick += 101
 	l.index++
-	before := l.m.state.meter.Work()
+	before := l.m.state.Meter.Work()
 	l.m.Apply(resp.Stamp{Tick: l.tick, Index: l.index}, nil)
 	l.held(token + 1)
-	return l.m.state.meter.Work() - before
+	return l.m.state.Meter.Work() - before
 }
 
 func heapBytes() uint64 {

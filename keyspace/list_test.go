@@ -249,7 +249,7 @@ func TestListSearchIsWork(t *testing.T) {
 		{resp.Args{"LREM", "long", "0", "x"}, 100_000 * (value.VisitWork + removeWork + 1)},
 	} {
 		ask(m, c.args)
-		if got := m.state.meter.Work(); got < c.work || got > c.work+c.work/10+10*meter.CommandWork {
+		if got := m.state.Meter.Work(); got < c.work || got > c.work+c.work/10+10*meter.CommandWork {
 			t.Errorf("%.40v: %d work, want about %d", c.args, got, c.work)
 		}
 	}

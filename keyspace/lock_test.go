@@ -12,6 +12,7 @@ import (
 
 	"lockd/keyspace/fate"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/keyspace/wait"
@@ -131,7 +132,7 @@ func (l *lineModel) lock(w inLine) {
 	case w.end == l.now:
 		l.end(w.number, "served (nil)")
 	case at >= 0:
-		l.end(l.line[at].number, "served "+errTokenElsewhere)
+		l.end(l.line[at].number, "served "+state.ErrTokenElsewhere)
 		l.line[at] = w
 		l.serve(l.now)
 	default:
@@ -252,7 +253,7 @@ func (p *linePlay) compare(what string) {
 	}
 	p.blockStage.said, p.lineModel.said = nil, nil
 	var holders []holding
-	e, _ := p.m.state.keys.DBs[0].Keys.Get("door")
+	e, _ := p.m.state.Keys.DBs[0].Keys.Get("door")
 	switch {
 	case e == nil:
 	case e.Lock() == nil:
@@ -360,7 +361,7 @@ func TestLineAtItsMoment(t *testing.T) {
 		if got := s.run("LOCK door r4 PX 5000 SHARED"); got != "(nil)" {
 			t.Errorf("a reader overtakes the line: %s", got)
 		}
-		l := s.m.state.keys.DBs[0]
+		l := s.m.state.Keys.DBs[0]
 		e, _ := l.Keys.Get("door")
 		if e.Lock().Holder("r3") == nil || e.Lock().Holder("r2") != nil || len(s.said) != 2 {
 			t.Errorf("%d others: heard %q", others, s.said)
@@ -417,7 +418,7 @@ func TestLimitsOfLock(t *testing.T) {
 	ask(wait.LineMax+1, "late")
 	s.expect(fmt.Sprintf("1/%d served %s", wait.LineMax+1, wait.ErrTooManyInLine))
 	ask(wait.LineMax+2, "t7") // has its place already
-	s.expect("1/8 served " + errTokenElsewhere)
+	s.expect("1/8 served " + state.ErrTokenElsewhere)
 }
 
 // So many may hold a lock that is shared, and wait for all locks; others may still wait for other things.
@@ -453,7 +454,7 @@ func TestImageOfLine(t *testing.T) {
 	s.run("LOCK door alice PX 5000")
 	s.ask(1, "LOCK door bob PX 5000 WAIT 60000")
 	s.ask(2, "LOCK door rob PX 5000 WAIT 60000")
-	s.m.state.waits.Waiter(resp.BlockID{Session: 1, Number: 2}).Args[2] = "bob"
+	s.m.state.Waits.Waiter(resp.BlockID{Session: 1, Number: 2}).Args[2] = "bob"
 	if err := New(fakeScripts{}).Restore(bytes.NewReader(image(t, s.m))); !errors.Is(err, value.ErrDamaged) {
 		t.Errorf("restored with %v", err)
 	}
@@ -477,11 +478,11 @@ func TestImageOfHolders(t *testing.T) {
 		s := newBlockStage(t)
 		s.run("LOCK door a PX 4000 SHARED")
 		s.run("LOCK door b PX 5000 SHARED")
-		was, _ := s.m.state.keys.DBs[0].Keys.Get("door")
+		was, _ := s.m.state.Keys.DBs[0].Keys.Get("door")
 		e := store.NewEntry("door", was, was.Value(), spoil.end(was.Deadline()))
 		e.Fence, e.Version = was.Fence, was.Version
 		spoil.holder(e.Lock().Newest())
-		s.m.state.keys.DBs[0].Replace(was, e)
+		s.m.state.Keys.DBs[0].Replace(was, e)
 		if err := New(fakeScripts{}).Restore(bytes.NewReader(image(t, s.m))); errors.Is(err, value.ErrDamaged) != (name != "") {
 			t.Errorf("%s: restored with %v", name, err)
 		}
@@ -496,7 +497,7 @@ func TestGrantedLock(t *testing.T) {
 		_, msgs := s.m.Apply(s.at, []resp.Request{req})
 		for _, m := range msgs {
 			if m.Kind == resp.MessageBlock && m.Block.Given {
-				list = append(list, *s.m.state.waits.Gifts.Get(m.Block.ID).Lock)
+				list = append(list, *s.m.state.Waits.Gifts.Get(m.Block.ID).Lock)
 			}
 		}
 		return list
@@ -504,14 +505,14 @@ func TestGrantedLock(t *testing.T) {
 	take := func(number uint64, token string) []resp.Watch {
 		return granted(asking(1, number, 0, split("LOCK door "+token+" PX 5000 WAIT 60000")))
 	}
-	if got := take(1, "alice"); len(got) != 1 || got[0] != (resp.Watch{Key: "door", Version: s.m.state.version(0, "door")}) {
+	if got := take(1, "alice"); len(got) != 1 || got[0] != (resp.Watch{Key: "door", Version: s.m.state.Version(0, "door")}) {
 		t.Errorf("granted at once: %v", got)
 	}
 	if got := take(2, "bob"); got != nil {
 		t.Errorf("in line: %v", got)
 	}
 	got := granted(request(0, "UNLOCK door alice"))
-	if len(got) != 1 || got[0].Version != s.m.state.version(0, "door") {
+	if len(got) != 1 || got[0].Version != s.m.state.Version(0, "door") {
 		t.Fatalf("from the line: %v", got)
 	}
 	s.run("LOCK door bob PX 5000") // its program, by another connection
@@ -549,7 +550,7 @@ func TestGrantedToHolder(t *testing.T) {
 		var granted *resp.Watch
 		for _, m := range msgs {
 			if m.Kind == resp.MessageBlock {
-				granted = s.m.state.waits.Gifts.Get(m.Block.ID).Lock
+				granted = s.m.state.Waits.Gifts.Get(m.Block.ID).Lock
 			}
 		}
 		if granted == nil || !granted.Holder {
@@ -571,7 +572,7 @@ func TestGrantedToHolder(t *testing.T) {
 func TestTagOfLock(t *testing.T) {
 	s := newBlockStage(t)
 	tag := func(db int, key string) string {
-		e, ok := s.m.state.keys.DBs[db].Keys.Get(key)
+		e, ok := s.m.state.Keys.DBs[db].Keys.Get(key)
 		if !ok || e.Tag() == nil {
 			return ""
 		}
@@ -603,10 +604,10 @@ func TestTagOfLock(t *testing.T) {
 	if got := tag(1, "away"); got != "me/" {
 		t.Errorf("MOVE: %q", got)
 	}
-	before := s.m.state.usedBytes() - s.m.state.events.Bytes()
+	before := s.m.state.UsedBytes() - s.m.state.Events.Bytes()
 	s.run("LOCK free a PX 5000 OWNER me")
 	s.run("DEL free")
-	if got := s.m.state.usedBytes() - s.m.state.events.Bytes(); got != before {
+	if got := s.m.state.UsedBytes() - s.m.state.Events.Bytes(); got != before {
 		t.Errorf("%d bytes are left of a tag", got-before)
 	}
 }

@@ -67,24 +67,24 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 	var v T
 	d := store.Never
 	if was == nil {
-		v = fresh(c.s.keys.Generation)
+		v = fresh(c.s.Keys.Generation)
 	} else {
-		v, d = was.Aggregate().Own(c.s.keys.Generation).(T), was.Deadline()
-		if c.s.keys.Keeps(was) {
-			c.s.meter.Spend(value.CloneWork(v))
+		v, d = was.Aggregate().Own(c.s.Keys.Generation).(T), was.Deadline()
+		if c.s.Keys.Keeps(was) {
+			c.s.Meter.Spend(value.CloneWork(v))
 		}
 	}
 	form := v.Form()
 	edit(v)
 	if v.Form() != form {
-		c.s.meter.Spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
+		c.s.Meter.Spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
 	}
 	if v.Len() > 0 || v.Kind().KeepsEmpty {
-		c.s.put(&c.why, c.db, key, was, store.NewMarked(key, was, value.OfAggregate(v), d, nil, markOfEdited(c, key, was, v)))
+		c.s.Put(&c.why, c.db, key, was, store.NewMarked(key, was, value.OfAggregate(v), d, nil, markOfEdited(c, key, was, v)))
 		return false
 	}
 	if was != nil {
-		c.s.put(&c.why, c.db, key, was, nil)
+		c.s.Put(&c.why, c.db, key, was, nil)
 	}
 	return was != nil
 }
@@ -103,7 +103,7 @@ func markOfEdited(c *ctx, key string, was *store.Entry, v value.Aggregate) store
 		return was.Mark()
 	}
 	if h, ok := v.(*value.Hash); ok && c.run != nil {
-		return c.s.locks().HashMark(key, h)
+		return c.s.Locks().HashMark(key, h)
 	}
 	return store.NoLock
 }
@@ -116,7 +116,7 @@ func lookupHash(c *ctx, key string) (h *value.Hash, err error) {
 // editHash is editAs for hashes.
 func editHash(c *ctx, key string, edit func(h *value.Hash)) (emptied bool) {
 	return editAs(c, key, value.NewHash, func(h *value.Hash) {
-		h.Limit(c.s.settings.Hashes)
+		h.Limit(c.s.Settings.Hashes)
 		edit(h)
 	})
 }
@@ -131,7 +131,7 @@ func editList(c *ctx, key string, edit func(l *value.List)) (emptied bool) {
 	return editAs(c, key, value.NewList, func(l *value.List) {
 		before := l.Size()
 		edit(l)
-		l.Resize(c.s.settings.Lists, l.Size() < before)
+		l.Resize(c.s.Settings.Lists, l.Size() < before)
 	})
 }
 
@@ -143,7 +143,7 @@ func lookupSet(c *ctx, key string) (s *value.Set, err error) {
 // editSet is editAs for sets.
 func editSet(c *ctx, key string, edit func(s *value.Set)) (emptied bool) {
 	return editAs(c, key, value.NewSet, func(s *value.Set) {
-		s.Limit(c.s.settings.Sets)
+		s.Limit(c.s.Settings.Sets)
 		edit(s)
 	})
 }
@@ -156,7 +156,7 @@ func lookupZset(c *ctx, key string) (z *value.Zset, err error) {
 // editZset is editAs for sorted sets.
 func editZset(c *ctx, key string, edit func(z *value.Zset)) (emptied bool) {
 	return editAs(c, key, value.NewZset, func(z *value.Zset) {
-		z.Limit(c.s.settings.Zsets)
+		z.Limit(c.s.Settings.Zsets)
 		edit(z)
 	})
 }
@@ -227,12 +227,12 @@ func beginScan(c *ctx, o *arg.Scan, n int, tree bool) error {
 	if tree {
 		each = value.FarWork
 	}
-	return c.s.meter.Pay(each*int64(o.Count) + value.TreeWork(n))
+	return c.s.Meter.Pay(each*int64(o.Count) + value.TreeWork(n))
 }
 
 // endScan counts the work of MATCH, and answers the cursor to go on with, and the items.
 func endScan(c *ctx, o *arg.Scan, next uint64, items []string) resp.Reply {
-	c.s.meter.Spend(o.Match.Work())
+	c.s.Meter.Spend(o.Match.Work())
 	if o.Match.Exceeded() {
 		return resp.Err(arg.ErrGlob)
 	}
@@ -294,7 +294,7 @@ func (r *drawCall[T]) Run(c *ctx) resp.Reply {
 // drawable counts the work of drawing from n elements, and of finding what was drawn, or says why that is too much.
 func drawable(c *ctx, n int, count int64) error {
 	draws := min(count, int64(n))
-	return c.s.meter.Pay(2 * max(draws, -draws) * value.TreeWork(n))
+	return c.s.Meter.Pay(2 * max(draws, -draws) * value.TreeWork(n))
 }
 
 func drawItem[T collection](c *ctx, key string, at func(of T, i int) (item, beside resp.Reply)) resp.Reply {
@@ -303,7 +303,7 @@ func drawItem[T collection](c *ctx, key string, at func(of T, i int) (item, besi
 	if err != nil || of == none {
 		return orNil(err)
 	}
-	c.s.meter.Spend(value.TreeWork(of.Len()))
+	c.s.Meter.Spend(value.TreeWork(of.Len()))
 	item, _ := at(of, c.randN(of.Len()))
 	return item
 }
@@ -352,7 +352,7 @@ func meets(c *ctx, cond condition, e *store.Entry) (met bool, err error) {
 	case e.Aggregate() != nil:
 		return false, resp.Error(resp.ErrWrongType)
 	case !cond.digest:
-		c.s.meter.Spend(int64(len(cond.operand)))
+		c.s.Meter.Spend(int64(len(cond.operand)))
 		return (e.Str() == cond.operand) == cond.equal, nil
 	case len(cond.operand) != digestDigits:
 		return false, resp.Error(errDigestLength)
@@ -367,7 +367,7 @@ const digestWork = 2
 
 // stringDigest returns the XXH3 hash of a string, 64 bits, with the default secret and no seed.
 func stringDigest(c *ctx, e *store.Entry) string {
-	c.s.meter.Spend(digestWork * int64(len(e.Str())))
+	c.s.Meter.Spend(digestWork * int64(len(e.Str())))
 	return fmt.Sprintf("%0*x", digestDigits, xxh3.HashString(e.Str()))
 }
 
@@ -380,6 +380,6 @@ func lookupLock(c *ctx, key string) (e *store.Entry, held *lock.Many, err error)
 	if held = e.Lock(); held == nil {
 		return nil, nil, resp.Error(resp.ErrWrongType)
 	}
-	c.s.meter.Spend(value.LockWork(held))
+	c.s.Meter.Spend(value.LockWork(held))
 	return e, held, nil
 }

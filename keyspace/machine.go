@@ -3,51 +3,55 @@ package keyspace
 import (
 	"lockd/keyspace/emit"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/state"
 	"lockd/resp"
 )
 
 // Machine is the replicated state and the commands on it. It implements cluster.Machine, whose contract holds: not safe
 // for concurrent use, except for Find, Check, Specs and the function that Snapshot returns.
 type Machine struct {
-	state   state
+	state   state.State
 	command ctx // of the running request
 	replies replyRoom
 }
 
+// Scripts runs scripts and functions, such as luavm.VM does.
+type Scripts = state.Scripts
+
 // New returns an empty machine that runs its scripts with scripts.
 func New(scripts Scripts) *Machine {
-	return &Machine{state: newState(scripts, LevelLowest, commandsAt(LevelLowest).known)}
+	return &Machine{state: state.New(scripts, LevelLowest, commandsAt(LevelLowest).known)}
 }
 
 // Apply runs one entry of the log; see cluster.Machine.
 func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
 	s := &m.state
-	s.tick = max(s.tick, at.Tick)
-	at.Tick = s.tick
-	s.wallUs = max(s.wallUs, at.Wall)
-	at.Wall = s.wallUs
-	s.index, s.draws, s.applying = at.Index, 0, true
-	if s.settings.HistoryMax > 0 {
-		s.events.Begin(s.wallUs / 1000)
+	s.Tick = max(s.Tick, at.Tick)
+	at.Tick = s.Tick
+	s.WallUs = max(s.WallUs, at.Wall)
+	at.Wall = s.WallUs
+	s.Index, s.Draws, s.Applying = at.Index, 0, true
+	if s.Settings.HistoryMax > 0 {
+		s.Events.Begin(s.WallUs / 1000)
 	}
-	s.searched = 0
-	s.out.Begin(at.Index, len(reqs))
+	s.Searched = 0
+	s.Out.Begin(at.Index, len(reqs))
 	serviceAt(s, at).sweep()
-	s.meter.BeginEntry(s.usedBytes())
-	s.servedBytes = 0
+	s.Meter.BeginEntry(s.UsedBytes())
+	s.ServedBytes = 0
 	results := make([]resp.Result, len(reqs))
 	for i := range reqs {
 		m.replies.expected = len(reqs) - i
 		results[i] = m.do(at, reqs[i])
 	}
-	s.seen.peakBytes = max(s.seen.peakBytes, s.usedBytes())
-	s.out.EmitChanges()
-	s.events.Trim(s.settings.HistoryMax)
+	s.Seen.PeakBytes = max(s.Seen.PeakBytes, s.UsedBytes())
+	s.Out.EmitChanges()
+	s.Events.Trim(s.Settings.HistoryMax)
 	foldEntry(s)
-	messages := s.out.Messages()
-	s.seen.countEvents(messages)
-	s.applying = false
-	s.out.End()
+	messages := s.Out.Messages()
+	s.Seen.CountEvents(messages)
+	s.Applying = false
+	s.Out.End()
 	m.replies, m.command = replyRoom{}, ctx{}
 	return results, messages
 }
@@ -55,9 +59,9 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 // View runs a read; see cluster.Machine.
 func (m *Machine) View(at resp.Stamp, req resp.Request) resp.Result {
 	s := &m.state
-	at.Tick, at.Wall = max(s.tick, at.Tick), max(s.wallUs, at.Wall)
-	s.draws = 0
-	s.meter.BeginEntry(s.usedBytes())
+	at.Tick, at.Wall = max(s.Tick, at.Tick), max(s.WallUs, at.Wall)
+	s.Draws = 0
+	s.Meter.BeginEntry(s.UsedBytes())
 	return m.do(at, req)
 }
 
@@ -77,16 +81,16 @@ func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool
 		return resp.Result{}, false
 	}
 	s := &m.state
-	at.Tick, at.Wall = max(s.tick, at.Tick), max(s.wallUs, at.Wall)
-	s.meter.BeginEntry(s.usedBytes())
-	s.draws, s.reads = 0, nil
-	s.meter.BeginRequest(s.usedBytes())
-	s.dryRun = dryRun{running: true}
+	at.Tick, at.Wall = max(s.Tick, at.Tick), max(s.WallUs, at.Wall)
+	s.Meter.BeginEntry(s.UsedBytes())
+	s.Draws, s.Reads = 0, nil
+	s.Meter.BeginRequest(s.UsedBytes())
+	s.DryRun = state.DryRun{Running: true}
 	c := newCtx(s, at, cmd.DB)
 	reply := c.execute(cmd)
-	changes := s.dryRun.changes
-	s.dryRun = dryRun{}
-	s.out.End()
+	changes := s.DryRun.Changes
+	s.DryRun = state.DryRun{}
+	s.Out.End()
 	if changes {
 		return resp.Result{}, false
 	}
@@ -96,49 +100,49 @@ func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool
 // do runs a request.
 func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	s := &m.state
-	if req.Watch != nil && s.haveChanged(req.Watch.Check) {
+	if req.Watch != nil && s.HaveChanged(req.Watch.Check) {
 		return resp.Result{Watched: &resp.Watched{Aborted: true}}
 	}
 	res := resp.Result{Replies: m.replies.take(len(req.Cmds))}
-	if s.meter.EntryExhausted(s.usedBytes()) && len(req.Cmds) > 0 {
+	if s.Meter.EntryExhausted(s.UsedBytes()) && len(req.Cmds) > 0 {
 		return res
 	}
-	s.meter.BeginRequest(s.usedBytes())
-	s.embargo.Watched = req.Watch != nil && len(req.Watch.Check) > 0
-	s.rights, s.lockUsage = rights{user: req.User}, req.Observations
-	s.reads = nil
+	s.Meter.BeginRequest(s.UsedBytes())
+	s.Embargo.Watched = req.Watch != nil && len(req.Watch.Check) > 0
+	s.Rights, s.LockUsage = state.Rights{User: req.User}, req.Observations
+	s.Reads = nil
 	if req.Trace {
-		s.reads = emit.NewReads(s.out.Position(), len(req.Cmds))
+		s.Reads = emit.NewReads(s.Out.Position(), len(req.Cmds))
 	}
-	defer s.meter.EndRequest()
+	defer s.Meter.EndRequest()
 	if req.Block != nil {
-		addReply(&s.meter, &res, steps{serviceAt(s, at)}.run(req))
+		addReply(&s.Meter, &res, steps{serviceAt(s, at)}.run(req))
 		req.Cmds = nil // the step has seen to its command
 	}
 	if req.Watch != nil && len(req.Watch.Learn) > 0 {
-		res.Watched = &resp.Watched{Versions: s.versions(req.Watch.Learn)}
+		res.Watched = &resp.Watched{Versions: s.Versions(req.Watch.Learn)}
 	}
 	before := int64(0) // work of the pipeline's earlier commands: each may do as much as a request
 	for _, cmd := range req.Cmds {
 		if !req.Multi {
-			before += s.meter.TakeWork()
+			before += s.Meter.TakeWork()
 		}
-		if before > meter.WorkMax || !req.Multi && s.meter.RepliesExceeded() {
+		if before > meter.WorkMax || !req.Multi && s.Meter.RepliesExceeded() {
 			break // the rest goes into another entry, so that others get their turn in between
 		}
 		m.command = newCtx(s, at, cmd.DB)
 		m.command.why.Client = req.Sender
-		addReply(&s.meter, &res, m.command.execute(cmd))
-		s.reads.EndCommand(s.out.Position())
+		addReply(&s.Meter, &res, m.command.execute(cmd))
+		s.Reads.EndCommand(s.Out.Position())
 		if !req.Multi {
 			serviceAt(s, at).ready()
 		}
 	}
 	serviceAt(s, at).ready()
-	s.meter.Spend(before + s.meter.TakeWork())
-	res.Work, res.Denied = s.meter.Work(), s.rights.denied
-	res.Trace = s.reads.Done(s.index)
-	s.meter.AddReply(res.Trace.Size())
+	s.Meter.Spend(before + s.Meter.TakeWork())
+	res.Work, res.Denied = s.Meter.Work(), s.Rights.Denied
+	res.Trace = s.Reads.Done(s.Index)
+	s.Meter.AddReply(res.Trace.Size())
 	return res
 }
 
@@ -173,15 +177,15 @@ func addReply(meters *meter.Meter, res *resp.Result, reply resp.Reply) {
 }
 
 // foldEntry folds into the digest what the entry has emitted, and where the counters stand.
-func foldEntry(s *state) {
-	d := &s.digest
-	messages := s.out.Messages()
+func foldEntry(s *state.State) {
+	d := &s.Digest
+	messages := s.Out.Messages()
 	for i := range messages {
 		d.Message(&messages[i])
 	}
 	for _, n := range [...]uint64{
-		s.index, uint64(s.tick), s.draws, s.keys.Sequence, s.keys.LastFence, uint64(s.stats.expiredKeys),
-		uint64(s.usedBytes()), s.waits.LastSeq, s.waits.Sessions.Last, uint64(s.waits.Len()),
+		s.Index, uint64(s.Tick), s.Draws, s.Keys.Sequence, s.Keys.LastFence, uint64(s.Stats.ExpiredKeys),
+		uint64(s.UsedBytes()), s.Waits.LastSeq, s.Waits.Sessions.Last, uint64(s.Waits.Len()),
 	} {
 		d.Add(n)
 	}

@@ -41,7 +41,7 @@ func play(t *testing.T, m *Machine, steps []turn) {
 // from the state.
 func checkDerived(t testing.TB, m *Machine) {
 	t.Helper()
-	for i, d := range m.state.keys.DBs {
+	for i, d := range m.state.Keys.DBs {
 		var bytes int64
 		leases, locks := 0, 0
 		leaseOf := map[*store.Entry]int64{}
@@ -251,8 +251,8 @@ func TestWatchOfAnEndedLease(t *testing.T) {
 	}
 	do(m, 1000, "SET z v PX 2")
 	m.Apply(at(2000), nil)
-	if m.state.keys.DBs[0].Keys.Len() != 11 {
-		t.Fatalf("%d keys wait for the sweep", m.state.keys.DBs[0].Keys.Len())
+	if m.state.Keys.DBs[0].Keys.Len() != 11 {
+		t.Fatalf("%d keys wait for the sweep", m.state.Keys.DBs[0].Keys.Len())
 	}
 	version := version(m, 2000, "z")
 	m.Apply(at(2001), nil)
@@ -289,7 +289,7 @@ func TestSweep(t *testing.T) {
 	if got := plain(view(m, at(5000), 1, "EXISTS b late")); got != "0" {
 		t.Errorf("a reader sees %s of them", got)
 	}
-	if m.state.keys.DBs[1].Keys.Len() != 2 {
+	if m.state.Keys.DBs[1].Keys.Len() != 2 {
 		t.Error("a reader has changed the state")
 	}
 	_, msgs = m.Apply(at(5000), []resp.Request{request(1, "EXISTS late")})
@@ -336,7 +336,7 @@ func TestViewChangesNothing(t *testing.T) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
-	if string(image(t, m)) != string(before) || len(m.state.out.Messages()) != 0 {
+	if string(image(t, m)) != string(before) || len(m.state.Out.Messages()) != 0 {
 		t.Error("the state has changed")
 	}
 }
@@ -399,7 +399,7 @@ func TestFenceNeverGoesDown(t *testing.T) {
 	} {
 		if line == "restore" {
 			m = restored(t, image(t, m))
-			m.state.scripts = luavm.New()
+			m.state.Scripts = luavm.New()
 		} else {
 			apply(line)
 		}

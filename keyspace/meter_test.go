@@ -66,8 +66,8 @@ func TestMeter(t *testing.T) {
 			if done == len(replies) || done != tt.done || replies[done].Str != tt.want {
 				t.Fatalf("%d commands done, then %.120q; want %d, then %q", done, fmt.Sprint(replies[min(done, len(replies)-1)]), tt.done, tt.want)
 			}
-			if strings.HasPrefix(name, "script") && m.state.usedBytes() > 1<<20 {
-				t.Errorf("the script was not undone: %d bytes of data", m.state.usedBytes())
+			if strings.HasPrefix(name, "script") && m.state.UsedBytes() > 1<<20 {
+				t.Errorf("the script was not undone: %d bytes of data", m.state.UsedBytes())
 			}
 			if got := ask(m, []string{"SET", "after", "v"})[0]; got.IsErr() {
 				t.Errorf("the next request: %s", got.Str)
@@ -92,8 +92,8 @@ func TestEntryMeter(t *testing.T) {
 	if last := results[len(results)-1]; last.Left(reqs[len(reqs)-1]) != 1 {
 		t.Errorf("the last request: %v", last.Replies)
 	}
-	if m.state.keys.DBs[0].Keys.Len() > 40 {
-		t.Errorf("%d keys: a refused request was executed", m.state.keys.DBs[0].Keys.Len())
+	if m.state.Keys.DBs[0].Keys.Len() > 40 {
+		t.Errorf("%d keys: a refused request was executed", m.state.Keys.DBs[0].Keys.Len())
 	}
 }
 
@@ -160,22 +160,22 @@ func TestScriptTakesWhatItsRequestLeaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newSpinner(t)
 			ask(m, []string{"CONFIG", "SET", "lockd-script-steps", "100000"})
-			m.state.applying = true
-			m.state.meter.BeginRequest(m.state.usedBytes())
+			m.state.Applying = true
+			m.state.Meter.BeginRequest(m.state.UsedBytes())
 			steps, _ := strconv.ParseInt(tt.left, 10, 64)
 			const program = meter.CompileWork + 100*meter.SourceWork
-			work := meter.WorkMax - steps*m.state.settings.StepWork
+			work := meter.WorkMax - steps*m.state.Settings.StepWork
 			if steps > 0 {
 				work -= program
 			}
-			m.state.meter.Spend(work)
+			m.state.Meter.Spend(work)
 			if got := (&ctx{s: &m.state}).execute(resp.Cmd{Args: tt.line}).Str; got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
-			if m.state.meter.Work() > meter.WorkMax+meter.LimitWork+program+4<<20 { // a command may end what it has begun
-				t.Errorf("the request has done %d more than it may", m.state.meter.Work()-meter.WorkMax)
+			if m.state.Meter.Work() > meter.WorkMax+meter.LimitWork+program+4<<20 { // a command may end what it has begun
+				t.Errorf("the request has done %d more than it may", m.state.Meter.Work()-meter.WorkMax)
 			}
-			if e, _ := m.state.keys.DBs[0].Keys.Get("k"); strings.HasPrefix(tt.want, "ERR") && e != nil {
+			if e, _ := m.state.Keys.DBs[0].Keys.Get("k"); strings.HasPrefix(tt.want, "ERR") && e != nil {
 				t.Error("the script was not undone")
 			}
 		})
@@ -188,12 +188,12 @@ func TestStepsCountForTheirEntry(t *testing.T) {
 	for _, most := range []int64{1000, 10_000_000, 1_000_000_000} {
 		m := New(luavm.New())
 		ask(m, []string{"CONFIG", "SET", "lockd-script-steps", strconv.FormatInt(most, 10)})
-		if lim := m.state.meter.BeginScript(m.state.settings.Script, m.state.settings.StepWork); lim.Steps != most {
+		if lim := m.state.Meter.BeginScript(m.state.Settings.Script, m.state.Settings.StepWork); lim.Steps != most {
 			t.Errorf("of %d steps a script may take %d", most, lim.Steps)
 		}
 		ask(m, []string{"EVAL", "for i = 1, 900 do end return redis.call('set', 'k', 'v')", "0"})
-		if steps := int64(900); m.state.meter.EntryWork() < meter.StepWork*steps || m.state.meter.EntryWork() > meter.StepWork*steps*3/2+meter.CompileWork+100*meter.SourceWork {
-			t.Errorf("of %d steps, %d count for %d", most, steps, m.state.meter.EntryWork())
+		if steps := int64(900); m.state.Meter.EntryWork() < meter.StepWork*steps || m.state.Meter.EntryWork() > meter.StepWork*steps*3/2+meter.CompileWork+100*meter.SourceWork {
+			t.Errorf("of %d steps, %d count for %d", most, steps, m.state.Meter.EntryWork())
 		}
 	}
 }
@@ -320,13 +320,13 @@ func TestSearchesAreCounted(t *testing.T) {
 		{"SPOP s", 1},
 		{"ZREM z none never nowhere", 3},
 	} {
-		m.state.applying = true
-		m.state.meter.BeginRequest(m.state.usedBytes())
+		m.state.Applying = true
+		m.state.Meter.BeginRequest(m.state.UsedBytes())
 		if r := (&ctx{s: &m.state}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() {
 			t.Fatalf("%s: %s", tt.line, r.Str)
 		}
-		keys := 6 * m.state.keys.DBs[0].FindWork("s") // at the most: the key is found and stored
-		if got := m.state.meter.Work(); got < tt.searches*search*9/10 || got > 3*tt.searches*search+keys {
+		keys := 6 * m.state.Keys.DBs[0].FindWork("s") // at the most: the key is found and stored
+		if got := m.state.Meter.Work(); got < tt.searches*search*9/10 || got > 3*tt.searches*search+keys {
 			t.Errorf("%s: work %d, want about %d", tt.line, got, tt.searches*search)
 		}
 	}
@@ -351,8 +351,8 @@ func TestOthersDoNotPay(t *testing.T) {
 	res, messages := do(
 		resp.Args{"EVAL", spin + "return 'done'", "0"},
 		resp.Args{"EVAL", "for i = 1, 8 do redis.call('SETRANGE', 'large' .. i, 9999999, 'x') end redis.call('LPUSH', 'list', 'v')" + spin + "return 'done'", "0"})
-	if m.state.meter.Work() < meter.WorkMax*3/2 {
-		t.Errorf("they need no more than one request may do: %d", m.state.meter.Work())
+	if m.state.Meter.Work() < meter.WorkMax*3/2 {
+		t.Errorf("they need no more than one request may do: %d", m.state.Meter.Work())
 	}
 	for i, reply := range res.Replies {
 		if reply.Str != "done" {

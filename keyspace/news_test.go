@@ -106,16 +106,3 @@ func TestOwnDeleteIsTheSameEverywhere(t *testing.T) {
 		}
 	}
 }
-
-// Which lock a script has told of is read from the channel.
-func TestNamesOfRedissonsChannels(t *testing.T) {
-	for _, key := range []string{"order:42", "a}b", "{shop}:42", "x{shop}", "a:b:c", ""} {
-		next := ":" + tokenOf(3)
-		for _, channel := range []string{redissonName(redissonChannel, key), redissonName(redissonRWLock, key), redissonName(redissonChannel, key) + next} {
-			told := map[string]bool{}
-			if addNamed(told, channel); !told[key] || told["another"] || len(told) > 4 {
-				t.Errorf("%s: %v, want %q", channel, told, key)
-			}
-		}
-	}
-}

@@ -12,18 +12,18 @@ import (
 // What the cluster asks about the state.
 
 // Tick returns the log clock, in milliseconds, as of the last Apply.
-func (m *Machine) Tick() int64 { return m.state.tick }
+func (m *Machine) Tick() int64 { return m.state.Tick }
 
 // Wall returns the latest wall time of the entries, in microseconds since 1970; 0: there was none.
-func (m *Machine) Wall() int64 { return m.state.wallUs }
+func (m *Machine) Wall() int64 { return m.state.WallUs }
 
 // Digest returns the digest as of the last entry.
-func (m *Machine) Digest() uint64 { return uint64(m.state.digest) }
+func (m *Machine) Digest() uint64 { return uint64(m.state.Digest) }
 
 // NextDeadline returns the tick after which the next lease or wait ends; false if there is none.
 func (m *Machine) NextDeadline() (tick int64, ok bool) {
-	_, l, leased := m.state.keys.NextLease()
-	end, waits := m.state.waits.NextEnd()
+	_, l, leased := m.state.Keys.NextLease()
+	end, waits := m.state.Waits.NextEnd()
 	switch {
 	case !waits:
 		return l.Tick, leased
@@ -35,8 +35,8 @@ func (m *Machine) NextDeadline() (tick int64, ok bool) {
 
 // KeysInSlot does a step of a walk through the keys of the first database; see cluster.Machine.
 func (m *Machine) KeysInSlot(slot int, cursor uint64, most int) (keys []string, next uint64) {
-	next = m.state.keys.DBs[0].Keys.Scan(cursor, most, func(e *store.Entry) {
-		if resp.Slot(e.Key()) == slot && !m.state.expired(e) {
+	next = m.state.Keys.DBs[0].Keys.Scan(cursor, most, func(e *store.Entry) {
+		if resp.Slot(e.Key()) == slot && !m.state.Expired(e) {
 			keys = append(keys, e.Key())
 		}
 	})
@@ -44,14 +44,14 @@ func (m *Machine) KeysInSlot(slot int, cursor uint64, most int) (keys []string, 
 }
 
 // BlockRevision changes with what BlockSessions lists; see cluster.Machine.
-func (m *Machine) BlockRevision() uint64 { return m.state.waits.Sessions.Revision }
+func (m *Machine) BlockRevision() uint64 { return m.state.Waits.Sessions.Revision }
 
 // BlockSessions lists the sessions; see cluster.Machine.
-func (m *Machine) BlockSessions() []resp.BlockSession { return m.state.waits.Sessions.All() }
+func (m *Machine) BlockSessions() []resp.BlockSession { return m.state.Waits.Sessions.All() }
 
 // BlockGifts lists the gifts of waiters of a session; see cluster.Machine.
 func (m *Machine) BlockGifts(session uint64) (all []resp.BlockGift) {
-	for _, gift := range m.state.waits.Gifts.Of(session, math.MaxUint64) {
+	for _, gift := range m.state.Waits.Gifts.Of(session, math.MaxUint64) {
 		if gift.Waited {
 			all = append(all, resp.BlockGift{ID: gift.ID, Entry: gift.Entry})
 		}
@@ -60,20 +60,20 @@ func (m *Machine) BlockGifts(session uint64) (all []resp.BlockGift) {
 }
 
 // BlockGiven reports whether the gift of a command can be taken back; see cluster.Machine.
-func (m *Machine) BlockGiven(id resp.BlockID) bool { return m.state.waits.Gifts.Get(id) != nil }
+func (m *Machine) BlockGiven(id resp.BlockID) bool { return m.state.Waits.Gifts.Get(id) != nil }
 
 // Blocked returns the state of a blocking command; see cluster.Machine.
-func (m *Machine) Blocked(id resp.BlockID) resp.BlockState { return m.state.waits.State(id) }
+func (m *Machine) Blocked(id resp.BlockID) resp.BlockState { return m.state.Waits.State(id) }
 
 // Leases returns the leases of locks; see cluster.Machine.
 func (m *Machine) Leases(locks []resp.HeldLock) []resp.Lease {
-	return fate.Leases(&m.state.keys, &m.state.events, locks)
+	return fate.Leases(&m.state.Keys, &m.state.Events, locks)
 }
 
 // FullDisks returns the nodes whose disks keep the state from growing, and the error by which commands that are over
 // maxmemory are refused meanwhile.
 func (m *Machine) FullDisks() (nodes, refusal string) {
-	return m.state.settings.FullDisks, m.state.settings.NoRoom
+	return m.state.Settings.FullDisks, m.state.Settings.NoRoom
 }
 
 // NameFullDisks returns the request by which a leader writes into a setting whose disks keep the state from growing.
@@ -83,15 +83,15 @@ func (m *Machine) NameFullDisks(nodes string) resp.Request {
 
 // Settings lists every replicated setting as a MessageConfig, and the users.
 func (m *Machine) Settings() []resp.Message {
-	users := resp.Message{Kind: resp.MessageUsers, Payload: m.state.users.Text(), Index: m.state.usersRev}
-	return append(m.state.settings.Messages(), users)
+	users := resp.Message{Kind: resp.MessageUsers, Payload: m.state.Users.Text(), Index: m.state.UsersRev}
+	return append(m.state.Settings.Messages(), users)
 }
 
 // LastFence returns the highest fence that was given.
-func (m *Machine) LastFence() uint64 { return m.state.keys.LastFence }
+func (m *Machine) LastFence() uint64 { return m.state.Keys.LastFence }
 
 // WallMs returns the wall time of the last entry, in milliseconds since 1970; 0: there was none.
-func (m *Machine) WallMs() int64 { return m.state.wallUs / 1000 }
+func (m *Machine) WallMs() int64 { return m.state.WallUs / 1000 }
 
 // Keys returns the number of keys in all databases.
-func (m *Machine) Keys() int { return m.state.keys.Len() }
+func (m *Machine) Keys() int { return m.state.Keys.Len() }

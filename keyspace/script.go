@@ -3,6 +3,7 @@ package keyspace
 import (
 	"lockd/keyspace/fate"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/state"
 	"lockd/resp"
 	"lockd/resp/acl"
 )
@@ -27,10 +28,10 @@ type scriptRun struct {
 }
 
 // take counts the steps since its last call.
-func (run *scriptRun) take(s *state, left int64) {
+func (run *scriptRun) take(s *state.State, left int64) {
 	steps := run.left - left
 	run.steps, run.left = run.steps+steps, left
-	s.meter.SpendSteps(steps)
+	s.Meter.SpendSteps(steps)
 }
 
 // tokensGivenMax bounds how many arguments of a script, the first ones, are looked at for tokens.
@@ -57,18 +58,18 @@ type scriptStart func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, 
 // work of its commands both count against the request, as they happen: the more of one, the less is
 // left of the other.
 func (run *scriptRun) inLua(c *ctx, start scriptStart) resp.Reply {
-	if c.s.applying {
-		c.s.begin()
+	if c.s.Applying {
+		c.s.Begin()
 	}
-	lim := c.s.meter.BeginScript(c.s.settings.Script, c.s.settings.StepWork)
-	run.left, run.base = lim.Steps, c.s.keys.Bytes()
+	lim := c.s.Meter.BeginScript(c.s.Settings.Script, c.s.Settings.StepWork)
+	run.left, run.base = lim.Steps, c.s.Keys.Bytes()
 	reply, left, limited := start(lim, func(args resp.Args, left int64) (resp.Reply, int64) {
 		return run.call(c, args, left)
 	})
 	run.take(c.s, left.Steps)
-	c.s.meter.Spend(lim.MemBytes - left.MemBytes)
+	c.s.Meter.Spend(lim.MemBytes - left.MemBytes)
 	if limited {
-		c.s.meter.Spend(meter.LimitWork)
+		c.s.Meter.Spend(meter.LimitWork)
 	}
 	switch {
 	case run.exhausted != "":
@@ -79,10 +80,10 @@ func (run *scriptRun) inLua(c *ctx, start scriptStart) resp.Reply {
 		reply, limited = resp.Err(meter.ErrReplyTooLarge), true
 	}
 	switch {
-	case limited && c.s.applying:
-		c.s.rollback()
-	case c.s.applying:
-		c.s.commit()
+	case limited && c.s.Applying:
+		c.s.Rollback()
+	case c.s.Applying:
+		c.s.Commit()
 	}
 	return reply
 }
@@ -92,21 +93,21 @@ func (run *scriptRun) inLua(c *ctx, start scriptStart) resp.Reply {
 func (run *scriptRun) call(c *ctx, args resp.Args, left int64) (reply resp.Reply, leftThen int64) {
 	s := c.s
 	run.take(s, left)
-	before := s.meter.Work()
+	before := s.Meter.Work()
 	reply = run.runCalled(c, args)
-	s.meter.Refund(before)
+	s.Meter.Refund(before)
 	switch {
 	case run.exhausted != "":
-	case s.meter.Exceeded():
+	case s.Meter.Exceeded():
 		run.exhausted = meter.ErrWork
-	case s.embargo.Guards && s.embargo.Met:
-		run.exhausted = s.embargoError().Str
+	case s.Embargo.Guards && s.Embargo.Met:
+		run.exhausted = s.EmbargoError().Str
 	}
 	if run.exhausted != "" {
 		run.left = 0
 		return reply, -1 // the script is undone, whatever else it does
 	}
-	run.left = s.meter.StepsLeft(left)
+	run.left = s.Meter.StepsLeft(left)
 	return reply, run.left
 }
 
@@ -127,9 +128,9 @@ func (run *scriptRun) runCalled(c *ctx, args resp.Args) resp.Reply {
 	switch {
 	case row.Flags&resp.NoScript != 0:
 		return resp.Err(errScriptNotHere)
-	case c.s.rights.user != "":
+	case c.s.Rights.User != "":
 		if why, object := mayCall(c.s, c.commands().known.Of(&row.Spec), args); why != acl.Allowed {
-			c.s.rights.record(why, object)
+			c.s.Rights.Record(why, object)
 			return resp.Err(errScriptUser[why])
 		}
 	}
@@ -142,7 +143,7 @@ func (run *scriptRun) runCalled(c *ctx, args resp.Args) resp.Reply {
 		}
 	}
 	if run.exhausted == "" {
-		run.exhausted = c.s.exhausted(&row.Spec)
+		run.exhausted = c.s.Exhausted(&row.Spec)
 	}
 	if run.exhausted != "" {
 		return resp.Err(run.exhausted)
@@ -153,12 +154,12 @@ func (run *scriptRun) runCalled(c *ctx, args resp.Args) resp.Reply {
 	run.inner = ctx{s: c.s, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
 	run.inner.why = fate.Cause{By: row.Name, Script: true, Condition: true, Client: c.why.Client}
 	reply := perform(&run.inner, req, wrong)
-	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.s.settings.NoRoom != "" && c.s.keys.Bytes() > run.base {
+	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.s.Settings.NoRoom != "" && c.s.Keys.Bytes() > run.base {
 		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.
-		run.exhausted = c.s.settings.NoRoom
+		run.exhausted = c.s.Settings.NoRoom
 	}
-	c.s.reads.Record(&row.Spec, args, c.s.out.Position())
-	c.s.meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
+	c.s.Reads.Record(&row.Spec, args, c.s.Out.Position())
+	c.s.Meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
 	return reply
 }
 
@@ -189,9 +190,9 @@ var errScriptUser = map[acl.Reason]string{
 }
 
 // mayCall checks a call, and counts the work.
-func mayCall(s *state, cmd *acl.Command, args resp.Args) (why acl.Reason, object string) {
-	why, object, work := s.rights.check(s.users, cmd, args)
-	s.meter.Spend(work)
+func mayCall(s *state.State, cmd *acl.Command, args resp.Args) (why acl.Reason, object string) {
+	why, object, work := s.Rights.Check(s.Users, cmd, args)
+	s.Meter.Spend(work)
 	return why, object
 }
 
@@ -204,7 +205,7 @@ func scriptMay(c *ctx, args resp.Args) resp.Reply {
 	if cmd == nil {
 		return resp.Err("Invalid command passed to redis.acl_check_cmd()")
 	}
-	may := c.s.rights.user == ""
+	may := c.s.Rights.User == ""
 	if spec, _ := cmd.Spec.Check(args); !may && spec != nil {
 		why, _ := mayCall(c.s, cmd, args)
 		may = why == acl.Allowed

@@ -54,8 +54,8 @@ func TestJournalIsBounded(t *testing.T) {
 	do(m, 1, "SET old v")
 	do(m, 1, "RPUSH list v")
 	before := untraced(t, m)
-	m.state.applying = true
-	m.state.begin()
+	m.state.Applying = true
+	m.state.Begin()
 	for range 100 {
 		for _, line := range []string{"APPEND old " + strings.Repeat("x", piece), "APPEND new " + strings.Repeat("x", piece), "RPUSH list v", "PERSIST old"} {
 			if r := (&ctx{s: &m.state, at: at(1)}).execute(resp.Cmd{Args: split(line)}); r.IsErr() {
@@ -64,7 +64,7 @@ func TestJournalIsBounded(t *testing.T) {
 		}
 	}
 	kept := 0
-	replaced, _ := m.state.keys.Kept()
+	replaced, _ := m.state.Keys.Kept()
 	for _, e := range replaced {
 		if e != nil {
 			kept += len(e.Str())
@@ -73,8 +73,8 @@ func TestJournalIsBounded(t *testing.T) {
 	if len(replaced) != 3 || kept != len("v") {
 		t.Errorf("%d changes are kept, and strings of %d bytes", len(replaced), kept)
 	}
-	m.state.rollback()
-	m.state.applying = false
+	m.state.Rollback()
+	m.state.Applying = false
 	if !bytes.Equal(untraced(t, m), before) {
 		t.Error("something is left")
 	}
@@ -87,9 +87,9 @@ func TestJournalOfDatabasesIsBounded(t *testing.T) {
 	for db := range store.Databases {
 		m.Apply(at(1), []resp.Request{request(db, "SET old v"), request(db, "RPUSH list v")})
 	}
-	before, bytes0 := untraced(t, m), m.state.usedBytes()
-	m.state.applying = true
-	m.state.begin()
+	before, bytes0 := untraced(t, m), m.state.UsedBytes()
+	m.state.Applying = true
+	m.state.Begin()
 	long := strings.Repeat("x", 1000)
 	for i := range 100 {
 		for _, line := range []string{"APPEND old " + long, "RPUSH list " + long, "SET new " + long, "SWAPDB 0 1", "APPEND old " + long, "SWAPDB 1 2"} {
@@ -102,7 +102,7 @@ func TestJournalOfDatabasesIsBounded(t *testing.T) {
 		}
 	}
 	kept, found := 0, int64(0)
-	replaced, databases := m.state.keys.Kept()
+	replaced, databases := m.state.Keys.Kept()
 	for _, e := range replaced {
 		if e != nil {
 			kept += len(e.Str())
@@ -114,9 +114,9 @@ func TestJournalOfDatabasesIsBounded(t *testing.T) {
 	if want := bytes0 * (store.Databases - 3) / store.Databases; kept > 3*len("v") || found != want {
 		t.Errorf("strings of %d bytes are kept, and databases of %d, want %d", kept, found, want)
 	}
-	m.state.rollback()
-	m.state.applying = false
-	if !bytes.Equal(untraced(t, m), before) || m.state.usedBytes() != bytes0 {
+	m.state.Rollback()
+	m.state.Applying = false
+	if !bytes.Equal(untraced(t, m), before) || m.state.UsedBytes() != bytes0 {
 		t.Error("something is left")
 	}
 	checkDerived(t, m)
@@ -131,12 +131,12 @@ func TestLimitedScriptEndsNoLease(t *testing.T) {
 	}
 	do(m, 1, "SET z v PX 2")
 	do(m, 1000, "EVAL 'GET z\nlimit' 0")
-	if n := m.state.stats.expiredKeys; n != sweepMax {
+	if n := m.state.Stats.ExpiredKeys; n != sweepMax {
 		t.Errorf("%d leases have ended", n)
 	}
 	m.Apply(at(1001), nil)
-	if n := m.state.stats.expiredKeys; n != sweepMax+1 || m.state.keys.DBs[0].Keys.Len() != 0 {
-		t.Errorf("%d leases have ended, %d keys are left", n, m.state.keys.DBs[0].Keys.Len())
+	if n := m.state.Stats.ExpiredKeys; n != sweepMax+1 || m.state.Keys.DBs[0].Keys.Len() != 0 {
+		t.Errorf("%d leases have ended, %d keys are left", n, m.state.Keys.DBs[0].Keys.Len())
 	}
 }
 
@@ -266,11 +266,11 @@ func TestLibraryForgetsTheOldest(t *testing.T) {
 	if got := do(m, 1, "SCRIPT LOAD 'return big3"+big+"'"); got != errLibraryFull {
 		t.Errorf("load of too much: %s", got)
 	}
-	if m.state.library.Bytes() > library.ScriptsBytesMax || m.state.library.Len() != 2 {
-		t.Errorf("%d bytes, %d scripts", m.state.library.Bytes(), m.state.library.Len())
+	if m.state.Library.Bytes() > library.ScriptsBytesMax || m.state.Library.Len() != 2 {
+		t.Errorf("%d bytes, %d scripts", m.state.Library.Bytes(), m.state.Library.Len())
 	}
 	play(t, m, []turn{{1, kept, "loaded"}, {1, "SCRIPT FLUSH", "OK"}, {1, kept, resp.ErrNoScript}})
-	if m.state.usedBytes() != 0 {
-		t.Errorf("%d bytes are left", m.state.usedBytes())
+	if m.state.UsedBytes() != 0 {
+		t.Errorf("%d bytes are left", m.state.UsedBytes())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"lockd/keyspace/fate"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/keyspace/wait"
 	"lockd/resp"
@@ -17,26 +18,26 @@ import (
 
 // service serves those who wait, and ends waits, at a stamp.
 type service struct {
-	waiters
-	state *state
+	state.Waiters
+	state *state.State
 	at    resp.Stamp
 }
 
-func serviceAt(s *state, at resp.Stamp) service { return service{s.waiters(), s, at} }
+func serviceAt(s *state.State, at resp.Stamp) service { return service{s.Waiters(), s, at} }
 
 // ready serves the queues that are marked, in the order of their marks. Queues that are marked meanwhile come last. A
 // waiter does not pay for the work of the command that woke it.
 func (s service) ready() {
-	before := s.state.meter.Restart()
-	defer func() { s.state.meter.Spend(before) }()
+	before := s.state.Meter.Restart()
+	defer func() { s.state.Meter.Spend(before) }()
 	for {
 		s.wakeLibraries()
-		q, ok := s.state.waits.Ready.Take()
+		q, ok := s.state.Waits.Ready.Take()
 		switch {
 		case !ok:
 			return
 		case q.Kind == wait.LockLine:
-			s.line(lock.Name{Space: q.DB, Key: q.Key}, s.state.tick)
+			s.line(lock.Name{Space: q.DB, Key: q.Key}, s.state.Tick)
 		default:
 			s.queue(q)
 		}
@@ -45,15 +46,15 @@ func (s service) ready() {
 
 // queue serves the waiters of a queue, as long as its key holds something for them.
 func (s service) queue(q wait.Queue) {
-	s.state.serving = true
-	defer func() { s.state.serving = false }()
-	for w := s.state.waits.Queues.Next(q, 0); w != nil; w = s.state.waits.Queues.Next(q, w.Seq) {
+	s.state.Serving = true
+	defer func() { s.state.Serving = false }()
+	for w := s.state.Waits.Queues.Next(q, 0); w != nil; w = s.state.Waits.Queues.Next(q, w.Seq) {
 		c := newCtx(s.state, s.at, q.DB)
-		if e := c.lookup(q.Key); e == nil || e.Aggregate() == nil || kindOf(e.Aggregate().Kind()) != q.Kind {
+		if e := c.lookup(q.Key); e == nil || e.Aggregate() == nil || state.KindOf(e.Aggregate().Kind()) != q.Kind {
 			return
 		}
-		if s.state.servedBytes > meter.ReplyBytesMax || s.state.meter.Exceeded() {
-			s.end(w, resp.BlockDropped, resp.Reply{}) // its node asks again, in another entry
+		if s.state.ServedBytes > meter.ReplyBytesMax || s.state.Meter.Exceeded() {
+			s.End(w, resp.BlockDropped, resp.Reply{}) // its node asks again, in another entry
 			continue
 		}
 		if ready := pendingOf(w).ready; ready != nil && !ready(&c, q.Key) {
@@ -65,18 +66,18 @@ func (s service) queue(q wait.Queue) {
 
 // serve executes the command of a waiter.
 func (s service) serve(c *ctx, w *wait.Waiter, key string) {
-	s.state.meter.Spend(s.state.waits.Leave(w))
-	began, lastFence := s.state.out.Mark(), s.state.keys.LastFence
-	c.why = causeOf(w, s.state.tick)
+	s.state.Meter.Spend(s.state.Waits.Leave(w))
+	began, lastFence := s.state.Out.Mark(), s.state.Keys.LastFence
+	c.why = causeOf(w, s.state.Tick)
 	p := pendingOf(w)
 	reply, u := p.take(c, key)
 	if p.lock != nil {
 		u = reverseLock(s.state, w.DB, p, reply, lastFence)
 	}
-	s.state.servedBytes += reply.Size()
-	s.state.meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
+	s.state.ServedBytes += reply.Size()
+	s.state.Meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
 	given := s.remember(w.ID, w.DB, u, true)
-	s.state.out.EmitServed(resp.BlockEnd{ID: w.ID, Reply: reply, Given: given, Waited: true}, began)
+	s.state.Out.EmitServed(resp.BlockEnd{ID: w.ID, Reply: reply, Given: given, Waited: true}, began)
 }
 
 // causeOf is the cause of what a waiter is served.
@@ -89,10 +90,10 @@ func (s service) remember(id resp.BlockID, db int, u *wait.Reversal, waited bool
 	if u == nil {
 		return false
 	}
-	given, work := s.state.waits.Gifts.Give(&wait.Gift{
-		ID: id, Entry: s.state.index, Tick: s.state.tick, DB: db, Version: s.state.keys.Sequence, Waited: waited, Reversal: *u,
+	given, work := s.state.Waits.Gifts.Give(&wait.Gift{
+		ID: id, Entry: s.state.Index, Tick: s.state.Tick, DB: db, Version: s.state.Keys.Sequence, Waited: waited, Reversal: *u,
 	})
-	s.state.meter.Spend(work)
+	s.state.Meter.Spend(work)
 	return given
 }
 
@@ -115,14 +116,14 @@ func (s service) sweep() {
 // sweepEnds ends leases and waits. It reports whether it has come to an end.
 func (s service) sweepEnds() bool {
 	for leases, waits := 0, 0; leases < sweepMax && waits < sweepMax; {
-		db, l, leased := s.state.keys.NextLease()
-		w := s.state.waits.FirstEnd()
-		leased, waited := leased && l.Tick < s.state.tick, w != nil && w.End < s.state.tick
+		db, l, leased := s.state.Keys.NextLease()
+		w := s.state.Waits.FirstEnd()
+		leased, waited := leased && l.Tick < s.state.Tick, w != nil && w.End < s.state.Tick
 		switch {
 		case leased && (!waited || l.Tick <= w.End):
-			before := s.state.out.Mark()
+			before := s.state.Out.Mark()
 			s.expire(db, l.Of)
-			leases += max(1, eventsIn(s.state.out.Since(before)))
+			leases += max(1, eventsIn(s.state.Out.Since(before)))
 		case waited:
 			waits += len(w.Keys())
 			s.timeOut(w)
@@ -143,25 +144,25 @@ func eventsIn(messages []resp.Message) (n int) {
 
 // sweepSessions ends the sessions that were not renewed, with all their waiters.
 func (s service) sweepSessions() {
-	for _, id := range s.state.waits.Sessions.Over(s.state.tick) {
+	for _, id := range s.state.Waits.Sessions.Over(s.state.Tick) {
 		s.closeSession(id)
 	}
-	s.state.waits.Gifts.Sweep(s.state.tick)
+	s.state.Waits.Gifts.Sweep(s.state.Tick)
 }
 
 // closeSession ends a session with all its waiters.
 func (s service) closeSession(id uint64) {
-	for _, w := range s.state.waits.Of(id) {
-		s.end(w, resp.BlockLapsed, resp.Reply{})
+	for _, w := range s.state.Waits.Of(id) {
+		s.End(w, resp.BlockLapsed, resp.Reply{})
 	}
-	s.state.waits.Sessions.Close(id)
+	s.state.Waits.Sessions.Close(id)
 }
 
 // sweepLines ends the leases and the waits that are over of keys that somebody stands in line for, however many: or
 // else a command of this entry might find one of them over, and take the lock before those in line.
 func (s service) sweepLines() {
-	for db := range s.state.keys.DBs {
-		for _, name := range s.lines(db) {
+	for db := range s.state.Keys.DBs {
+		for _, name := range s.Lines(db) {
 			s.sweepLine(name)
 		}
 	}
@@ -169,16 +170,16 @@ func (s service) sweepLines() {
 
 // sweepLine is sweepLines of one lock.
 func (s service) sweepLine(name lock.Name) {
-	over := s.state.waits.Line().Overdue(name, s.state.tick)
+	over := s.state.Waits.Line().Overdue(name, s.state.Tick)
 	for {
-		e, ok := s.state.keys.DBs[name.Space].Keys.Get(name.Key)
+		e, ok := s.state.Keys.DBs[name.Space].Keys.Get(name.Key)
 		switch {
-		case ok && e.Due(s.state.tick) && (len(over) == 0 || e.Ends() <= over[0].End):
+		case ok && e.Due(s.state.Tick) && (len(over) == 0 || e.Ends() <= over[0].End):
 			s.expire(name.Space, e)
 		case len(over) == 0:
 			return
 		default:
-			if w := s.state.waits.InLine(over[0]); w != nil {
+			if w := s.state.Waits.InLine(over[0]); w != nil {
 				s.timeOut(w)
 			}
 			over = over[1:]
@@ -189,13 +190,13 @@ func (s service) sweepLine(name lock.Name) {
 // expire ends the next lease of a key, at its moment, and lets those in line have what it frees.
 func (s service) expire(db int, e *store.Entry) {
 	gave := e.Ends() + 1
-	s.state.endLeases(db, e, gave)
+	s.state.EndLeases(db, e, gave)
 	s.moveUp(lock.Name{Space: db, Key: e.Key()}, gave)
 }
 
 // timeOut ends a wait whose time is over, at its moment. Those behind may share the lock then.
 func (s service) timeOut(w *wait.Waiter) {
-	s.end(w, resp.BlockTimedOut, resp.Reply{})
+	s.End(w, resp.BlockTimedOut, resp.Reply{})
 	if w.Lock() != nil {
 		s.moveUp(w.Name(), w.End+1)
 	}
@@ -203,8 +204,8 @@ func (s service) timeOut(w *wait.Waiter) {
 
 // moveUp serves the line of a lock that has given way at a tick, if the lock was the last to be marked.
 func (s service) moveUp(name lock.Name, gave int64) {
-	if s.state.waits.Ready.Has(wait.LineOf(name)) {
-		s.state.waits.Ready.Truncate(s.state.waits.Ready.Len() - 1)
+	if s.state.Waits.Ready.Has(wait.LineOf(name)) {
+		s.state.Waits.Ready.Truncate(s.state.Waits.Ready.Len() - 1)
 		s.line(name, gave)
 	}
 }
@@ -212,31 +213,31 @@ func (s service) moveUp(name lock.Name, gave int64) {
 // line serves the line of a lock that has given way at a tick. What has ended since is still there: each lease and each
 // wait ends at its moment, the earliest first, or a waiter would be granted what was held in its time.
 func (s service) line(name lock.Name, gave int64) {
-	s.state.serving = true
-	defer func() { s.state.serving = false }()
+	s.state.Serving = true
+	defer func() { s.state.Serving = false }()
 	c := newCtx(s.state, s.at, name.Space)
 	c.moment = gave
 	c.lookup(name.Key) // a lease that is over ends first
-	held := s.state.holdings(gave)
+	held := s.state.Holdings(gave)
 	for s.turn(&c, held, name, gave) {
 	}
 }
 
 // turn does what comes next in the line for a lock, and reports whether there was anything.
-func (s service) turn(c *ctx, held *holdings, name lock.Name, gave int64) bool {
-	t := lockTable(held)
-	turn := t.Turn(name, gave, c.at.Tick, s.state.searched <= deadlockEntryWorkMax)
-	s.state.searched += payFor(s.state, &t)
+func (s service) turn(c *ctx, held *state.Holdings, name lock.Name, gave int64) bool {
+	t := state.LockTable(held)
+	turn := t.Turn(name, gave, c.at.Tick, s.state.Searched <= deadlockEntryWorkMax)
+	s.state.Searched += state.PayFor(s.state, &t)
 	if turn.What == lock.Rest {
 		return false
 	}
-	switch w := s.state.waits.InLine(turn.Waiter); turn.What {
+	switch w := s.state.Waits.InLine(turn.Waiter); turn.What {
 	case lock.Grant:
 		s.serve(c, w, name.Key)
 	case lock.GiveUp:
-		s.drop(w, resp.BlockTimedOut, resp.Reply{})
+		s.Drop(w, resp.BlockTimedOut, resp.Reply{})
 	case lock.Refuse:
-		s.drop(w, resp.BlockServed, resp.Fail(lockError(turn.Err)))
+		s.Drop(w, resp.BlockServed, resp.Fail(lockError(turn.Err)))
 	case lock.Deadlock:
 		s.breakCircle(turn.Circle)
 	}
@@ -255,24 +256,24 @@ func (s service) mayWait(now int64, w *wait.Waiter) bool {
 	}
 	for circle := s.circle(now, w.Name()); circle != nil; circle = s.circle(now, w.Name()) {
 		s.breakCircle(circle)
-		s.left(w.Name())
+		s.Left(w.Name())
 	}
-	return s.state.waits.Waiter(w.ID) == w
+	return s.state.Waits.Waiter(w.ID) == w
 }
 
 // circle looks for owners that wait for each other, through the line for a lock.
 func (s service) circle(now int64, name lock.Name) *lock.Circle {
-	if s.state.searched > deadlockEntryWorkMax {
+	if s.state.Searched > deadlockEntryWorkMax {
 		return nil
 	}
-	t := lockTable(s.state.holdings(0))
+	t := state.LockTable(s.state.Holdings(0))
 	circle := t.Circle(name, now)
-	s.state.searched += payFor(s.state, &t)
+	s.state.Searched += state.PayFor(s.state, &t)
 	return circle
 }
 
 // breakCircle ends the wait that has closed a circle.
 func (s service) breakCircle(circle *lock.Circle) {
 	owner, holds, waits, through := circle.Tell()
-	s.drop(s.state.waits.InLine(circle.Waiter), resp.BlockServed, resp.Errf(errDeadlockFmt, owner, holds, waits, through))
+	s.Drop(s.state.Waits.InLine(circle.Waiter), resp.BlockServed, resp.Errf(errDeadlockFmt, owner, holds, waits, through))
 }

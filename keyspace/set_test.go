@@ -207,7 +207,7 @@ func TestSetsAreLikeAModel(t *testing.T) {
 // checkSets checks that sets find their members, at their places.
 func checkSets(t *testing.T, m *Machine) {
 	t.Helper()
-	m.state.keys.DBs[0].Keys.Each(func(e *store.Entry) bool {
+	m.state.Keys.DBs[0].Keys.Each(func(e *store.Entry) bool {
 		key := e.Key()
 		s := e.Aggregate().(*value.Set)
 		members := s.Members()
@@ -339,12 +339,12 @@ func TestSetWorkIsCounted(t *testing.T) {
 		{"SCAN 0 COUNT 100000000", 3 * value.VisitWork},
 		{"SPOP s 500", 500 * value.FindWork},
 	} {
-		m.state.applying = true
-		m.state.meter.BeginRequest(m.state.usedBytes())
+		m.state.Applying = true
+		m.state.Meter.BeginRequest(m.state.UsedBytes())
 		if r := (&ctx{s: &m.state}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() {
 			t.Fatalf("%s: %s", tt.line, r.Str)
 		}
-		if got := m.state.meter.Work(); got < tt.least || got > 20*tt.least {
+		if got := m.state.Meter.Work(); got < tt.least || got > 20*tt.least {
 			t.Errorf("%s: work %d, want at least %d", tt.line, got, tt.least)
 		}
 	}

@@ -36,7 +36,7 @@ func TestSettingsReportsAll(t *testing.T) {
 	do(m, 1, "CONFIG SET maxclients 7 notify-keyspace-events AKE")
 	all := map[string]string{}
 	list := m.Settings()
-	if users := list[len(list)-1]; users.Kind != resp.MessageUsers || users.Payload != m.state.users.Text() {
+	if users := list[len(list)-1]; users.Kind != resp.MessageUsers || users.Payload != m.state.Users.Text() {
 		t.Errorf("%+v", users)
 	}
 	for _, msg := range list[:len(list)-1] {
@@ -67,8 +67,8 @@ func TestSettingsTakeEffect(t *testing.T) {
 		{1, "OBJECT ENCODING g", "hashtable"},
 		{1, "CONFIG SET lockd-script-steps 5000 lockd-script-memory 2mb", "OK"},
 	})
-	if want := (resp.ScriptLimits{Steps: 5000, MemBytes: 2 << 20}); m.state.settings.Script != want {
-		t.Errorf("%+v", m.state.settings.Script)
+	if want := (resp.ScriptLimits{Steps: 5000, MemBytes: 2 << 20}); m.state.Settings.Script != want {
+		t.Errorf("%+v", m.state.Settings.Script)
 	}
 }
 
@@ -101,9 +101,9 @@ func TestParameterOfALevel(t *testing.T) {
 			t.Fatal(err)
 		}
 		copied := New(nil)
-		copied.SetLevel(m.state.level)
+		copied.SetLevel(m.state.Level)
 		if err := copied.Restore(bytes.NewReader(b.Bytes())); err != nil {
-			t.Errorf("level %d: %v", m.state.level, err)
+			t.Errorf("level %d: %v", m.state.Level, err)
 		}
 		return copied, b.Bytes()
 	}

@@ -6,6 +6,7 @@ import (
 
 	"lockd/keyspace/fate"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/keyspace/wait"
@@ -18,14 +19,14 @@ type steps struct{ service }
 
 // run executes a step.
 func (s steps) run(req resp.Request) resp.Reply {
-	if !s.state.applying {
+	if !s.state.Applying {
 		return resp.Err(errNotLogged)
 	}
 	step := req.Block
 	var reply resp.Reply
 	switch step.Kind {
 	case resp.BlockOpen:
-		reply = resp.Int(int64(s.state.waits.Sessions.Open(step.Node, step.Process, s.state.tick)))
+		reply = resp.Int(int64(s.state.Waits.Sessions.Open(step.Node, step.Process, s.state.Tick)))
 	case resp.BlockAsk:
 		if !wait.IsID(step.ID) || len(req.Cmds) != 1 {
 			return resp.Err(errStep)
@@ -43,13 +44,13 @@ func (s steps) run(req resp.Request) resp.Reply {
 		s.giveBackAll(step.Undelivered)
 		for _, id := range step.Sessions {
 			s.closeSession(id)
-			s.state.meter.Spend(s.state.waits.Gifts.Settle(id, math.MaxUint64)) // whatever else was given is delivered
+			s.state.Meter.Spend(s.state.Waits.Gifts.Settle(id, math.MaxUint64)) // whatever else was given is delivered
 		}
 		reply = resp.OK()
 	default:
 		return resp.Err(errStep)
 	}
-	s.state.digest.Reply(reply)
+	s.state.Digest.Reply(reply)
 	return reply
 }
 
@@ -58,25 +59,25 @@ const errStep = "ERR a step of blocking commands that can not be"
 // giveBackAll takes gifts back.
 func (s steps) giveBackAll(ids []resp.BlockID) {
 	for _, id := range ids {
-		s.state.meter.Spend(meter.CommandWork)
+		s.state.Meter.Spend(meter.CommandWork)
 		s.giveBack(id)
-		s.state.digest.Reply(resp.OK())
+		s.state.Digest.Reply(resp.OK())
 	}
 }
 
 // askOnce executes a blocking command, or lets it wait, unless it was asked for or cancelled before: a step may arrive
 // again, or late. It returns how long the command may still wait.
 func (s steps) askOnce(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (leftMs int64) {
-	id, sessions, now := step.ID, &s.state.waits.Sessions, s.state.tick
-	switch w := s.state.waits.Waiter(id); {
+	id, sessions, now := step.ID, &s.state.Waits.Sessions, s.state.Tick
+	switch w := s.state.Waits.Waiter(id); {
 	case !sessions.Has(id.Session):
-		s.tell(id, resp.BlockLapsed)
+		s.Tell(id, resp.BlockLapsed)
 		return 0
 	case w != nil:
 		sessions.Keep(id.Session, now)
 		return w.LeftMs(now)
 	case sessions.Used(id):
-		s.tell(id, resp.BlockDropped) // a node that knows its end ignores this
+		s.Tell(id, resp.BlockDropped) // a node that knows its end ignores this
 		return 0
 	}
 	sessions.Use(id, now)
@@ -85,7 +86,7 @@ func (s steps) askOnce(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (
 
 // ask executes a blocking command, or lets it wait.
 func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (leftMs int64) {
-	st, began, lastFence := s.state, s.state.out.Mark(), s.state.keys.LastFence
+	st, began, lastFence := s.state, s.state.Out.Mark(), s.state.Keys.LastFence
 	call, reply := s.execute(cmd, client)
 	w := &wait.Waiter{ID: step.ID, DB: cmd.DB, End: store.Never.Tick, Client: resp.Sender(strings.Clone(string(client)))}
 	args := cmd.Args
@@ -96,27 +97,27 @@ func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (left
 		reply = s.admit(w, args)
 	}
 	if call.waits && call.timeoutMs > 0 {
-		w.End = st.tick + call.timeoutMs - step.SpentMs
+		w.End = st.Tick + call.timeoutMs - step.SpentMs
 	}
 	switch {
 	case !call.waits || reply.IsErr():
-		st.meter.AddReply(reply.Size())
+		st.Meter.AddReply(reply.Size())
 		if call.lock != nil {
 			lastFence = s.replaceGift(step, call, lastFence)
 			call.reversal = reverseLock(st, cmd.DB, &call.pending, reply, lastFence)
 		}
 		given := s.remember(w.ID, cmd.DB, call.reversal, false)
-		st.out.EmitServed(resp.BlockEnd{ID: w.ID, Reply: reply, Given: given}, began)
+		st.Out.EmitServed(resp.BlockEnd{ID: w.ID, Reply: reply, Given: given}, began)
 		return 0
-	case w.End <= st.tick:
-		s.tell(w.ID, resp.BlockTimedOut)
+	case w.End <= st.Tick:
+		s.Tell(w.ID, resp.BlockTimedOut)
 		return 0
 	}
 	s.enter(w)
 	if !s.mayWait(s.at.Tick, w) {
 		return 0
 	}
-	return w.LeftMs(st.tick)
+	return w.LeftMs(st.Tick)
 }
 
 // execute executes a blocking command up to where it would wait. If it answers something else, the call is the zero
@@ -141,31 +142,31 @@ func (s steps) execute(cmd resp.Cmd, client resp.Sender) (call *blockCall, reply
 // replaceGift forgets a lock that was granted under another id, of which no client was told: the lock that the token is
 // granted now takes its place, as if no fence had been given before. It returns the last fence before the grant.
 func (s steps) replaceGift(step *resp.BlockStep, call *blockCall, lastFence uint64) uint64 {
-	gift := s.state.waits.Gifts.Get(step.Instead)
+	gift := s.state.Waits.Gifts.Get(step.Instead)
 	if gift == nil || gift.Lock == nil || gift.Lock.Key != call.lock.key || gift.Cmds[0][2] != call.lock.Token {
 		return lastFence
 	}
-	s.state.waits.Gifts.TakeBack(gift.ID)
+	s.state.Waits.Gifts.TakeBack(gift.ID)
 	return 0
 }
 
 // enter lets a waiter wait. In the line for a lock it takes the place of the waiter with its token.
 func (s steps) enter(w *wait.Waiter) {
 	if want := w.Lock(); want != nil {
-		if before := s.state.waits.Line().Waiter(w.Name(), want.Token); before != nil {
+		if before := s.state.Waits.Line().Waiter(w.Name(), want.Token); before != nil {
 			w.Seq = before.Seq
-			s.drop(s.state.waits.InLine(before), resp.BlockServed, resp.Err(errTokenElsewhere))
-			defer s.left(w.Name()) // it may ask for less than the one before
+			s.Drop(s.state.Waits.InLine(before), resp.BlockServed, resp.Err(state.ErrTokenElsewhere))
+			defer s.Left(w.Name()) // it may ask for less than the one before
 		}
 	}
-	s.state.meter.Spend(s.state.waits.Enter(w))
+	s.state.Meter.Spend(s.state.Waits.Enter(w))
 }
 
 // admit fills in the waiter, or returns an error if the command may not wait.
 func (s steps) admit(w *wait.Waiter, args resp.Args) resp.Reply {
 	w.Args = value.CloneTexts(args)
-	w.Command = waitable{commandsAt(s.state.level).table}.Waiting(w.Args)
-	if err := s.state.waits.Admit(w); err != nil {
+	w.Command = waitable{commandsAt(s.state.Level).table}.Waiting(w.Args)
+	if err := s.state.Waits.Admit(w); err != nil {
 		return resp.Fail(err)
 	}
 	return resp.Reply{}
@@ -176,21 +177,21 @@ func (s steps) admit(w *wait.Waiter, args resp.Args) resp.Reply {
 func (s steps) tend(step *resp.BlockStep) resp.Reply {
 	kept := int64(0)
 	for _, id := range step.Sessions {
-		if s.state.waits.Sessions.Keep(id, s.state.tick) {
+		if s.state.Waits.Sessions.Keep(id, s.state.Tick) {
 			kept++
 		}
 	}
 	if len(step.Sessions) > 0 {
-		s.state.digest.Reply(resp.Int(kept))
+		s.state.Digest.Reply(resp.Int(kept))
 	}
 	for _, id := range step.Cancelled {
 		s.cancel(id)
-		s.state.meter.Spend(meter.CommandWork)
-		s.state.digest.Reply(resp.OK())
+		s.state.Meter.Spend(meter.CommandWork)
+		s.state.Digest.Reply(resp.OK())
 	}
 	s.giveBackAll(step.Undelivered)
 	for _, id := range step.Sessions {
-		s.state.meter.Spend(s.state.waits.Gifts.Settle(id, step.Settled))
+		s.state.Meter.Spend(s.state.Waits.Gifts.Settle(id, step.Settled))
 	}
 	for _, id := range step.Resumed {
 		s.resume(id.Session, id.Number)
@@ -204,45 +205,45 @@ func (s steps) cancel(id resp.BlockID) {
 	if !wait.IsID(id) {
 		return
 	}
-	switch w := s.state.waits.Waiter(id); {
+	switch w := s.state.Waits.Waiter(id); {
 	case w != nil:
-		s.end(w, resp.BlockCancelled, resp.Reply{})
-	case s.state.waits.Sessions.WasClosed(id.Session):
-		s.tell(id, resp.BlockLapsed)
-	case s.state.waits.State(id) == resp.BlockUnseen && s.state.waits.Sessions.Use(id, s.state.tick):
-		s.tell(id, resp.BlockCancelled)
+		s.End(w, resp.BlockCancelled, resp.Reply{})
+	case s.state.Waits.Sessions.WasClosed(id.Session):
+		s.Tell(id, resp.BlockLapsed)
+	case s.state.Waits.State(id) == resp.BlockUnseen && s.state.Waits.Sessions.Use(id, s.state.Tick):
+		s.Tell(id, resp.BlockCancelled)
 	}
 }
 
 // suspend has the waiters of a session passed over: its node may be dead. They keep their places.
 func (s steps) suspend(id uint64) {
-	passed, work, ok := s.state.waits.Suspend(id)
+	passed, work, ok := s.state.Waits.Suspend(id)
 	if !ok {
 		return
 	}
-	s.state.meter.Spend(work)
-	s.tell(resp.BlockID{Session: id}, resp.BlockSuspended)
+	s.state.Meter.Spend(work)
+	s.Tell(resp.BlockID{Session: id}, resp.BlockSuspended)
 	for _, w := range passed { // those behind may have what they were in the way of
 		if w.Lock() != nil {
-			s.left(w.Name())
+			s.Left(w.Name())
 		}
 	}
 }
 
 // resume ends a suspension of a session, unless it was suspended again since.
 func (s steps) resume(id, suspensions uint64) {
-	s.state.waits.Resume(id, suspensions, func(w *wait.Waiter, work int64) {
-		s.state.meter.Spend(work)
-		s.present(w)
+	s.state.Waits.Resume(id, suspensions, func(w *wait.Waiter, work int64) {
+		s.state.Meter.Spend(work)
+		s.Present(w)
 	})
 }
 
 // giveBack takes a gift back, as long as it is remembered: a node may ask for it twice. It is never refused for lack of
 // memory. A database that was emptied or exchanged since takes nothing back.
 func (s steps) giveBack(id resp.BlockID) {
-	gift := s.state.waits.Gifts.TakeBack(id)
-	if gift == nil || gift.Version == 0 || s.state.keys.DBs[gift.DB].Swapped > gift.Version ||
-		gift.Lock != nil && s.state.haveChanged([]resp.Watch{*gift.Lock}) {
+	gift := s.state.Waits.Gifts.TakeBack(id)
+	if gift == nil || gift.Version == 0 || s.state.Keys.DBs[gift.DB].Swapped > gift.Version ||
+		gift.Lock != nil && s.state.HaveChanged([]resp.Watch{*gift.Lock}) {
 		return
 	}
 	c := newCtx(s.state, s.at, gift.DB)
@@ -250,7 +251,7 @@ func (s steps) giveBack(id resp.BlockID) {
 	for _, cmd := range gift.Cmds {
 		row, _ := table.Find(cmd)
 		c.why = fate.Cause{By: row.Name}
-		s.state.meter.Spend(meter.CommandWork)
+		s.state.Meter.Spend(meter.CommandWork)
 		req, wrong := row.Run(cmd)
 		if reply := perform(&c, req, wrong); reply.IsErr() || reply.Kind == resp.KindInt && reply.Int == 0 {
 			return

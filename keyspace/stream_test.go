@@ -195,8 +195,8 @@ func TestStreamWorkIsMetered(t *testing.T) {
 	m = New(fakeScripts{})
 	manyItems(m, 10_000)
 	do(m, 1, "XTRIM s MAXLEN 1000")
-	if m.state.meter.EntryWork() < 9000*value.FindWork {
-		t.Errorf("a trim of 9000 entries counted as %d", m.state.meter.EntryWork())
+	if m.state.Meter.EntryWork() < 9000*value.FindWork {
+		t.Errorf("a trim of 9000 entries counted as %d", m.state.Meter.EntryWork())
 	}
 }
 
@@ -260,8 +260,8 @@ func TestAllReadersAreServed(t *testing.T) {
 	}
 	s.run("XADD s 5 a 1")
 	s.expect(want...)
-	if s.m.state.meter.EntryWork() < readers*value.VisitWork {
-		t.Errorf("%d readers counted as %d", readers, s.m.state.meter.EntryWork())
+	if s.m.state.Meter.EntryWork() < readers*value.VisitWork {
+		t.Errorf("%d readers counted as %d", readers, s.m.state.Meter.EntryWork())
 	}
 	s.run("XADD s 10 a 1")
 	s.expect("1/1 served s 10-0 a 1")

@@ -20,11 +20,11 @@ func BenchmarkSweep(b *testing.B) {
 					index++
 					m.Apply(resp.Stamp{Tick: tick, Index: index}, []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"SET", "ends" + strconv.Itoa(i), "token", "PX", "10"}}}}})
 				}
-				before := m.state.stats.expiredKeys
+				before := m.state.Stats.ExpiredKeys
 				tick, index = tick+20, index+1
 				b.StartTimer()
 				m.Apply(resp.Stamp{Tick: tick, Index: index}, nil)
-				if n := m.state.stats.expiredKeys - before; n != sweepMax {
+				if n := m.state.Stats.ExpiredKeys - before; n != sweepMax {
 					b.Fatalf("%d leases ended, want %d", n, sweepMax)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"lockd/keyspace/settings"
+	"lockd/keyspace/state"
 	"lockd/resp"
 	"lockd/resp/acl"
 )
@@ -147,16 +148,16 @@ func formats(level int) map[string]uint64 {
 }
 
 // setLevel has a level in force, with its commands. Users may have rights to commands that are new.
-func setLevel(s *state, level int) {
-	s.level = level
+func setLevel(s *state.State, level int) {
+	s.Level = level
 	known := commandsAt(level).known
 	users := acl.NewUsers(known)
-	for _, was := range s.users.All() {
+	for _, was := range s.Users.All() {
 		user, err := acl.Read(known, was.Name, was.Text())
 		if err != nil { // a level took away what the rules name: nobody is given more than he had
 			user = acl.New(known, was.Name)
 		}
 		users = users.With(user)
 	}
-	s.users = users
+	s.Users = users
 }

@@ -524,7 +524,7 @@ func (s *stage) command(args resp.Args) resp.Reply {
 		return resp.Array(res.Replies...)
 	case "WATCH":
 		for _, key := range args[1:] {
-			s.watch = append(s.watch, resp.Watch{DB: s.db, Key: key, Version: s.m.state.version(s.db, key)})
+			s.watch = append(s.watch, resp.Watch{DB: s.db, Key: key, Version: s.m.state.Version(s.db, key)})
 		}
 		return resp.Reply{}
 	case "UNWATCH":

@@ -5,6 +5,7 @@ import (
 
 	"lockd/keyspace/emit"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/state"
 	"lockd/keyspace/value"
 	"lockd/keyspace/wait"
 	"lockd/resp"
@@ -32,29 +33,29 @@ const fairLooksMax = 64
 // wakeLibraries wakes programs that wait for keys which have gone and not come back.
 func (s service) wakeLibraries() {
 	st := s.state
-	for len(st.gone) > 0 {
-		g := st.gone[0]
-		st.gone = st.gone[1:]
-		st.serving = true // what it changes is nobody's command
-		if c := newCtx(st, s.at, g.db); c.lookup(g.key) == nil {
+	for len(st.Gone) > 0 {
+		g := st.Gone[0]
+		st.Gone = st.Gone[1:]
+		st.Serving = true // what it changes is nobody's command
+		if c := newCtx(st, s.at, g.DB); c.lookup(g.Key) == nil {
 			wake(&c, g)
 		}
-		st.serving = false
+		st.Serving = false
 	}
-	st.gone = nil
+	st.Gone = nil
 }
 
 // wake wakes the programs that may wait for a lock.
-func wake(c *ctx, g goneLock) {
-	switch g.wake {
-	case redissonLocks:
-		wakeRedisson(c, g.key)
-	case redissonWriters:
-		publishRedisson(c, redissonName(redissonRWLock, g.key), redissonOne)
-	case redissonReaders:
-		publishRedisson(c, redissonName(redissonRWLock, g.key), redissonAll)
-	case pythonLocks:
-		wakePython(c, g.key)
+func wake(c *ctx, g state.GoneLock) {
+	switch g.Wake {
+	case state.RedissonLocks:
+		wakeRedisson(c, g.Key)
+	case state.RedissonWriters:
+		publishRedisson(c, redissonName(redissonRWLock, g.Key), redissonOne)
+	case state.RedissonReaders:
+		publishRedisson(c, redissonName(redissonRWLock, g.Key), redissonAll)
+	case state.PythonLocks:
+		wakePython(c, g.Key)
 	}
 }
 
@@ -68,7 +69,7 @@ func redissonName(what, key string) string {
 
 // publishRedisson publishes as PUBLISH and as SPUBLISH: clients of a Redis Cluster listen to the latter.
 func publishRedisson(c *ctx, channel, message string) {
-	c.s.meter.Spend(2 * meter.PublishWork)
+	c.s.Meter.Spend(2 * meter.PublishWork)
 	c.publish(resp.MessageChannel, channel, message)
 	c.publish(resp.MessageShard, channel, message)
 }
@@ -97,7 +98,7 @@ func nextInQueue(c *ctx, key string) string {
 		if ends == nil {
 			return next
 		}
-		c.s.meter.Spend(value.FarWork + ends.FindWork(next))
+		c.s.Meter.Spend(value.FarWork + ends.FindWork(next))
 		if end, there := ends.Get(next); !there || end > float64(c.wallMs()) {
 			return next
 		}
@@ -107,9 +108,9 @@ func nextInQueue(c *ctx, key string) string {
 
 // wakePython wakes one program that waits for a lock of python-redis-lock, in BLPOP of a list, if there is one.
 func wakePython(c *ctx, key string) {
-	signal := pythonSignal + strings.TrimPrefix(key, pythonLock)
-	c.s.meter.Spend(value.TreeWork(c.s.waits.Queues.Len()))
-	if c.s.waits.Queues.Next(wait.Queue{DB: c.db, Key: signal, Kind: kindOf(value.ListKind)}, 0) == nil || c.lookup(signal) != nil {
+	signal := pythonSignal + strings.TrimPrefix(key, state.PythonLock)
+	c.s.Meter.Spend(value.TreeWork(c.s.Waits.Queues.Len()))
+	if c.s.Waits.Queues.Next(wait.Queue{DB: c.db, Key: signal, Kind: state.KindOf(value.ListKind)}, 0) == nil || c.lookup(signal) != nil {
 		return
 	}
 	until, ok := c.after(pythonSignalMs)

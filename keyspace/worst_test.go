@@ -412,7 +412,7 @@ func (s *worstStage) provide(need string) {
 			args = append(args, tokenOf(i))
 		}
 		s.do(args...)
-		if e, _ := s.m.state.keys.DBs[0].Keys.Get("HL"); len(e.HashLock().Holders) != store.HashHoldersMax {
+		if e, _ := s.m.state.Keys.DBs[0].Keys.Get("HL"); len(e.HashLock().Holders) != store.HashHoldersMax {
 			s.Fatalf("%d hold the lock", len(e.HashLock().Holders))
 		}
 	case "waited": // all wait for keys that one name ends
@@ -663,7 +663,7 @@ func (c worstCase) delay(t testing.TB, z worstSize, stages map[string]*worstStag
 	defer runtime.UnlockOSThread()
 	began := cpuTime()
 	s.m.Apply(at, []resp.Request{req})
-	return cpuTime() - began, s.m.state.meter.Work(), true
+	return cpuTime() - began, s.m.state.Meter.Work(), true
 }
 
 // Every command, with the worst that its limits allow, counts for what it takes: in the

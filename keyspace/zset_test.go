@@ -194,7 +194,7 @@ func randomZsetWrite(rng *rand.Rand, key string) string {
 // checkZset compares what a large sorted set keeps twice.
 func checkZset(t *testing.T, m *Machine) {
 	t.Helper()
-	e, _ := m.state.keys.DBs[0].Keys.Get("z")
+	e, _ := m.state.Keys.DBs[0].Keys.Get("z")
 	if e == nil {
 		return
 	}
@@ -229,16 +229,16 @@ func TestScoresRoundOnce(t *testing.T) {
 func TestZaddWithoutChange(t *testing.T) {
 	m := New(nil)
 	do(m, 1, "ZADD z 1 a 2 b")
-	version := m.state.version(0, "z")
+	version := m.state.Version(0, "z")
 	for _, line := range []string{
 		"ZADD z 1 a 2 b", "ZADD z NX 5 a", "ZADD z XX 5 c", "ZADD z GT 0 a", "ZADD z LT 3 b", "ZINCRBY z 0 a", "ZADD z INCR GT -1 a",
 		"ZREM z c", "ZPOPMIN z 0", "ZREMRANGEBYSCORE z 5 6", "ZADD z x a",
 	} {
-		if do(m, 1, line); m.state.version(0, "z") != version {
+		if do(m, 1, line); m.state.Version(0, "z") != version {
 			t.Errorf("%s is a modification", line)
 		}
 	}
-	if do(m, 1, "ZADD z 1 a 3 b"); m.state.version(0, "z") == version {
+	if do(m, 1, "ZADD z 1 a 3 b"); m.state.Version(0, "z") == version {
 		t.Error("a change of the last member is none")
 	}
 }
@@ -319,10 +319,10 @@ func TestZsetWorkIsCounted(t *testing.T) {
 		{"ZREMRANGEBYRANK z 0 99", 100 * value.FindWork},
 		{"ZPOPMIN z 500", 500 * value.FindWork},
 	} {
-		m.state.applying = true
-		m.state.meter.BeginRequest(m.state.usedBytes())
-		if r := (&ctx{s: &m.state}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() || m.state.meter.Work() < tt.least {
-			t.Errorf("%s: %.60s, %d of work, want at least %d", tt.line, plain(r), m.state.meter.Work(), tt.least)
+		m.state.Applying = true
+		m.state.Meter.BeginRequest(m.state.UsedBytes())
+		if r := (&ctx{s: &m.state}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() || m.state.Meter.Work() < tt.least {
+			t.Errorf("%s: %.60s, %d of work, want at least %d", tt.line, plain(r), m.state.Meter.Work(), tt.least)
 		}
 	}
 }

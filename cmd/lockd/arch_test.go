@@ -25,11 +25,14 @@ var mayImport = map[string][]string{
 	"lockd/resp/server/stats": {"lockd/resp"}, // statistics for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and invalidations
-	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/doctor", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp/acl", "lockd/resp/lockuse"},
+	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/doctor", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/state", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp/acl", "lockd/resp/lockuse"},
 	"lockd/keyspace/algebra":  {"lockd/keyspace/value"},                                      // union, intersection, difference
 	"lockd/keyspace/arg":      {"lockd/resp"},                                                // arguments that several families have
 	"lockd/keyspace/digest":   {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/store"}, // what nodes compare
 	"lockd/keyspace/emit":     {"lockd/resp", "lockd/keyspace/value"},                        // messages, and changes of keys
+	// What is replicated, as a value, and the one function that changes a key.
+	"lockd/keyspace/state": {"lockd/resp", "lockd/resp/acl", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait"},
+
 	// What becomes of locks.
 	"lockd/keyspace/fate":     {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/history", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value"},
 	"lockd/keyspace/history":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                                                    // the history of locks
@@ -166,7 +169,7 @@ var (
 	purePackages = []string{
 		"lockd/resp", "lockd/luavm",
 		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history",
-		"lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait",
+		"lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/state", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait",
 		"lockd/keyspace/doctor", "lockd/resp/acl", "lockd/resp/lockuse",
 		"lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc",
 	}

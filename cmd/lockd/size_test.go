@@ -19,7 +19,7 @@ const (
 var larger = map[string]int{
 	"lockd/luavm/compiler.parser": 36,
 	"lockd/keyspace.Machine":      32,
-	"lockd/keyspace":              40,
+	"lockd/keyspace":              32,
 }
 
 // most returns the bound of a type or a package.

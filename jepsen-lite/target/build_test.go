@@ -169,7 +169,7 @@ func plantBuild(t *testing.T, name string) (texts map[string]string) {
 func TestNextBuild(t *testing.T) {
 	texts := plantBuild(t, NextBuild)
 	added := texts["keyspace/cmd_jepsenlite.go"]
-	if len(texts) != 3 || !strings.Contains(added, strconv.Quote(NextCommand)) ||
+	if len(texts) != 4 || !strings.Contains(added, strconv.Quote(NextCommand)) ||
 		!strings.Contains(added, strconv.Quote(NextSetting)) {
 		t.Errorf("%d files\n%s", len(texts), added)
 	}

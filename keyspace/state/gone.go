@@ -1,4 +1,4 @@
-package keyspace
+package state
 
 import (
 	"slices"
@@ -12,46 +12,47 @@ import (
 // Where the lock ends otherwise, as by the end of its lease or by DEL, the machine publishes the same message. This file
 // notes which locks have gone.
 
-// sleepers are the programs that may wait for a lock, by the library that keeps it.
+// sleepers are the programs that may wait for a lock by a library.
 type sleepers uint8
 
+// Whom a lock that has gone may wake.
 const (
-	redissonLocks   sleepers = iota // of a lock of Redisson's
-	redissonWriters                 // one writer, of a read-write lock that readers have held
-	redissonReaders                 // all readers, of one that a writer has held
-	pythonLocks                     // of python-redis-lock
+	RedissonLocks   sleepers = iota // of a lock of Redisson's
+	RedissonWriters                 // one writer, of a read-write lock that readers have held
+	RedissonReaders                 // all readers, of one that a writer has held
+	PythonLocks                     // of python-redis-lock
 )
 
-// pythonLock begins the keys of python-redis-lock.
-const pythonLock = "lock:"
+// PythonLock begins the keys of python-redis-lock.
+const PythonLock = "lock:"
 
-// goneLock is a key that has gone, and the programs that may wait for it.
-type goneLock struct {
-	db   int
-	key  string
-	wake sleepers
+// GoneLock is a key that has gone, and the programs that may wait for it.
+type GoneLock struct {
+	DB   int
+	Key  string
+	Wake sleepers
 }
 
 // queueWakeups notes a key that has gone and for which programs may wait.
-func queueWakeups(s *state, _ *fate.Cause, change store.Change) {
+func queueWakeups(s *State, _ *fate.Cause, change store.Change) {
 	was := change.Was
-	if change.Next != nil || was == nil || !s.applying || !s.settings.WakeLibraries {
+	if change.Next != nil || was == nil || !s.Applying || !s.Settings.WakeLibraries {
 		return
 	}
 	var wake sleepers
 	switch l := was.HashLock(); {
 	case l != nil && l.Shared():
-		wake = redissonWriters
+		wake = RedissonWriters
 	case l != nil && writes(l):
-		wake = redissonReaders
+		wake = RedissonReaders
 	case l != nil:
-		wake = redissonLocks
-	case was.Aggregate() == nil && s.waits.Queues.Len() > 0 && strings.HasPrefix(was.Key(), pythonLock):
-		wake = pythonLocks
+		wake = RedissonLocks
+	case was.Aggregate() == nil && s.Waits.Queues.Len() > 0 && strings.HasPrefix(was.Key(), PythonLock):
+		wake = PythonLocks
 	default:
 		return
 	}
-	s.gone = append(s.gone, goneLock{change.DB, was.Key(), wake})
+	s.Gone = append(s.Gone, GoneLock{change.DB, was.Key(), wake})
 }
 
 // writes reports whether a writer holds a read-write lock.
@@ -60,18 +61,18 @@ func writes(l *store.HashLock) bool {
 }
 
 // forgetAnnounced forgets the locks that a script has ended and whose end it has published itself.
-func forgetAnnounced(s *state, j *journal) {
-	if len(s.gone) == j.gone {
+func forgetAnnounced(s *State, j *journal) {
+	if len(s.Gone) == j.gone {
 		return
 	}
 	announced := map[string]bool{}
-	for _, msg := range s.out.Since(j.out) {
+	for _, msg := range s.Out.Since(j.out) {
 		if strings.HasPrefix(msg.Channel, fate.RedissonPrefix) {
 			addNamed(announced, msg.Channel)
 		}
 	}
-	rest := slices.DeleteFunc(s.gone[j.gone:], func(g goneLock) bool { return announced[g.key] })
-	s.gone = s.gone[:j.gone+len(rest)]
+	rest := slices.DeleteFunc(s.Gone[j.gone:], func(g GoneLock) bool { return announced[g.Key] })
+	s.Gone = s.Gone[:j.gone+len(rest)]
 }
 
 // addNamed adds the names of the locks that a channel of Redisson's may be about: what:{name} or, if that has

@@ -1,4 +1,4 @@
-package keyspace
+package state
 
 import "lockd/resp"
 
