@@ -134,6 +134,23 @@ func silentFrom(h *history.History, node string, from, to int64) (s silence, ok 
 	return s, ok
 }
 
+// lastSilence returns the last silence of a node that began in a time, or the one in which its process ended. lapsed
+// reports that an earlier one was so long that clients of the node may have lost their places.
+func lastSilence(h *history.History, node string, from, to int64) (s silence, lapsed, ok bool) {
+	for {
+		next, more := silentFrom(h, node, from, to)
+		if !more {
+			return s, lapsed, ok
+		}
+		lapsed = lapsed || ok && s.to-s.from >= placeMax
+		s, ok = next, true
+		if s.dead {
+			return s, lapsed, true
+		}
+		from = s.from + 1
+	}
+}
+
 // only reports whether all faults near a time are of judgedKinds.
 func only(h *history.History, from, to int64) bool {
 	return !slices.ContainsFunc(h.Faults, func(f history.Window) bool {
@@ -148,13 +165,13 @@ func (w *succession) judge(v *Verdict) (s tested) {
 		!lives(w.h, w.first.Node, w.first.Start, w.first.Start+settledIn) {
 		return s // the first waiter may not have been in line
 	}
-	switch gone, ok := silentFrom(w.h, w.first.Node, w.first.Start+settledIn, w.given.End); {
+	switch gone, lapsed, ok := lastSilence(w.h, w.first.Node, w.first.Start+settledIn, w.given.End); {
 	case w.first.Error == Gone:
 		s.hungUp = w.served(v, "left to one who hung up", w.first.Told)
 	case !ok || gone.from >= w.tried: // the first waiter may have got it before the silence
 	case gone.dead || gone.to > w.due(gone.from+contactMax):
 		s.passedOver = w.served(v, "left to a ghost", gone.from+contactMax)
-	case gone.to+contactMax < w.tried && gone.to-gone.from < placeMax:
+	case !lapsed && gone.to+contactMax < w.tried && gone.to-gone.from < placeMax:
 		s.places = w.inPlace(v)
 	}
 	return s

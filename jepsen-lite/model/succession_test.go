@@ -29,6 +29,10 @@ func TestSuccessions(t *testing.T) {
 	expect(t, check, story("10-5002"+first+" = 2", "600-5012"+second+" = 3\n 5010-5011 2@n2 release succession a = 1"+briefly))
 	expect(t, check, story("10-5012"+first+" = 3", "600-5002"+second+" = 2\n 5010-5011 3@n3 release succession b = 1"+briefly),
 		"place lost@5")
+
+	// It keeps no place in a second silence.
+	again := briefly + "\n 4200-9000 away n2\n 4200-9000 fault pause"
+	expect(t, check, story("10-9012"+first+" = 3", "600-5002"+second+" = 2\n 5010-5011 3@n3 release succession b = 1"+again))
 }
 
 // A kept promise counts as tested, even if the history ends soon after it.
