@@ -1,4 +1,4 @@
-// bullmq's basic queue. What its workers hold is the lock of a job.
+// bullmq's basic queue. A worker holds the lock of its job.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Queue, QueueEvents, Worker } from 'bullmq';
@@ -13,7 +13,7 @@ const expirySlack = 3 * stalled + 1_500; // it looks twice, and then has to take
 const wakeMax = 2_000; // a worker that polls would come after its drainDelay, 5 s
 const patience = 60_000;
 
-/** Waits until something is so; holds may ask the server. */
+/** Waits until a condition holds; holds may ask the server. */
 async function until(what, holds) {
   const end = performance.now() + patience;
   while (!(await holds())) {
@@ -22,7 +22,7 @@ async function until(what, holds) {
   }
 }
 
-/** A queue that nobody has used, with all that is opened for it. */
+/** An unused queue, with all connections opened for it. */
 class Stage {
   constructor(mode) {
     this.mode = mode;
@@ -51,14 +51,14 @@ class Stage {
   worker = async (index, run, options = {}) =>
     this.#keep(new Worker(this.name, run, { ...(await this.#options(index)), ...options }));
 
-  /** Ends all at once: what waits in a blocking command is not waited for. */
+  /** Ends all at once, without waiting for blocking commands. */
   async close() {
     await Promise.all(this.opened.map((part) => within(2_000, part.close(true)).catch(() => {})));
     for (const client of this.clients) client.disconnect();
   }
 }
 
-/** Notices a job that two workers have at once. */
+/** Detects a job that two workers have at once. */
 class Jobs {
   runs = {};
   inside = new Set();
@@ -113,7 +113,7 @@ async function exclusion(stage) {
   expect('jobs left', counts.active + counts.waiting + counts.prioritized + counts.delayed + counts.failed, 0);
 }
 
-/** A worker dies with a job in its hands: another does it when the lock has ended, not before. */
+/** A worker dies with a job: another worker does the job when the lock has ended, not before. */
 async function expiry(stage) {
   const queue = await stage.queue(0);
   let held, again;
@@ -131,7 +131,7 @@ async function expiry(stage) {
   return `after ${Math.round(took)} ms`;
 }
 
-/** A worker that waits gets a job at once, and who waits for its end hears of it. */
+/** A waiting worker gets a job at once, and a client that waits for its end is told. */
 async function wake(stage) {
   const jobs = new Jobs();
   const [queue, events] = [await stage.queue(0), await stage.events(1)];
@@ -147,9 +147,8 @@ async function wake(stage) {
 }
 
 /**
- * The leader is killed while jobs are added and done. What was added is done, and by nobody
- * at the same time as by another; a worker that could not say that it was done lets it be done
- * again, as bullmq promises.
+ * The leader is killed while jobs are added and done. Every added job is done, by one worker at a
+ * time; a job whose worker could not report its end is done again, as bullmq promises.
  */
 async function failover(stage, signals) {
   const jobs = new Jobs();

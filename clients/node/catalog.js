@@ -1,10 +1,10 @@
-// What is tried: every client, with its versions and modes. It imports no client.
+// The table of all clients, with their versions and modes. It imports no client.
 
 import { readFileSync } from 'node:fs';
 import * as where from './where.js';
 
 /**
- * name: what the results call it. package: in package.json, where its version stands.
+ * name: in the results. package: in package.json, which has its version.
  * modes: how it finds the servers, and the protocol where it can be chosen. hasLine: it shows LOCK. resumes: it shows
  * the scene resume.
  */
@@ -27,7 +27,7 @@ const { dependencies } = JSON.parse(readFileSync(new URL('package.json', import.
 /** The version of a client, which package.json names exactly. */
 export const version = (client) => dependencies[client.package].replace(/^npm:.*@/, '');
 
-/** Why a client shows no failover in a mode; nothing where it shows one. */
+/** The reason why a client shows no failover in a mode; nothing if it shows one. */
 export function whyNoFailover(client, mode) {
   if (!where.failsOver) return `${where.target} has no failover of a single server here`;
   if (mode.startsWith('single') && !client.isLock) return 'a client of one address does not outlive that node';

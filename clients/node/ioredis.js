@@ -1,10 +1,10 @@
-// ioredis in all its modes, as the scenes of plain clients want it.
+// ioredis in all its modes, for the scenes of plain clients.
 
 import * as where from './where.js';
 
 const silent = () => {}; // each failure also reaches the command that it failed
 
-// It waits ever longer between its tries, and would come long after the new leader is there.
+// By default its pauses grow, so that it would reconnect long after the election.
 const again = () => 100;
 
 const openers = {
@@ -14,7 +14,7 @@ const openers = {
   cluster: ({ Cluster }, _, options) => new Cluster(where.cluster, { redisOptions: options, clusterRetryStrategy: again }),
 };
 
-/** The client itself, in a mode such as sentinel/3; index says which node, where the mode names one. */
+/** The client itself, in a mode such as sentinel/3; index is the node, in a mode that names one. */
 export async function connect(name, mode, index = 0, options = {}) {
   const [how, protocol] = mode.split('/');
   const client = openers[how](await import(name), index, { protocol: Number(protocol), ...options });
@@ -24,7 +24,7 @@ export async function connect(name, mode, index = 0, options = {}) {
 
 const compareAndDelete = 'if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end';
 
-/** What scenes do with ioredis. */
+/** The operations of scenes, with ioredis. */
 export class Program {
   static async open(name, mode) {
     const program = new Program();

@@ -8,14 +8,14 @@ const wait = 30_000; // of those who are to get the lock; a socketTimeout must b
 const shortWait = 300; // of those who are not
 const wakeMax = 1_000; // a program that polls by LOCK without WAIT would have to ask more often
 
-/** Fails unless a fence is higher than one before it. */
+/** Fails unless a fence is higher than an earlier one. */
 function above(what, fence, before) {
   if (!Number.isInteger(fence) || fence <= before) throw new Error(`${what}: ${fence} after the fence ${before}`);
 }
 
 /**
- * The scene. open makes a program of node number index, with the client of package name. Whoever waits has
- * one for himself: a client of node-redis sends all commands by one connection, where those behind
+ * The scene. open makes a program of node number index, with the client of package name. Each waiter has
+ * its own: a client of node-redis sends all commands on one connection, where those behind
  * LOCK ... WAIT wait as well.
  */
 export class Line {
@@ -38,14 +38,14 @@ export class Line {
   #lock = (program, name, token, ...more) => program.raw('LOCK', name, token, 'PX', lease, ...more);
   #unlock = (program, name, token) => program.raw('UNLOCK', name, token);
 
-  /** Waits in line: for the fence, and when it had it. */
+  /** Waits in line: resolves to the fence, and the time at which it came. */
   async #wait(program, name, token, ...more) {
     return [await this.#lock(program, name, token, 'WAIT', wait, ...more), performance.now()];
   }
 
   /**
-   * Waits by two connections with one token: the later one takes the place in the line over, and the
-   * other is told so. Then the token stands in the line for certain. It gives the wait that is left.
+   * Waits on two connections with one token. The later one takes over the place in line, and the other
+   * is told so. After that the token is certainly in line. Resolves to the remaining wait.
    */
   async #waitTwice(programs, name, token) {
     const all = programs.map((program) => this.#wait(program, name, token));
@@ -55,7 +55,7 @@ export class Line {
     return { end: all[1 - told] };
   }
 
-  /** Two wait behind the holder, at other nodes, and have the lock in their order. */
+  /** Two waiters behind the holder, at other nodes, get the lock in their order. */
   async #inTurn() {
     const name = fresh('line');
     const first = await this.#lock(this.first, name, 'a', 'OWNER', 'first', 'NOTE', 'is the first');
@@ -70,7 +70,7 @@ export class Line {
     expect('UNLOCK by the third', await this.#unlock(this.third, name, 'c'), 1);
   }
 
-  /** Releases a lock that has a fence: gives the fence of the next one, who has it at once. */
+  /** Releases a lock that has a fence: resolves to the fence of the next holder, who gets it at once. */
   async #handOver(program, name, token, fence, { end }) {
     expect('UNLOCK', await this.#unlock(program, name, token), 1);
     const released = performance.now();
@@ -80,7 +80,7 @@ export class Line {
     return next;
   }
 
-  /** What is answered to a holder who asks again, and to those who do not get the lock. */
+  /** The answers to a holder that asks again, and to clients that do not get the lock. */
   async #notInTurn() {
     const name = fresh('line');
     const fence = await this.#lock(this.first, name, 'a');
@@ -96,7 +96,7 @@ export class Line {
     expect('UNLOCK', await this.#unlock(this.first, name, 'a'), 1);
   }
 
-  /** Two hold a lock SHARED at once, and no writer does. */
+  /** Two clients hold a lock SHARED at once, and no writer gets it. */
   async #readers() {
     const name = fresh('line');
     const first = await this.#lock(this.first, name, 'a', 'SHARED');
@@ -106,7 +106,7 @@ export class Line {
     expect('UNLOCK by the second', await this.#unlock(this.second, name, 'b'), 1);
   }
 
-  /** The third of a semaphore of two waits until one of them leaves. */
+  /** The third client of a semaphore of two waits until one of the others leaves. */
   async #permits() {
     const name = fresh('line');
     const first = await this.#lock(this.first, name, 'a', 'LIMIT', 2);
@@ -119,7 +119,7 @@ export class Line {
     above('the third', third, second);
   }
 
-  /** An error of the server is one of the client's own. */
+  /** The client raises an error of the server as its own. */
   async #error() {
     const name = fresh('line');
     await this.first.push(name, 'x');

@@ -4,13 +4,13 @@
 
 import { connect } from './ioredis.js';
 
-/** How often a library that polls is told to, in ms. */
+/** The interval given to libraries that poll, in ms. */
 const poll = 50;
 
-/** A lock library stands on ioredis: the version that speaks the protocol of the mode. */
+/** The version of ioredis below a lock library: the one that speaks the protocol of the mode. */
 const ioredisFor = (mode) => (mode.endsWith('/2') ? 'ioredis5' : 'ioredis6');
 
-/** Gives up on a promise after some time: some libraries go on asking a node that is gone. */
+/** Gives up on a promise after some time: some libraries keep asking a lost node. */
 export async function within(ms, promise) {
   let timer;
   const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error(`it took longer than ${ms} ms`)), ms)));
@@ -56,7 +56,7 @@ class Redlock5 {
   die = () => this.client.disconnect();
 }
 
-/** The locks of redis-semaphore, which differ in how they are made. */
+/** The locks of redis-semaphore, which differ in their constructors. */
 const semaphore = (make) =>
   class RedisSemaphore {
     static async open(mode, index, name, lease) {
@@ -88,7 +88,7 @@ const semaphore = (make) =>
     }
   };
 
-/** How long after a release one comes at the latest that polls, in ms. All of these poll. */
+/** Bounds the time from a release until a polling waiter gets the lock, in ms. All of these poll. */
 const polls = 500;
 
 export const libraries = {

@@ -1,18 +1,18 @@
-// node-redis in all its modes, as the scenes of plain clients want it.
+// node-redis in all its modes, for the scenes of plain clients.
 
 import * as where from './where.js';
 
 const silent = () => {}; // each failure also reaches the command that it failed
 
-// It waits ever longer between its tries, and would come long after the new leader is there.
+// By default its pauses grow, so that it would reconnect long after the election.
 const socket = { reconnectStrategy: () => 100 };
 
-// Until version 6 a client of a cluster never looks for the master that has come for one that is
-// gone: a program has to open it again, and the old one must not try for ever.
+// Before version 6 a client of a cluster never looks for the successor of a lost master: a program has
+// to open another client, and the old one must not retry for ever.
 const giveUp = { reconnectStrategy: false };
 const keepsDeadMaster = (name) => name !== 'redis6';
 
-// Version 6 looks for it when it has tried for as many milliseconds to come back.
+// Version 6 looks for it after it has tried to reconnect for that many milliseconds.
 const refresh = { topologyRefreshOnReconnectionAttemptStrategy: 200 };
 
 const openers = {
@@ -29,20 +29,20 @@ const openers = {
 
 const compareAndDelete = 'if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end';
 
-/** Ends a client at once, unless it has ended by itself. Version 4 calls it disconnect. */
+/** Ends a client at once, unless it has ended. Version 4 calls this disconnect. */
 const end = (client) => client.isOpen && (client.destroy ?? client.disconnect).call(client);
 
-// A command that the client does not know, in the words of each of its kinds. That of a cluster wants
-// the key, to find the node.
+// A command unknown to the client, by the call of each kind of client. That of a cluster needs the
+// key, to find the node.
 const raw = {
   single: (client, _, args) => client.sendCommand(args),
   sentinel: (client, _, args) => client.sendCommand(false, args),
   cluster: (client, key, args) => client.sendCommand(key, false, args),
 };
 
-/** What scenes do with node-redis. */
+/** The operations of scenes, with node-redis. */
 export class Program {
-  /** index says which node, where the mode names one. */
+  /** index is the node, in a mode that names one. */
   static async open(name, mode, index = 0) {
     const [how, protocol] = mode.split('/');
     const program = new Program();

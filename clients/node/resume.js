@@ -1,5 +1,5 @@
-// How long a program waits when the node dies that its client is connected to: with the settings of
-// docs/clients.md, and with those that the library has by itself.
+// The time that a program waits when the node of its client dies, with the settings of
+// docs/clients.md and with the library's defaults.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fresh, NoScene } from './scenes.js';
@@ -20,8 +20,8 @@ const sentinel = ({ createSentinel }) => nodeRedis(createSentinel({ name: where.
 const cluster = ({ createCluster }, options = {}) =>
   nodeRedis(createCluster({ rootNodes: where.cluster.map((socket) => ({ socket })), ...options }));
 
-// By package and mode: usual is a client with the settings of the library, and tuned one with those of docs/clients.md,
-// where it needs any. slow: why no settings help.
+// By package and mode: usual is a client with the library's defaults, tuned one with the settings of docs/clients.md,
+// if it needs any. slow: the reason why no settings help.
 const programs = {
   ioredis6: {
     sentinel: { usual: ({ Redis }) => ioredis(new Redis({ sentinels: where.sentinels, name: where.master })) },
@@ -53,7 +53,7 @@ async function nodeRedis(client) {
 
 const kills = { sentinel: '/kill-leader', cluster: '/kill-cluster-leader' };
 
-/** A program that writes, and tries again what failed. */
+/** A program that writes, and retries failed writes. */
 class Writer {
   longest = 0; // ms without a write
   last = performance.now();
@@ -91,7 +91,7 @@ class Writer {
   }
 }
 
-/** Kills the leader some times under the programs. */
+/** Kills the leader repeatedly while the programs write. */
 export async function resume(name, mode) {
   const [how] = mode.split('/');
   const { slow, ...kinds } = programs[name][how];

@@ -1,7 +1,7 @@
-// The Node suite: see ../doc.go for what it is told and what it prints.
+// The Node suite: ../doc.go describes its environment and its output.
 //
-// What disturbs nobody runs side by side. Then the leader is killed some times, each time under
-// many clients at once. At last come the scenes that kill it again and again, one after the other.
+// Calm scenes run side by side. Then the leader is killed several times, each time under many
+// clients at once. The scenes that kill it again and again come last, one after the other.
 //
 //	run.js [CLIENT ...]   all clients, or those
 
@@ -13,8 +13,8 @@ import { asksFor, failsOver, scene, tell } from './where.js';
 
 const sideBySide = 4;
 
-// The most ms that one process may take: for the scenes that disturb nobody, to be ready for the
-// death of the leader, and to end after it was told to.
+// Bounds of the time of a process, in ms: for the calm scenes, to be ready for the death of the
+// leader, and to end after it was told to.
 const quietMax = 120_000;
 const readyMax = 60_000;
 const endMax = 60_000;
@@ -22,11 +22,11 @@ const endMax = 60_000;
 // And for the scenes that kill the leader again and again.
 const aloneMax = 180_000;
 
-// How many clients go through the same death of a leader.
+// The number of clients that share a death of the leader.
 const deathOfPlain = 10;
 const deathOfLocks = 8;
 
-// Until the leader dies, and from then until all must be well again.
+// Until the leader dies, and from then until all must succeed again.
 const [before, recovery] = [1_000, 5_000];
 
 /** A process that shows scenes of a client in one mode. */
@@ -50,7 +50,7 @@ class Player {
 
   stop = () => this.process.stdin.write('stop\n');
 
-  /** Waits for the end, prints the results, and says whether all was well. */
+  /** Waits for the end, prints the results, and reports whether all passed. */
   async end(max) {
     const code = await Promise.race([this.closed, sleep(max, 'late', { ref: false })]);
     const results = this.text.split('\n').filter((line) => line.startsWith('RESULT'));
@@ -69,7 +69,7 @@ class Player {
   }
 }
 
-/** Shows what disturbs nobody, some side by side, and prints in the order of the catalog. */
+/** Shows the calm scenes, some side by side, and prints in the order of the catalog. */
 async function quiet(jobs) {
   let well = true;
   const waiting = [...jobs];
@@ -83,7 +83,7 @@ async function quiet(jobs) {
   return well;
 }
 
-/** Who goes through the same death of a leader: plain clients with plain ones. */
+/** The clients that share a death of the leader: plain clients are apart. */
 function deaths(jobs) {
   const able = jobs.filter(({ client, mode }) => !whyNoFailover(client, mode));
   const groups = (of, size) => of.flatMap((_, i) => (i % size === 0 ? [of.slice(i, i + size)] : []));
@@ -108,7 +108,7 @@ async function die(group) {
   return well;
 }
 
-/** Shows what kills the leader again and again, one after the other. */
+/** Shows the scenes that kill the leader again and again, one after the other. */
 async function alone(jobs) {
   let well = true;
   for (const job of jobs.filter(({ client, mode }) => client.resumes && !mode.startsWith('single'))) {

@@ -17,14 +17,14 @@ const expirySlack = 1_500; // after a lease: until the next one has noticed
 /** The client, or the target, has nothing to show. Its message says why. */
 export class NoScene extends Error {}
 
-/** A name nobody has used. */
+/** An unused name. */
 export const fresh = (what) => `node:${what}:${randomUUID()}`;
 
 export function expect(what, got, want) {
   if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${what}: ${JSON.stringify(got)}, not ${JSON.stringify(want)}`);
 }
 
-/** Notices two that are inside at once. */
+/** Detects two holders at once. */
 class Inside {
   count = 0;
   entered = 0;
@@ -42,7 +42,7 @@ class Inside {
   }
 }
 
-/** Counts what a client says is wrong. */
+/** Counts the errors that a client reports. */
 export class Errors {
   seen = {};
 
@@ -122,8 +122,8 @@ export class LockScenes {
 }
 
 /**
- * The leader is killed while the lock is held and awaited by many. Errors of the library are the
- * worker's to cope with, as a program would: it tries again.
+ * The leader is killed while the lock is held and awaited by many. A worker retries
+ * after an error of the library, as a program would.
  */
 class LockFailover {
   static workers = 6;
@@ -179,7 +179,7 @@ class LockFailover {
   }
 }
 
-/** What a client shows that is no lock library. */
+/** The scenes of a client that is no lock library. */
 export class PlainScenes {
   static outageMax = 3_000;
   static commandMax = 1_000; // then the program tries again
@@ -213,7 +213,7 @@ export class PlainScenes {
     return new Line(name, open).show();
   }
 
-  /** A program that writes goes on when the leader dies: it tries again what failed. */
+  /** A program that writes continues when the leader dies: it retries failed writes. */
   failover = async (signals) => {
     let program = await this.open();
     const name = fresh('outage');

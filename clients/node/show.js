@@ -1,9 +1,9 @@
 // Shows scenes of one client in one mode:
 //
-//	show.js CLIENT PACKAGE MODE quiet      what disturbs nobody
-//	show.js CLIENT PACKAGE MODE failover   it says READY when the leader may be killed, and gets a line
-//	                                       when the servers have had time enough
-//	show.js CLIENT PACKAGE MODE alone      what kills the leader again and again
+//	show.js CLIENT PACKAGE MODE quiet      the calm scenes
+//	show.js CLIENT PACKAGE MODE failover   prints READY when the leader may be killed, and reads a line
+//	                                       when the servers have had time to recover
+//	show.js CLIENT PACKAGE MODE alone      the scenes that kill the leader again and again
 
 import { createInterface } from 'node:readline';
 import { clients, version, whyNoFailover } from './catalog.js';
@@ -13,7 +13,7 @@ import { asksFor, failsOver, target } from './where.js';
 const [name, pkg, mode, part] = process.argv.slice(2);
 const client = clients.find((c) => c.name === name && c.package === pkg);
 
-/** What run.js says, and is told. */
+/** The dialogue with run.js. */
 class Signals {
   stopped = false;
 
@@ -26,12 +26,12 @@ class Signals {
 }
 
 /**
- * What a node of lockd answers to what was under way when the leader was lost. A scene that disturbs
- * nobody meets that only on a machine too busy to run the servers: it begins again, once.
+ * lockd's answer to a command that was under way when the leader was lost. A calm scene meets it only on
+ * a machine too busy to run the servers: it is repeated, once.
  */
 const leaderLost = 'UNKNOWN the outcome';
 
-/** What came of a scene. */
+/** The result of a scene. */
 async function play(act) {
   try {
     return ['ok', (await act()) ?? ''];

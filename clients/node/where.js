@@ -1,4 +1,4 @@
-// Where the servers are, as the runner says (../doc.go).
+// The addresses of the servers, as the runner gives them (../doc.go).
 
 const addresses = (variable) =>
   (process.env[variable] ?? '').split(',').filter(Boolean).map((address) => {

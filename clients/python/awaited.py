@@ -1,4 +1,4 @@
-"""Lets scenes that know nothing of asyncio drive clients that are made for it."""
+"""Lets blocking scenes drive clients of asyncio."""
 
 import asyncio
 import inspect
@@ -11,8 +11,8 @@ _PLAIN = (type(None), bool, int, float, str, bytes, list, tuple, dict, set)
 
 
 def awaited(function, *args, **kwargs):
-    """Calls a function on the one event loop of this process, and waits there for what it
-    promises. What it gives that is no plain value is to be driven the same way."""
+    """Calls a function on the one event loop of this process, and waits there for its result. A
+    result that is an object is wrapped, too."""
 
     async def call():
         result = function(*args, **kwargs)
@@ -23,7 +23,7 @@ def awaited(function, *args, **kwargs):
 
 
 class Awaited:
-    """A thing whose methods are called on the event loop, each until it is done."""
+    """An object whose methods run on the event loop, each to its end."""
 
     def __init__(self, thing):
         self.thing = thing

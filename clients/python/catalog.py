@@ -1,4 +1,4 @@
-"""What is tried: every client, with its versions and modes. It imports no client."""
+"""The table of all clients, with their versions and modes. It imports no client."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ class Client:
     resumes: tuple[tuple[str, str], ...] = ()  # the environments and modes in which it shows the scene resume
 
     def why_no_failover(self, mode: str) -> str:
-        """Why it shows no failover in a mode; nothing where it shows one."""
+        """The reason why it shows no failover in a mode; nothing if it shows one."""
         if not where.FAILS_OVER:
             return f"{where.TARGET} has no failover of a single server here"
         if self.no_failover:

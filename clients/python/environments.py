@@ -1,7 +1,7 @@
 """Makes the virtual environments of the suite: one for each file in environments/.
 
-Each holds one version of redis-py, or a library that wants another one. NAME.in says what is
-wanted, NAME.txt is its lock file, written by
+Each holds one version of redis-py, or a library that needs another one. NAME.in lists the
+requirements, NAME.txt is its lock file, written by
 
     pip-compile --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links NAME.in
 

@@ -1,4 +1,4 @@
-"""How long nobody gets a lock of redis-py when the leader dies. It is no scene: it is run by
+"""The time without a holder of redis-py's lock when the leader dies. It is not a scene: run it by
 hand, in the environment that `go run ./clients --serve` prints."""
 
 import collections

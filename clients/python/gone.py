@@ -1,8 +1,8 @@
-"""Scenes of waiters that are gone: nothing is given to them, and those behind them are served.
+"""Scenes of lost waiters: they are given nothing, and the waiters behind them are served.
 
 RQ's workers and the waiters of python-redis-lock sleep in a blocking command. Here they are
-processes (waiter.py), so that kill -9 is what it is for a program. portalocker's lock is a
-subscription: it excludes whoever asks any node how many subscribers there are.
+processes (waiter.py), so that kill -9 hits them as it hits a program. portalocker's lock is a
+subscription: a client may not take it while any node counts another subscriber.
 """
 
 import atexit
@@ -27,7 +27,7 @@ BLOCKING = ("blpop", "blmove")
 
 
 def poll(what: str, most: float, ask) -> None:
-    """Asks until it is so, or fails."""
+    """Polls until a condition holds, or fails."""
     end = time.monotonic() + most
     while not ask():
         if time.monotonic() > end:
@@ -69,14 +69,14 @@ class Processes:
 
 
 def leader() -> int:
-    """The place of the leader among the nodes."""
+    """The index of the leader among the nodes."""
     said = urllib.request.urlopen(where.CONTROL + "/leader", timeout=where.CONTROL_MAX).read().decode().strip()
     return [f"{host}:{port}" for host, port in where.NODES].index(said)
 
 
 def each_victim(mode: str):
-    """Kills nodes one after the other: for each the places of it and of the two others, and how
-    to kill it. Clients by sentinels are all at the leader."""
+    """Kills nodes in turn: yields the index of each, those of the two others, and a function
+    that kills it. Clients by sentinels are all at the leader."""
     if not where.FAILS_OVER:
         raise scenes.NoScene(f"{where.TARGET} has no failover of a single server here")
     for victim in ("leader",) if mode.startswith("sentinel") else ("leader", "follower"):
@@ -90,12 +90,12 @@ def each_victim(mode: str):
 
 
 class RqScenes:
-    """RQ: no job is lost, whatever becomes of the workers that wait for it."""
+    """RQ: no job is lost, even if the workers that wait for it die."""
 
     WORKERS, OTHERS, JOBS = 5, 2, 5
-    # One queue is waited for by BLMOVE, two by BLPOP.
+    # RQ waits for one queue by BLMOVE, for two by BLPOP.
     QUEUES = {"single/3": ("high", "low"), "sentinel/3": ("only",)}
-    # A worker of RQ pauses for 1, 2, 4 seconds before it comes back to a server.
+    # A worker of RQ pauses for 1, 2, 4 seconds before it reconnects.
     DONE_MAX = {"single/3": 5.0, "sentinel/3": 12.0}
 
     def __init__(self, client: str, mode: str):
@@ -129,7 +129,7 @@ class RqScenes:
         return time.monotonic() - began
 
     def hang_up(self):
-        """Five workers wait and are killed, and at once there are five jobs: two others do them."""
+        """Five waiting workers are killed, and five jobs come at once: two other workers do them."""
         queues = self._queues()
         gone = self._workers(0, queues, self.WORKERS)
         others = self._workers(1, queues, self.OTHERS)
@@ -141,8 +141,8 @@ class RqScenes:
         return f"after {took:.2f} s"
 
     def node(self):
-        """The node of waiting workers dies, and a little later there are five jobs. By one address
-        two workers at another node do them; by sentinels the same workers come back."""
+        """The node of waiting workers dies, and five jobs come a little later. With one address, two
+        workers at another node do them; with sentinels, the same workers reconnect."""
         told = []
         for victim, (at, beside, third), kill in each_victim(self.mode):
             queues = self._queues()
@@ -160,7 +160,7 @@ class RqScenes:
 
 
 class SignalScenes(scenes.LockScenes):
-    """python-redis-lock: a release wakes the next waiter that is there."""
+    """python-redis-lock: a release wakes the next live waiter."""
 
     TRIES = 6
     LATE = 2.0  # so long is waited for one that comes late
@@ -176,7 +176,7 @@ class SignalScenes(scenes.LockScenes):
         return redis_lock.Lock(connect(self.mode, index), name, expire=waiter.LEASE)
 
     def _wait_behind(self, index, name):
-        """Waits for a lock behind another one. It returns what says when the lock was got."""
+        """Starts to wait for a lock behind another client. Returns a function that tells when it got the lock."""
         lock, got = self._lock(index, name), []
         thread = threading.Thread(target=lambda: (lock.acquire(), got.append(time.monotonic())), daemon=True)
         thread.start()
@@ -184,7 +184,7 @@ class SignalScenes(scenes.LockScenes):
         return lambda: (thread.join(self.LATE), got[0] if got else float("inf"))[1]
 
     def hang_up(self):
-        """Two wait, the first is killed, and at once the lock is released: the second gets it."""
+        """Two clients wait, the first is killed, and the lock is released at once: the second gets it."""
         names = [scenes.fresh("hang-up") for _ in range(self.TRIES)]
         held = [self._lock(2, name) for name in names]
         for lock in held:
@@ -200,7 +200,7 @@ class SignalScenes(scenes.LockScenes):
         return self._judge("the first waiter was killed", waited)
 
     def node(self):
-        """Two wait, the node of the first dies, and a little later the lock is released."""
+        """Two clients wait, the node of the first dies, and the lock is released a little later."""
         if not self.mode.startswith("single"):
             raise scenes.NoScene("by sentinels all waiters are at the node that dies")
         waited = []
@@ -218,7 +218,7 @@ class SignalScenes(scenes.LockScenes):
         return self._judge("the node of the first waiter died", waited)
 
     def _released(self, lock, got) -> float:
-        """Releases a lock, and returns after how long the next one got it."""
+        """Releases a lock, and returns the time until the next client got it."""
         lock.release()
         released = time.monotonic()
         return got() - released
@@ -232,7 +232,7 @@ class SignalScenes(scenes.LockScenes):
 
 
 class SubscriptionScenes:
-    """portalocker's RedisLock: it is held as long as its subscription is there, at whatever node."""
+    """portalocker's RedisLock: it is held while its subscription exists, at any node."""
 
     WORKERS, TURNS, PATIENCE = 6, 2, 60.0
     WAKE_MAX = 3.0  # it polls, and asks all subscribers before it takes the lock
@@ -270,7 +270,7 @@ class SubscriptionScenes:
                 raise AssertionError(f"{what}: the lock was given to a second one at node {index + 1}")
 
     def exclusion(self):
-        """At each node nobody gets a lock that is held, and workers at all nodes are never two inside."""
+        """No client of any node gets a held lock, and of the workers at all nodes one at a time is inside."""
         name, inside = scenes.fresh("exclusion"), scenes.Inside()
         with self._lock(0, name):
             self._expect_refused(name, "while it was held")
@@ -293,7 +293,7 @@ class SubscriptionScenes:
             errors.append(repr(error))
 
     def _next(self, name, end) -> float:
-        """How long the next one waits when the lock has an end."""
+        """The time that the next client waits after end() ends the lock."""
         got = []
 
         def take():
@@ -330,7 +330,7 @@ class SubscriptionScenes:
                 client.client_kill_filter(listed["id"])
 
     def transfer(self):
-        """The leadership is handed over while a client of the leader holds the lock: it holds it still."""
+        """The leadership moves while a client of the leader holds the lock: the client still holds it."""
         if not where.FAILS_OVER:
             raise scenes.NoScene(f"{where.TARGET} has one node")
         name, first = scenes.fresh("transfer"), leader()

@@ -11,11 +11,11 @@ LEASE_MS = 20_000
 WAIT_MS = 30_000  # of those who are to get the lock
 SHORT_MS = 300  # of those who are not
 
-# It must be longer than WAIT: redis-py takes LOCK for a command like any other. By default it waits
-# for ever until version 7, and from version 8 on for 5 s, after which it asks again ten times.
+# It must be longer than WAIT: redis-py treats LOCK like any command. By default it waits for ever up
+# to version 7; from version 8 on it waits for 5 s, and then retries ten times.
 READ = {**TIMEOUTS, "socket_timeout": WAIT_MS / 1000 + 10}
 
-# One that is shorter than WAIT, after which the client hangs up and asks again by itself.
+# Shorter than WAIT: the client then disconnects and retries.
 READ_SHORT = {**TIMEOUTS, "socket_timeout": 2}
 
 WAKE_MAX = 1.0  # s; a program that polls by LOCK without WAIT would have to ask more often
@@ -45,12 +45,12 @@ class Line:
         return self.nodes[node].execute_command("UNLOCK", name, token)
 
     def wait(self, node, name, token, *more) -> Future:
-        """Waits in line in a thread of its own: for the fence, and when it had it."""
+        """Waits in line in a thread of its own: returns the fence, and the time at which it came."""
         return self.pool.submit(lambda: (self.lock(node, name, token, "WAIT", WAIT_MS, *more), time.monotonic()))
 
     def wait_twice(self, nodes, name, token) -> Future:
-        """Waits by two connections with one token: the later one takes the place in the line over,
-        and the other is told so. Then the token stands in the line for certain."""
+        """Waits on two connections with one token. The later one takes over the place in line, and
+        the other is told so. After that the token is certainly in line."""
         told, left = wait([self.wait(n, name, token) for n in nodes], return_when=FIRST_COMPLETED)
         error = told.pop().exception()
         expect("the connection before", type(error), redis.ResponseError)
@@ -58,7 +58,7 @@ class Line:
         return left.pop()
 
     def in_turn(self):
-        """Two wait behind the holder, at other nodes, and have the lock in their order."""
+        """Two waiters behind the holder, at other nodes, get the lock in their order."""
         name = self.fresh("line")
         first = self.lock(0, name, "a", "OWNER", "first", "NOTE", "is the first")
         above("the first", first, 0)
@@ -70,7 +70,7 @@ class Line:
         expect("UNLOCK by the third", self.unlock(2, name, "c"), 1)
 
     def hand_over(self, node, name, token, fence, waiting) -> int:
-        """Releases a lock that has a fence: the fence of the next one, who has it at once."""
+        """Releases a lock that has a fence: returns the fence of the next holder, who gets it at once."""
         expect("UNLOCK", self.unlock(node, name, token), 1)
         released = time.monotonic()
         following, at = waiting.result()
@@ -80,7 +80,7 @@ class Line:
         return following
 
     def not_in_turn(self):
-        """What is answered to a holder who asks again, and to those who do not get the lock."""
+        """The answers to a holder that asks again, and to clients that do not get the lock."""
         name = self.fresh("line")
         fence = self.lock(0, name, "a")
         expect("LOCK by its holder", self.lock(1, name, "a"), fence)
@@ -95,7 +95,7 @@ class Line:
         expect("UNLOCK", self.unlock(0, name, "a"), 1)
 
     def readers(self):
-        """Two hold a lock SHARED at once, and no writer does."""
+        """Two clients hold a lock SHARED at once, and no writer gets it."""
         name = self.fresh("line")
         first = self.lock(0, name, "a", "SHARED")
         above("the second", self.lock(1, name, "b", "SHARED"), first)
@@ -104,7 +104,7 @@ class Line:
         expect("UNLOCK by the second", self.unlock(1, name, "b"), 1)
 
     def permits(self):
-        """The third of a semaphore of two waits until one of them leaves."""
+        """The third client of a semaphore of two waits until one of the others leaves."""
         name = self.fresh("line")
         first = self.lock(0, name, "a", "LIMIT", 2)
         second = self.lock(1, name, "b", "LIMIT", 2)
@@ -115,7 +115,7 @@ class Line:
         above("the third", waiting.result()[0], second)
 
     def error(self):
-        """An error of the server is one of the client's own."""
+        """The client raises an error of the server as its own."""
         name = self.fresh("line")
         self.nodes[0].rpush(name, "x")
         try:
@@ -125,8 +125,8 @@ class Line:
         expect("LOCK of a list", got, "WRONGTYPE Operation against a key holding the wrong kind of value")
 
     def retried(self):
-        """A client whose read timeout is too short hangs up, and asks again by itself, by another
-        connection. It gets the lock once."""
+        """A client whose read timeout is too short disconnects, and retries on another connection.
+        It gets the lock once."""
         name = self.fresh("line")
         first = self.lock(0, name, "a")
         client = self.open(1, READ_SHORT)
@@ -141,6 +141,6 @@ class Line:
 
 
 def above(what: str, fence, before: int) -> None:
-    """Fails unless a fence is higher than one before it."""
+    """Fails unless a fence is higher than an earlier one."""
     if not isinstance(fence, int) or fence <= before:
         raise AssertionError(f"{what}: {fence!r} after the fence {before}")

@@ -12,16 +12,16 @@ class Lock(Protocol):
     """A name that is locked for a lease, through a client of its own."""
 
     def acquire(self, patience: float) -> None:
-        """Waits until the lock is held, at most for about patience seconds: else it raises."""
+        """Waits until the lock is held; raises after about patience seconds."""
 
     def release(self) -> None:
-        """Gives the lock back. It raises if the lock was not held any more."""
+        """Releases the lock; raises if it was no longer held."""
 
     def die(self) -> None:
         """Ends the client as a crash would: nothing is released."""
 
 
-# How often a library that polls is told to, in seconds.
+# The interval given to libraries that poll, in seconds.
 POLL = 0.05
 
 
@@ -85,7 +85,7 @@ class PythonRedisLock:
 
 
 class Pottery:
-    """Redlock of pottery, with one master: that is what the three nodes are together."""
+    """Redlock of pottery, with one master, which the three nodes form together."""
 
     def __init__(self, mode, index, name, lease):
         import pottery
@@ -121,8 +121,8 @@ class PotteryAsync(Pottery):
 
 
 class Aioredlock:
-    """aioredlock, which is built on aioredis 1. Both are at their end: the asyncio client of
-    redis-py has come out of aioredis, and its Lock is the successor."""
+    """aioredlock, which is built on aioredis 1. Both are abandoned: the asyncio client of redis-py
+    continues aioredis, and its Lock is the successor."""
 
     def __init__(self, _, index, name, lease):
         import aioredlock
@@ -145,15 +145,15 @@ class Aioredlock:
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """How a library makes a lock, and how soon one that waits for it comes."""
+    """How a library makes a lock, and how soon a waiter gets it."""
 
     open: Callable[[str, int, str, float], Lock]
     wake_max: float  # after a release
     expiry_max: float = 1.5  # after a lease has ended that nobody has released
 
 
-# How long after a release one comes at the latest that polls, and one that is woken: without that
-# it would come when its BLPOP ends, some 20 s later.
+# Bounds of the time from a release until a polling waiter, and a woken one, gets the lock: without
+# the wake-up it would wait until its BLPOP ends, some 20 s later.
 POLLS = 0.5
 IS_WOKEN = 1.0
 

@@ -1,4 +1,4 @@
-"""redis-py in all its modes, blocking and asyncio, and what a program does with it."""
+"""redis-py in all its modes, blocking and asyncio, and the operations of a program."""
 
 import time
 
@@ -13,8 +13,8 @@ from awaited import awaited
 
 TIMEOUTS = {"socket_timeout": 5, "socket_connect_timeout": 1}
 
-# From version 6 on redis-py tries ten times by default, and waits up to ten seconds between:
-# more than a minute passes before it says that a node is gone.
+# From version 6 on redis-py tries ten times by default, with pauses of up to ten seconds: it takes
+# more than a minute to report a lost node.
 TRIES = 3
 PAUSE = 0.1
 
@@ -31,7 +31,7 @@ def _tls(package, retry, index, protocol, timeouts):
 
 
 def _sentinel(package, retry, _, protocol, timeouts):
-    # A sentinel that is gone is asked once: there are others.
+    # A lost sentinel is asked once: there are others.
     ask = {**TIMEOUTS, "retry": retry(NoBackoff(), 0)}
     module = redis.asyncio if package is redis.asyncio else redis.sentinel
     sentinel = module.Sentinel(where.SENTINELS, sentinel_kwargs=ask, protocol=protocol, **timeouts)
@@ -45,7 +45,7 @@ def _cluster(package, retry, _, protocol, timeouts):
 
 
 def _retries(retry):
-    """Version 5 tries again only what it is told to."""
+    """Version 5 retries only the errors that it is given."""
     return {"retry": retry(ConstantBackoff(PAUSE), TRIES), "retry_on_error": [redis.ConnectionError, redis.TimeoutError]}
 
 
@@ -53,7 +53,7 @@ _OPENERS = {"single": _single, "tls": _tls, "sentinel": _sentinel, "cluster": _c
 
 
 def connect(mode: str, index: int = 0, timeouts=TIMEOUTS):
-    """A client in a mode such as sentinel/3. index says which node, in the mode that names one."""
+    """A client in a mode such as sentinel/3. index is the node, in a mode that names one."""
     how, protocol = mode.split("/")
     return _OPENERS[how](redis, Retry, index, int(protocol), timeouts)
 
@@ -75,7 +75,7 @@ COMPARE_AND_DELETE = 'if redis.call("get", KEYS[1]) == ARGV[1] then return redis
 
 
 def commands(client, name: str) -> None:
-    """What a program does that locks by hand."""
+    """The operations of a program that locks by hand."""
     release = client.register_script(COMPARE_AND_DELETE)
     expect("SET NX PX", client.set(name, "me", nx=True, px=60_000), True)
     expect("SET NX PX, taken", client.set(name, "you", nx=True, px=60_000), None)
@@ -90,7 +90,7 @@ def commands(client, name: str) -> None:
 
 
 def expect(what: str, got, want) -> None:
-    """Fails if something is not as it should be."""
+    """Fails unless a condition holds."""
     if got != want:
         raise AssertionError(f"{what}: {got!r}, not {want!r}")
 
@@ -121,7 +121,7 @@ def _hash(client, name):
     return client.hgetall(name)
 
 
-# How long a program waits for a message that was sent.
+# Bounds the wait for a message that was sent.
 MESSAGE_MAX = 5
 
 

@@ -1,5 +1,5 @@
-"""How long a program waits when the node dies that its client is connected to: with the settings of
-docs/clients.md, and with those that redis-py has by itself."""
+"""The time that a program waits when the node of its client dies, with the settings of
+docs/clients.md and with redis-py's defaults."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ def _sentinel(**options):
 
 
 def _sentinel_tuned():
-    # A sentinel that is gone is asked once: there are others. A retry for master_for would go to the dead node.
+    # A lost sentinel is asked once: there are others. A retry for master_for would go to the dead node.
     return _sentinel(sentinel_kwargs={"retry": Retry(NoBackoff(), 0)})
 
 
@@ -42,7 +42,7 @@ MODES = {
 
 
 class Writer(threading.Thread):
-    """A program that writes, and tries again what failed."""
+    """A program that writes, and retries failed writes."""
 
     def __init__(self, client):
         super().__init__(daemon=True)
@@ -69,7 +69,7 @@ class Writer(threading.Thread):
 
 
 def resume(mode: str) -> str:
-    """Kills the leader some times under the programs."""
+    """Kills the leader repeatedly while the programs write."""
     if not where.FAILS_OVER:
         raise scenes.NoScene(f"{where.TARGET} has no failover of a single server here")
     kill, usual, tuned = MODES[mode]

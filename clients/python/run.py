@@ -1,7 +1,7 @@
-"""The Python suite: see ../doc.go for what it is told and what it prints.
+"""The Python suite: ../doc.go describes its environment and its output.
 
-What disturbs nobody runs side by side. Then the leader is killed some times, each time under many
-clients at once. At last come the scenes that kill nodes of their own choice, one after the other.
+Calm scenes run side by side. Then the leader is killed several times, each time under many clients
+at once. The scenes that kill nodes of their own choice come last, one after the other.
 
     run.py [CLIENT ...]   all clients, or those
 """
@@ -22,16 +22,16 @@ import where
 SIDE_BY_SIDE = 4
 SHOW = str(pathlib.Path(__file__).with_name("show.py"))
 
-# The most that one process may take: for the scenes that disturb nobody, to be ready for the
-# death of the leader, and to end after it was told to.
+# Bounds of the time of a process: for the calm scenes, to be ready for the death of the leader, and
+# to end after it was told to.
 QUIET_MAX = 120
 READY_MAX = 60
 END_MAX = 60
 
-# How many clients go through the same death of a leader.
+# The number of clients that share a death of the leader.
 DEATHS = {False: 10, True: 8}  # by whether they are lock libraries
 
-# Seconds until the leader dies, and from then until all must be well again.
+# Seconds until the leader dies, and from then until all must succeed again.
 BEFORE, RECOVERY = 1, 5
 
 
@@ -51,11 +51,11 @@ class Job:
         return False
 
     def quiet(self) -> tuple[str, str]:
-        """What it printed that disturbs nobody, as run has it."""
+        """The results of its calm scenes."""
         return self.run("quiet")
 
     def run(self, part: str) -> tuple[str, str]:
-        """What its process printed, and what is wrong with the process itself, if anything."""
+        """The output of its process, and the failure of the process itself, if any."""
         try:
             done = subprocess.run(self.command(part), stdout=subprocess.PIPE, text=True, timeout=QUIET_MAX)
         except subprocess.TimeoutExpired as late:
@@ -108,7 +108,7 @@ def jobs(names: list[str]) -> list[Job]:
 
 
 def quiet(chosen: list[Job]) -> bool:
-    """Shows what disturbs nobody, and prints in the order of the catalog."""
+    """Shows the calm scenes, and prints in the order of the catalog."""
     well = True
     with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         for job, shown in zip(chosen, pool.map(Job.quiet, chosen)):
@@ -117,7 +117,7 @@ def quiet(chosen: list[Job]) -> bool:
 
 
 def tell(job: Job, text: str, wrong: str) -> bool:
-    """Prints what came of a process, and reports whether all is well."""
+    """Prints the results of a process, and reports whether all passed."""
     print(text, end="", flush=True)
     if wrong:
         return job.failed(wrong)
@@ -125,7 +125,7 @@ def tell(job: Job, text: str, wrong: str) -> bool:
 
 
 def alone(chosen: list[Job]) -> bool:
-    """Shows what kills nodes of its own choice, or moves the lead, one after the other."""
+    """Shows the scenes that kill nodes of their own choice, or move the lead, one after the other."""
     well = True
     for job in [j for j in chosen if j.client.gone or (j.environment, j.mode) in j.client.resumes]:
         well = tell(job, *job.run("alone")) and well
@@ -135,8 +135,8 @@ def alone(chosen: list[Job]) -> bool:
 
 
 def deaths(chosen: list[Job]) -> list[list[Job]]:
-    """Who goes through the same death of a leader: plain clients with plain ones, where a busy
-    machine would count as the servers' delay."""
+    """The clients that share a death of the leader: plain clients are apart, since their load would
+    count as the servers' delay."""
     able = [j for j in chosen if not j.client.why_no_failover(j.mode)]
     groups = []
     for is_lock, size in DEATHS.items():

@@ -20,12 +20,12 @@ class NoScene(Exception):
 
 
 def fresh(what: str) -> str:
-    """A name nobody has used."""
+    """An unused name."""
     return f"python:{what}:{uuid.uuid4().hex}"
 
 
 class Inside:
-    """Notices two that are inside at once."""
+    """Detects two holders at once."""
 
     def __init__(self):
         self.mutex = threading.Lock()
@@ -43,7 +43,7 @@ class Inside:
             self.count -= 1
 
     def judge(self) -> None:
-        """Fails if two were inside at once."""
+        """Fails if two holders were inside at once."""
         if self.broken:
             raise AssertionError("two held the lock at once")
 
@@ -112,8 +112,8 @@ class LockScenes:
 
 
 class LockFailover:
-    """The leader is killed while the lock is held and awaited by many. Errors of the library are
-    the worker's to cope with, as a program would: it tries again."""
+    """The leader is killed while the lock is held and awaited by many. A worker
+    retries after an error of the library, as a program would."""
 
     WORKERS = 6
     LEASE = 3.0
@@ -181,7 +181,7 @@ class LockFailover:
 
 
 class PlainScenes:
-    """What a client shows that is no lock library."""
+    """The scenes of a client that is no lock library."""
 
     OUTAGE_MAX = 3.0
 
@@ -215,7 +215,7 @@ class PlainScenes:
         return resume.resume(self.mode)
 
     def failover(self, signals):
-        """A program that writes goes on when the leader dies: it tries again what failed."""
+        """A program that writes continues when the leader dies: it retries failed writes."""
         client, name = self.connect(self.mode), fresh("outage")
         client.set(name, 0, ex=60)
         signals.ready()

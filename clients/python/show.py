@@ -1,9 +1,9 @@
 """Shows scenes of one client in one mode, in the environment that has it:
 
-    show.py CLIENT MODE quiet      what disturbs nobody
-    show.py CLIENT MODE failover   it says READY when the leader may be killed, and gets a line when
-                                   the servers have had time enough
-    show.py CLIENT MODE alone      what kills nodes of its own choice, or moves the lead
+    show.py CLIENT MODE quiet      the calm scenes
+    show.py CLIENT MODE failover   prints READY when the leader may be killed, and reads a line
+                                   when the servers have had time to recover
+    show.py CLIENT MODE alone      the scenes that kill nodes of their own choice, or move the lead
 """
 
 import importlib.metadata
@@ -17,7 +17,7 @@ import where
 
 
 class Signals:
-    """What run.py says, and is told."""
+    """The dialogue with run.py."""
 
     def __init__(self):
         self._stop = threading.Event()
@@ -37,13 +37,13 @@ class Signals:
         return self._stop.is_set()
 
 
-# What a node of lockd answers to what was under way when the leader was lost. A scene that
-# disturbs nobody meets that only on a machine too busy to run the servers: it begins again, once.
+# lockd's answer to a command that was under way when the leader was lost. A calm scene meets it only
+# on a machine too busy to run the servers: it is repeated, once.
 LEADER_LOST = "UNKNOWN the outcome"
 
 
 def play(scene, *args) -> tuple[str, str]:
-    """What came of a scene."""
+    """The result of a scene."""
     try:
         return "ok", scene(*args) or ""
     except scenes.NoScene as none:
@@ -63,7 +63,7 @@ def show(client: catalog.Client, mode: str, name: str, scene, *args) -> bool:
 
 
 def none(why: str):
-    """A scene that cannot be shown."""
+    """The result of a scene that cannot be shown."""
     raise scenes.NoScene(why)
 
 

@@ -1,4 +1,4 @@
-"""Where the servers are, as the runner says (../doc.go)."""
+"""The addresses of the servers, as the runner gives them (../doc.go)."""
 
 import os
 import urllib.request
@@ -20,7 +20,7 @@ TARGET = os.environ.get("CLIENTS_TARGET", "")
 SCENE = os.environ.get("CLIENTS_SCENE", "")  # the only one to show, or nothing: all
 FAILS_OVER = TARGET == "lockd"
 
-# The control port answers at the latest after a minute, when it gives up itself.
+# The control port gives up, and answers, after a minute.
 CONTROL_MAX = 70
 
 

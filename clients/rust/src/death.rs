@@ -1,4 +1,4 @@
-//! The death of the leaders of all clusters, which several scenes go through together.
+//! The death of the leaders of all clusters, which several scenes share.
 
 use crate::{Result, target};
 use std::cell::Cell;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How long the scenes play before the leaders die, and after.
+/// Times for which the scenes run before the death of the leaders, and after.
 const BEFORE: Duration = Duration::from_secs(2);
 const AFTER: Duration = Duration::from_secs(9);
 
-/// How often a thread looks whether it has come so far.
+/// The interval at which a thread polls.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 pub struct Death {
@@ -53,13 +53,13 @@ impl Death {
         target::tell("/heal").and(killed)
     }
 
-    /// Plays a scene, for which nobody need wait any more when it has ended.
+    /// Plays a scene. The death does not wait for it after its end.
     pub fn attended<T>(&self, scene: impl FnOnce() -> T) -> T {
         let _attendance = Attendance(self);
         scene()
     }
 
-    /// A scene says, in its own thread, that the leaders may die.
+    /// A scene reports, in its own thread, that the leaders may die.
     pub fn ready(&self) {
         if !READY.replace(true) {
             self.absent.fetch_sub(1, Ordering::SeqCst);
@@ -72,7 +72,7 @@ impl Death {
         }
     }
 
-    /// Whether all must be well again.
+    /// Whether all must succeed again.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }

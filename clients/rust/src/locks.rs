@@ -14,7 +14,7 @@ const LEASE: Duration = Duration::from_secs(2);
 const LONG_LEASE: Duration = Duration::from_secs(20);
 const EXPIRY_SLACK: Duration = Duration::from_millis(1500); // after a lease: until the next one has noticed
 
-/// How often rslock, which polls, is told to; and how late it may then come.
+/// The polling interval of rslock, and the bound of its delay.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 const POLL_WAKE: Duration = Duration::from_millis(500);
 
@@ -43,7 +43,7 @@ struct Locker {
 }
 
 impl Locker {
-    /// Opens a client of node number i, which waits at most for some time.
+    /// Opens a client of node number i with a bound of its waits.
     fn open(i: usize, name: &str, lease: Duration, patience: Duration) -> Result<Locker> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let mut manager = LockManager::new(vec![target::node(i)]);
@@ -65,7 +65,7 @@ impl Locker {
     }
 }
 
-/// Notices two that are inside at once.
+/// Detects two holders at once.
 #[derive(Default)]
 struct Inside {
     now: AtomicUsize,
@@ -160,10 +160,10 @@ fn wake() -> Result {
     Ok(Shown::Yes)
 }
 
-/// How long a worker waits at one node: it may be one that is gone.
+/// Bounds a worker's wait at one node, which may be lost.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// How long after a death turns are taken again.
+/// Bounds the time from a death until turns are taken again.
 const GOES_ON_AFTER: Duration = Duration::from_secs(5);
 
 /// The leader is killed while the lock is held and awaited by many.
@@ -179,7 +179,7 @@ fn failover(death: &Death) -> Result {
                     if death.is_over() {
                         break;
                     }
-                    // A worker whose node is gone goes to the next one.
+                    // A worker whose node is lost tries the next one.
                     let Ok(mut k) = Locker::open(w + turn, name, Duration::from_secs(3), PATIENCE) else { continue };
                     if k.lock().is_ok() {
                         inside.visit(Duration::from_millis(5));

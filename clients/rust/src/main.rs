@@ -1,4 +1,4 @@
-//! The Rust suite: see ../../doc.go for what it is told and what it prints.
+//! The Rust suite: ../../doc.go describes its environment and its output.
 
 mod death;
 mod locks;
@@ -10,17 +10,17 @@ use death::Death;
 use std::process::ExitCode;
 use std::thread;
 
-/// What a scene ends with that has nothing to complain of.
+/// The end of a scene that has not failed.
 pub enum Shown {
     Yes,
-    /// The library has nothing the scene could show, for this reason.
+    /// The scene does not apply to the library, for this reason.
     None(&'static str),
 }
 
 pub type Result<T = Shown> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 pub enum Scene {
-    /// It disturbs nobody.
+    /// It disturbs no other scene.
     Calm(Box<dyn Fn() -> Result + Sync>),
     /// The leaders die in it.
     Deadly(Box<dyn Fn(&Death) -> Result + Sync>),
@@ -35,7 +35,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Prints the result of a scene, and says whether it was well.
+    /// Prints the result of a scene, and reports whether it passed.
     fn report(&self, scene: &str, result: Result) -> bool {
         let (verdict, words) = match result {
             Ok(Shown::Yes) => ("ok", String::new()),

@@ -5,8 +5,8 @@ use crate::{Result, Shown, target};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A client in the words of a program that locks by hand. Each method uses the
-/// client's own way to do it.
+/// The operations of a program that locks by hand. Each method uses the client's
+/// native call.
 pub trait Plain {
     fn take(&mut self, key: &str, token: &str, lease: Duration) -> Result<bool>; // SET NX PX
     fn release(&mut self, key: &str, token: &str) -> Result<i64>; // a script, EVALSHA first
@@ -18,11 +18,11 @@ pub trait Plain {
     fn hear(&mut self, channel: &str, message: &str) -> Result<String>;
 }
 
-/// The script by which everybody releases a lock.
+/// The usual script to release a lock.
 pub const COMPARE_AND_DELETE: &str =
     r#"if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end"#;
 
-/// What a program does that locks by hand.
+/// The operations of a program that locks by hand.
 pub fn commands(c: &mut dyn Plain) -> Result {
     let key = &target::fresh("commands");
     let minute = Duration::from_secs(60);
@@ -44,10 +44,10 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, want: T, got: Result<T>) -> 
     if got == want { Ok(()) } else { Err(format!("{what}: {got:?}, not {want:?}").into()) }
 }
 
-/// How long a program waits for its next success when the leader dies.
+/// Bounds the time from the leader's death to a program's next success.
 const OUTAGE_MAX: Duration = Duration::from_secs(3);
 
-/// A program that writes while the leader dies, and tries again what failed.
+/// A program that writes while the leader dies, and retries failed writes.
 pub fn outage(c: &mut dyn Plain, death: &Death) -> Result {
     let key = &target::fresh("outage");
     c.set(key, "0")?;

@@ -1,4 +1,4 @@
-//! redis-rs in each mode it has. Its connections do not reconnect: the program opens
+//! redis-rs in each of its modes. Its connections do not reconnect: the program opens
 //! the next one, as its users' pools do.
 
 use crate::plain::{COMPARE_AND_DELETE, Plain, commands, outage};
@@ -8,7 +8,7 @@ use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{Client, Connection, ConnectionLike, IntoConnectionInfo, ProtocolVersion, RedisResult, Script};
 use std::time::Duration;
 
-/// How long the program waits for one answer: longer than a node holds a command.
+/// Bounds the wait for one answer: longer than a node holds a command.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 type Open = fn() -> RedisResult<Conn>;
@@ -38,7 +38,7 @@ pub fn libraries() -> Vec<Library> {
     ]
 }
 
-/// A client that finds the leader by itself, or dies with its node.
+/// A client that finds a new leader, or fails with its node.
 fn library(mode: &'static str, open: Open, finds: bool) -> Library {
     let near: fn() -> String = if mode.starts_with("cluster") { || target::cluster().swap_remove(0) } else { || target::node(0) };
     let failover = if finds {
@@ -95,7 +95,7 @@ struct RedisRs {
 }
 
 impl RedisRs {
-    /// Lends a connection, which is given up if it has failed.
+    /// Lends a connection, and drops it after a failure.
     fn with_conn<T>(&mut self, run: impl FnOnce(&mut Conn) -> RedisResult<T>) -> Result<T> {
         let mut conn = match self.conn.take() {
             Some(conn) => conn,

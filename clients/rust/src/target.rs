@@ -1,4 +1,4 @@
-//! Where the servers are, and how to break them.
+//! The addresses of the servers, and the control port that breaks them.
 
 use crate::{Result, Shown};
 use std::env;
@@ -33,12 +33,12 @@ fn url(addr: &str) -> String {
     format!("redis://{addr}")
 }
 
-/// Whether another node leads when the leader is killed.
+/// Whether the target survives the death of its leader.
 pub fn fails_over() -> bool {
     env::var("CLIENTS_TARGET").as_deref() == Ok("lockd")
 }
 
-/// Why a target that cannot lose its leader has no failover to show.
+/// The reason why a target that cannot lose its leader shows no failover.
 pub fn without_failover() -> Option<Shown> {
     (!fails_over()).then_some(Shown::None("redis has no failover of a single server here"))
 }
@@ -57,7 +57,7 @@ pub fn tell(path: &str) -> Result<()> {
     Ok(())
 }
 
-/// A name that nobody has used.
+/// An unused name.
 pub fn fresh(what: &str) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());

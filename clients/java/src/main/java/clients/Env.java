@@ -9,7 +9,7 @@ import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.util.List;
 
-/** Where the servers are and how to break them: ../doc.go of the runner says more. */
+/** The addresses of the servers, and the control port that breaks them (../doc.go of the runner). */
 final class Env {
     static final List<String> NODES = list("CLIENTS_NODES");
     static final List<String> CLUSTER = list("CLIENTS_CLUSTER");

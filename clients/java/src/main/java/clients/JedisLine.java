@@ -18,13 +18,13 @@ import redis.clients.jedis.util.SafeEncoder;
 final class JedisLine {
     private static final String LEASE_MS = "20000";
 
-    /** Of those who are to get the lock. */
+    /** WAIT of clients that are expected to get the lock. */
     private static final Duration WAIT = Duration.ofSeconds(30);
 
-    /** Of those who are not: longer than Jedis waits for an answer by default, which is 2 s. */
+    /** WAIT of the others: longer than Jedis waits for an answer by default, which is 2 s. */
     private static final Duration WAIT_IN_VAIN = Duration.ofMillis(2500);
 
-    /** It must be longer than WAIT, unless one waits by sendBlockingCommand. */
+    /** The read timeout: longer than WAIT, except with sendBlockingCommand. */
     private static final Duration TIMEOUT = WAIT.plusSeconds(10);
 
     /** A program that polls by LOCK without WAIT would have to ask more often. */
@@ -38,7 +38,7 @@ final class JedisLine {
         this.nodes = nodes;
     }
 
-    /** Makes a client of node number i, which waits so long for an answer. */
+    /** Makes a client of node number i with a bound of its wait for an answer. */
     interface Open {
         UnifiedJedis open(int i, Duration timeout);
     }
@@ -52,7 +52,7 @@ final class JedisLine {
         }
     }
 
-    /** What LOCK has answered, and when. */
+    /** The answer of LOCK, and its time. */
     private record Granted(Object fence, long at) {}
 
     static Scene of(Open open) {
@@ -83,7 +83,7 @@ final class JedisLine {
         }
     }
 
-    /** Sends a command. In a cluster the key says where to. */
+    /** Sends a command. In a cluster the key selects the node. */
     private Object send(int node, Command command, String key, String... more) {
         return nodes.get(node).sendCommand(key, command, with(key, more));
     }
@@ -115,8 +115,8 @@ final class JedisLine {
     }
 
     /**
-     * Waits by two connections with one token: the later one takes the place in the line over, and the other is told
-     * so. Then the token stands in the line for certain. What the one that is left answers comes into the queue.
+     * Waits on two connections with one token. The later one takes over the place in line, and the other is told so.
+     * After that the token is certainly in line. The answer of the remaining one goes into the queue.
      */
     private BlockingQueue<Object> waitingTwice(int[] at, String key, String token) throws Exception {
         BlockingQueue<Object> ends = new LinkedBlockingQueue<>();
@@ -136,7 +136,7 @@ final class JedisLine {
         return ends;
     }
 
-    /** Fails unless it is a fence that is higher than one before it. */
+    /** Fails unless the fence is higher than an earlier one. */
     private static long above(String what, long before, Object got) {
         if (!(got instanceof Long fence && fence > before)) {
             throw new Violation(what + ": " + got + " after the fence " + before);
@@ -144,7 +144,7 @@ final class JedisLine {
         return fence;
     }
 
-    /** Two wait behind the holder, at other nodes, and have the lock in their order. */
+    /** Two waiters behind the holder, at other nodes, get the lock in their order. */
     private void inTurn() throws Exception {
         String key = LockScenes.fresh("line");
         long first = above("the first", 0, lock(0, key, "a", "OWNER", "first", "NOTE", "is the first"));
@@ -156,7 +156,7 @@ final class JedisLine {
         same("UNLOCK by the third", 1L, unlock(2, key, "c"));
     }
 
-    /** Releases a lock that has a fence, and returns the fence of the next one, who has it at once. */
+    /** Releases a lock that has a fence, and returns the fence of the next holder, who gets it at once. */
     private long handOver(int node, String key, String token, long fence, BlockingQueue<Object> waiting)
             throws InterruptedException {
         same("UNLOCK", 1L, unlock(node, key, token));
@@ -171,7 +171,7 @@ final class JedisLine {
         return above("after " + token, fence, next.fence());
     }
 
-    /** What is answered to a holder who asks again, and to those who do not get the lock. */
+    /** The answers to a holder that asks again, and to clients that do not get the lock. */
     private void notInTurn() {
         String key = LockScenes.fresh("line");
         Object fence = lock(0, key, "a");
@@ -189,7 +189,7 @@ final class JedisLine {
         same("UNLOCK", 1L, unlock(0, key, "a"));
     }
 
-    /** Two hold a lock SHARED at once, and no writer does. */
+    /** Two clients hold a lock SHARED at once, and no writer gets it. */
     private void readers() {
         String key = LockScenes.fresh("line");
         long first = above("the first", 0, lock(0, key, "a", "SHARED"));
@@ -199,7 +199,7 @@ final class JedisLine {
         same("UNLOCK by the second", 1L, unlock(1, key, "b"));
     }
 
-    /** The third of a semaphore of two waits until one of them leaves. */
+    /** The third client of a semaphore of two waits until one of the others leaves. */
     private void permits() throws Exception {
         String key = LockScenes.fresh("line");
         long first = above("the first", 0, lock(0, key, "a", "LIMIT", "2"));
@@ -210,7 +210,7 @@ final class JedisLine {
         above("the third", second, Workers.result(waiting).fence());
     }
 
-    /** An error of the server is an exception of the client's own. */
+    /** The client throws an error of the server as its own exception. */
     private void error() {
         String key = LockScenes.fresh("line");
         nodes.get(0).rpush(key, "x");

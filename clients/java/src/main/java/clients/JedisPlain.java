@@ -24,7 +24,7 @@ import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.params.SetParams;
 import redis.clients.jedis.util.JedisClusterCRC16;
 
-/** Jedis in each mode it has. */
+/** Jedis in each of its modes. */
 final class JedisPlain implements Plain {
     private final UnifiedJedis jedis;
     private final Function<String, AbstractTransaction> multi;
@@ -71,7 +71,7 @@ final class JedisPlain implements Plain {
                 .build();
     }
 
-    /** By default Jedis asks where the slots are when a call has failed only, and pauses for seconds between its tries. */
+    /** By default Jedis asks for the slots only after a failed call, and pauses for seconds between its attempts. */
     static RedisClusterClient ofCluster(Duration timeout) {
         return RedisClusterClient.builder()
                 .nodes(addresses(Env.CLUSTER))

@@ -27,7 +27,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
-/** Lettuce in each mode it has. */
+/** Lettuce in each of its modes. */
 final class LettucePlain implements Plain {
     private final AbstractRedisClient client;
     private final StatefulConnection<String, String> connection;
@@ -74,7 +74,7 @@ final class LettucePlain implements Plain {
         return new LettucePlain(client);
     }
 
-    /** By default Lettuce never asks again where the slots are but after some errors, and then at most once in 30 s. */
+    /** By default Lettuce asks for the slots again only after some errors, and at most once in 30 s. */
     static ClusterClientOptions refreshing() {
         return ClusterClientOptions.builder()
                 .topologyRefreshOptions(ClusterTopologyRefreshOptions.builder()

@@ -5,7 +5,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A client in one mode, and what it shows.
+ * A client in one mode, with its scenes.
  *
  * @param type a class of the library, whose version is reported
  */

@@ -19,15 +19,15 @@ final class LockScenes {
     static final Duration LONG_LEASE = Duration.ofSeconds(20);
     static final Duration FAILOVER_LEASE = Duration.ofSeconds(4);
 
-    /** Much less than the lease: a thread that the machine forgets for a while is no second holder. */
+    /** Much less than the lease: a thread that the machine stops for a while must not become a second holder. */
     static final Duration TURN_MAX = Duration.ofSeconds(1);
 
-    /** Until somebody has noticed a release or the end of a lease. Who does not, waits for the long lease. */
+    /** Bounds the time until a waiter notices a release or the end of a lease. Otherwise it waits for long. */
     static final Duration NOTICE_MAX = Duration.ofSeconds(3);
 
     /**
-     * After the round, in which all nodes came back: until every worker has had its last turn. Redisson dials a node
-     * that was down up to 8 s after it came back, and a fair lock waits for those whose wake-ups went there.
+     * From the end of the round, when all nodes are back, until every worker has had its last turn. Redisson dials a
+     * node that was down up to 8 s after it is back, and a fair lock waits for clients whose wake-ups went there.
      */
     static final Duration LAST_TURNS_MAX = Duration.ofSeconds(30);
 
@@ -48,7 +48,7 @@ final class LockScenes {
                 Scene.failover(s::failover));
     }
 
-    /** A name nobody has used. */
+    /** An unused name. */
     static String fresh(String what) {
         return "java:" + what + ":" + System.nanoTime() + ":" + NAMES.incrementAndGet();
     }
@@ -57,7 +57,7 @@ final class LockScenes {
         return Duration.ofNanos(System.nanoTime() - nanos);
     }
 
-    /** Notices two that are inside at once, and how long nobody came. */
+    /** Detects two holders at once, and measures the time without a holder. */
     static final class Inside {
         private int count;
         private int entered;
@@ -182,9 +182,9 @@ final class LockScenes {
     }
 
     /**
-     * The leader is killed while the lock is held and awaited. Errors of the library are
-     * the worker's to cope with, as a program would: it tries again, with the next program
-     * of the three, as one that knows one address only has lost its node.
+     * The leader is killed while the lock is held and awaited. A worker retries after
+     * an error of the library, as a program would, with the next of the three programs: a
+     * program with a single address has lost its node.
      */
     private String failover(Round round) throws Exception {
         Env.needsFailover();
@@ -207,7 +207,7 @@ final class LockScenes {
                 inside.entered(), failures.get(), inside.longest().toMillis(), round.sinceOver().toMillis());
     }
 
-    /** Takes the lock again and again until the round is over, and returns how often that failed. */
+    /** Takes the lock repeatedly until the round is over, and returns the number of failures. */
     private int insist(Round round, Inside inside, List<Program> programs, int worker, String name) throws Exception {
         int failures = 0;
         boolean late = false; // had a turn after the kill
@@ -229,7 +229,7 @@ final class LockScenes {
         return failures;
     }
 
-    /** A turn lasts through the kill, if it can: then the lock is held when the leader dies. */
+    /** A turn lasts through the kill, if possible, so that the lock is held when the leader dies. */
     private static void turn(Round round, Inside inside) throws InterruptedException {
         long entered = System.nanoTime();
         inside.enter();
@@ -239,7 +239,7 @@ final class LockScenes {
         inside.leave();
     }
 
-    /** After an error nobody knows whether the lock is held. */
+    /** After an error it is unknown whether the lock is held. */
     private static void giveUp(Program.Locker lock) throws InterruptedException {
         try {
             lock.unlock();

@@ -19,9 +19,9 @@ import org.springframework.data.redis.core.StringRedisTemplate;
 import redis.clients.jedis.RedisProtocol;
 import redis.clients.jedis.UnifiedJedis;
 
-/** The Java suite: ../doc.go of the runner says what it is told and what it prints. */
+/** The Java suite: ../doc.go of the runner describes its environment and its output. */
 public final class Main {
-    /** The table of what is tried. */
+    /** The table of all libraries. */
     private static final List<Library> LIBRARIES = Stream.of(
                     jedis("single/2", PlainScenes.single(t -> JedisPlain.single(RedisProtocol.RESP2, t)),
                             (i, t) -> JedisPlain.ofNode(RedisProtocol.RESP2, i, t)),
@@ -75,7 +75,7 @@ public final class Main {
 
     private static final Duration SCENE_MAX = Duration.ofSeconds(90);
 
-    /** Of a scene that kills the leader again and again. */
+    /** Bounds a scene that kills the leader again and again. */
     private static final Duration ALONE_MAX = Duration.ofMinutes(3);
 
     private Main() {}
@@ -129,7 +129,7 @@ public final class Main {
         return plain().map(mode -> redisson(object, mode, List.of(RedissonPurpose.of(mode, purpose))));
     }
 
-    /** In the modes in which the lock does not show the four scenes. */
+    /** The modes in which the lock does not show the four scenes. */
     private static Stream<Library> elsewhere(String object, RedissonPurpose.Show purpose) {
         return everyMode(object, purpose).filter(l -> !l.mode().equals(RedissonMode.SINGLE.word));
     }
@@ -164,7 +164,7 @@ public final class Main {
         System.exit(passed ? 0 : 1); // whatever a client left running
     }
 
-    /** Plays some parts, so many at once, and prints their results in order. */
+    /** Plays parts, a number of them at once, and prints their results in order. */
     private static boolean together(List<Part> parts, int atOnce, Round round) throws Exception {
         ExecutorService stage = Executors.newFixedThreadPool(atOnce);
         try {

@@ -1,6 +1,6 @@
 package clients;
 
-/** A scene's way to say that there is nothing it could show. */
+/** Thrown by a scene that does not apply to the library. */
 final class NoScene extends Exception {
     private static final long serialVersionUID = 1;
 

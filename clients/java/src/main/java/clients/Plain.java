@@ -2,7 +2,7 @@ package clients;
 
 import java.time.Duration;
 
-/** A client that is no lock library, as a program uses it that locks by hand. */
+/** The operations of a program that locks by hand, with a client that is no lock library. */
 interface Plain extends AutoCloseable {
     String RELEASE =
             "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
@@ -16,13 +16,13 @@ interface Plain extends AutoCloseable {
     /** Runs {@link #RELEASE}. */
     long release(String key, String value);
 
-    /** Three INCR in one write; what the last one answers. */
+    /** Three INCR in one write; returns the last answer. */
     long pipeline(String key) throws Exception;
 
-    /** MULTI, INCR, EXEC; what INCR answers. */
+    /** MULTI, INCR, EXEC; returns INCR's answer. */
     long transaction(String key) throws Exception;
 
-    /** The words of the error that HGET of a string is. */
+    /** Returns the error text of HGET on a string. */
     String error(String key);
 
     /** Subscribes, publishes, and returns the message that comes. */
@@ -31,7 +31,7 @@ interface Plain extends AutoCloseable {
     @Override
     void close();
 
-    /** Makes a client that waits so long for an answer. */
+    /** Makes a client with a bound of its wait for an answer. */
     interface Open {
         Plain open(Duration timeout);
     }

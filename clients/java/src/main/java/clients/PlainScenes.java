@@ -5,25 +5,25 @@ import java.util.List;
 
 /** The scenes of a client that is no lock library. */
 final class PlainScenes {
-    /** How long a program waits for its next success when the leader dies. */
+    /** Bounds the time from the leader's death to a program's next success. */
     static final Duration OUTAGE_MAX = Duration.ofSeconds(3);
 
-    /** How long a client waits for an answer where leaders die: by default some wait a minute for one of a dead node. */
+    /** Bounds a client's wait for an answer where leaders die: by default some wait a minute for a dead node. */
     private static final Duration SHORT = Duration.ofMillis(500);
 
-    /** And where none does, but the machine may be slow. */
+    /** The bound where no leader dies, but the machine may be slow. */
     private static final Duration LONG = Duration.ofSeconds(10);
 
     private PlainScenes() {}
 
-    /** Of a client that knows one address. */
+    /** The scenes of a client that knows one address. */
     static List<Scene> single(Plain.Open open) {
         return List.of(
                 Scene.calm("commands", () -> commands(open)),
                 Scene.none("failover", "a client of one address does not outlive that node"));
     }
 
-    /** Of a client that finds the leader by itself. */
+    /** The scenes of a client that finds a new leader. */
     static List<Scene> finding(Plain.Open open) {
         return List.of(
                 Scene.calm("commands", () -> commands(open)), Scene.failover(round -> outage(open, round)));
@@ -51,7 +51,7 @@ final class PlainScenes {
         }
     }
 
-    /** The leader dies under a program that writes, and tries again what failed. */
+    /** The leader dies while a program writes, which retries failed writes. */
     private static String outage(Plain.Open open, Round round) throws Exception {
         Env.needsFailover();
         String key = "{" + LockScenes.fresh("outage") + "}";

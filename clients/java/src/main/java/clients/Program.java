@@ -11,12 +11,12 @@ interface Program extends AutoCloseable {
     @Override
     void close();
 
-    /** Makes programs: the client of each finds the servers by node number i, where it knows one address only. */
+    /** Makes programs: the client of each finds the servers by node number i, if it knows a single address. */
     interface Start {
         Program at(int i, Duration lease) throws Exception;
     }
 
-    /** Both calls of a thread come from that thread. */
+    /** One thread makes both calls. */
     interface Locker {
         /** Waits until the lock is held. */
         void lock() throws Exception;

@@ -9,9 +9,9 @@ import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
-/** The locks of Redisson that are RLocks to their user. */
+/** The locks of Redisson that implement RLock. */
 final class RedissonLock implements Program {
-    /** By default it is 5 minutes. When a node dies, each of the waiters there may cost the others this time. */
+    /** The default is 5 minutes. When a node dies, each waiter there may delay the others by this time. */
     private static final Duration FAIR_WAIT = Duration.ofMillis(300);
 
     /** The newest token of each fenced lock. */
@@ -27,7 +27,7 @@ final class RedissonLock implements Program {
         this.lease = lease;
     }
 
-    /** A kind of lock: which it is, and how it is taken. */
+    /** A kind of lock, and the call that takes it. */
     record Kind(Get get, Take take) {}
 
     /** Finds the lock of a name. */

@@ -7,7 +7,7 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 import org.redisson.config.Protocol;
 
-/** How Redisson finds the servers. */
+/** The ways in which Redisson finds the servers. */
 enum RedissonMode {
     SINGLE("single") {
         @Override
@@ -35,7 +35,7 @@ enum RedissonMode {
     SENTINEL("sentinel") {
         @Override
         void servers(Config config, int i) {
-            // The check refuses a sentinel that knows no other, as the one of the referee.
+            // The check would refuse a single sentinel, such as the referee's.
             config.useSentinelServers()
                     .setMasterName(Env.MASTER)
                     .setCheckSentinelsList(Env.LOCKD)
@@ -64,7 +64,7 @@ enum RedissonMode {
         }
     };
 
-    /** Connections that a client opens at once; by default it is 24 of each node. */
+    /** Connections that a client opens at once; the default is 24 for each node. */
     private static final int IDLE = 2;
 
     private static final int THREADS = 4;
@@ -80,8 +80,8 @@ enum RedissonMode {
     /**
      * Opens a client.
      *
-     * @param watchdog how long a lock without a lease outlives its client
-     * @param fairWait how long a fair lock waits for the first in its queue to come, which a dead client never does
+     * @param watchdog time for which a lock without a lease outlives its client
+     * @param fairWait time for which a fair lock waits for the first in its queue, which may be dead
      */
     RedissonClient open(int i, Duration watchdog, Duration fairWait) {
         Config config = new Config()

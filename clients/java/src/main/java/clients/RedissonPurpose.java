@@ -19,19 +19,19 @@ import org.redisson.api.RSemaphore;
 import org.redisson.api.RateType;
 import org.redisson.api.RedissonClient;
 
-/** What each object of Redisson is for, beyond what all locks show. */
+/** The purpose of each object of Redisson, besides the scenes of all locks. */
 final class RedissonPurpose {
     private static final Duration WATCHDOG = Duration.ofSeconds(3);
     private static final Duration FAIR_WAIT = Duration.ofSeconds(30);
     private static final Duration QUEUE_MAX = Duration.ofSeconds(20);
     private static final Duration LEASE = Duration.ofMillis(1500);
 
-    /** Redisson reckons these times in whole milliseconds of the wall clock. */
+    /** Redisson computes these times in whole milliseconds of the wall clock. */
     private static final Duration ROUGHLY = Duration.ofMillis(10);
 
     private RedissonPurpose() {}
 
-    /** A show of three clients. */
+    /** A test with three clients. */
     interface Show {
         void play(String name, RedissonClient a, RedissonClient b, RedissonClient c) throws Exception;
     }
@@ -75,7 +75,7 @@ final class RedissonPurpose {
         }
     }
 
-    /** The result of a call that was waiting for what has just happened. */
+    /** The result of a call that was waiting for an event that has just happened. */
     private static <T> T soon(String what, Future<T> future) throws Exception {
         try {
             return future.get(LockScenes.NOTICE_MAX.toMillis(), TimeUnit.MILLISECONDS);
@@ -114,7 +114,7 @@ final class RedissonPurpose {
         }
     }
 
-    /** What ends a lock otherwise than by its holder wakes who waits for it, and would else sleep for a minute. */
+    /** The end of a lock other than by its holder wakes a waiter, which would otherwise sleep for a minute. */
     private static void endedByOthers(RLock held, RLock awaited, RedissonClient other) throws Exception {
         for (boolean deleted : List.of(true, false)) {
             Workers.result(Workers.start(() -> {
@@ -135,7 +135,7 @@ final class RedissonPurpose {
         }
     }
 
-    /** tryLock: it waits so long and no longer. */
+    /** tryLock: it waits for the given time. */
     static void tryLock(String name, RedissonClient a, RedissonClient b, RedissonClient c) throws Exception {
         RLock lock = a.getLock(name);
         lock.lock();
@@ -149,7 +149,7 @@ final class RedissonPurpose {
         same("remaining time below the lease", true, lock.remainTimeToLive() <= 20_000);
     }
 
-    /** RFairLock: who came first gets it first. */
+    /** RFairLock: first come, first served. */
     static void order(String name, RedissonClient a, RedissonClient b, RedissonClient c) throws Exception {
         RLock lock = a.getFairLock(name);
         lock.lock();
@@ -173,7 +173,7 @@ final class RedissonPurpose {
         same("order", List.of(0, 1, 2, 3, 4), came);
     }
 
-    /** Waits until so many stand in the queue of a fair lock: the next one must come after them. */
+    /** Waits until a number of clients is in the queue of a fair lock, so that the next one comes after them. */
     private static void mustQueue(RedissonClient client, String name, int waiters) throws Exception {
         long begin = System.nanoTime();
         while (client.getDeque("redisson_lock_queue:{" + name + "}").size() < waiters) {
@@ -203,7 +203,7 @@ final class RedissonPurpose {
         soon("the writer", writer);
     }
 
-    /** RSpinLock: it is one without Pub/Sub, whose channel nobody has. */
+    /** RSpinLock: it works without Pub/Sub, and its channel has no subscribers. */
     static void spin(String name, RedissonClient a, RedissonClient b, RedissonClient c) throws Exception {
         RLock lock = a.getSpinLock(name);
         lock.lock();
@@ -301,7 +301,7 @@ final class RedissonPurpose {
         }
     }
 
-    /** RRateLimiter: so many of all clients in so much time. */
+    /** RRateLimiter: a number of calls of all clients in a time. */
     static void rate(String name, RedissonClient a, RedissonClient b, RedissonClient c) {
         RRateLimiter limiter = a.getRateLimiter(name);
         Duration interval = Duration.ofSeconds(3);

@@ -8,7 +8,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.Future;
 import java.util.stream.Collectors;
 
-/** How long a program waits when the node dies that its client is connected to. The leader is killed again and again. */
+/** The time that a program waits when the node of its client dies. The leader is killed again and again. */
 final class Resume {
     /** Deaths of the leader. */
     private static final int ROUNDS = 5;
@@ -22,7 +22,7 @@ final class Resume {
     /** From its death until a write says that all is well. */
     private static final Duration SETTLE = Duration.ofSeconds(3);
 
-    /** From its death until nobody waits for a program any more. */
+    /** From its death until a program is given up. */
     private static final Duration WAIT = Duration.ofSeconds(10);
 
     /** Between two writes. */
@@ -38,7 +38,7 @@ final class Resume {
         void close();
     }
 
-    /** A client of a library that has the calls of a program which locks by hand. */
+    /** A client with the operations of a program that locks by hand. */
     static Client of(Plain plain) {
         return new Client() {
             @Override
@@ -56,9 +56,9 @@ final class Resume {
     /**
      * The scene of a client that needs settings.
      *
-     * @param kill how the node dies that it is connected to
+     * @param kill the way in which the node of the client dies
      * @param tuned a client with the settings of docs/clients.md
-     * @param usual one with those that the library has by itself
+     * @param usual one with the library's defaults
      */
     static Scene of(String kill, Callable<Client> tuned, Callable<Client> usual) {
         return Scene.alone("resume", () -> {
@@ -86,7 +86,7 @@ final class Resume {
         return all.stream().map(Object::toString).collect(Collectors.joining(" ")) + " ms";
     }
 
-    /** For each program how many ms it was without a write, in each death. */
+    /** For each program the ms without a write, for each death. */
     private static List<List<Long>> outages(String kill, List<Callable<Client>> programs) throws Exception {
         Env.needsFailover();
         List<List<Long>> all = programs.stream().<List<Long>>map(p -> new ArrayList<>()).toList();
@@ -106,7 +106,7 @@ final class Resume {
         return all;
     }
 
-    /** A program that writes, and tries again what failed. */
+    /** A program that writes, and retries failed writes. */
     private static final class Writer {
         private final Client client;
         private final String key = LockScenes.fresh("resume");

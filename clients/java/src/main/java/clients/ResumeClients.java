@@ -18,7 +18,7 @@ import org.redisson.config.SentinelServersConfig;
 import redis.clients.jedis.RedisClusterClient.Builder;
 import redis.clients.jedis.RedisSentinelClient;
 
-/** The clients of the scene resume: what docs/clients.md says of each is a line of code here. */
+/** The clients of the scene resume, each with the settings of docs/clients.md. */
 final class ResumeClients {
     private static final String LEADER = "/kill-leader";
     private static final String CLUSTER_LEADER = "/kill-cluster-leader";

@@ -23,12 +23,12 @@ final class Round {
         ready = new CountDownLatch(scenes);
     }
 
-    /** A scene says that its clients are open. The kills wait for all. */
+    /** A scene reports that its clients are open. The kills wait for all scenes. */
     void ready() {
         ready.countDown();
     }
 
-    /** The leaders die now: who gets a lock should keep it for a while. */
+    /** Whether the leaders die now: a holder should keep its lock for a while. */
     boolean killing() {
         return killing;
     }
@@ -45,7 +45,7 @@ final class Round {
         return Duration.ofNanos(System.nanoTime() - overAt);
     }
 
-    /** Fails if nobody was killed or not all came back. */
+    /** Fails if no leader was killed, or not all nodes came back. */
     void check() throws Exception {
         if (broken != null) {
             throw broken;

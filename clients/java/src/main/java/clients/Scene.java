@@ -3,18 +3,18 @@ package clients;
 import java.util.concurrent.Callable;
 
 /**
- * One thing that a library shows.
+ * One test of a library.
  *
- * @param kills whether leaders must die in it: such a scene plays in a round
- * @param alone whether it kills them itself: such a scene plays when no other does
+ * @param kills whether leaders die in it: such a scene plays in a round
+ * @param alone whether it kills them itself: such a scene plays alone
  */
 record Scene(String name, boolean kills, boolean alone, Show show) {
-    /** Shows it. What it throws is its failure, what it returns is said with its success. */
+    /** Runs the scene. An exception is its failure; the result is printed with its success. */
     interface Show {
         String play(Round round) throws Exception;
     }
 
-    /** A show that has nothing to say. */
+    /** A scene without a result to print. */
     interface Quiet {
         void play() throws Exception;
     }

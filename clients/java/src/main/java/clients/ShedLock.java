@@ -8,15 +8,15 @@ import net.javacrumbs.shedlock.core.LockProvider;
 import net.javacrumbs.shedlock.core.SimpleLock;
 import net.javacrumbs.shedlock.provider.redis.spring.RedisLockProvider;
 
-/** ShedLock, which never waits: whoever wants to, asks again. */
+/** ShedLock, which never waits: the program retries. */
 final class ShedLock implements Program {
     private final LockProvider provider;
     private final Runnable end;
     private final Duration lease;
 
     ShedLock(SpringTemplate.Connections connections, Duration lease) {
-        // By default it frees a lock with a plain DEL, whoever holds it. Lettuce sends a command again
-        // whose answer was lost with its connection: then the DEL may come twice, and free the next one's.
+        // By default it frees a lock with a plain DEL, whatever token it has. Lettuce resends a command whose
+        // answer was lost with its connection: the DEL may then come twice, and free the next holder's lock.
         provider = new RedisLockProvider.Builder(connections.factory()).safeUpdate(true).build();
         end = connections.end();
         this.lease = lease;

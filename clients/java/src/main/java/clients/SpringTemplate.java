@@ -18,10 +18,10 @@ import org.springframework.data.redis.core.script.RedisScript;
 
 /** A lock made of Spring's StringRedisTemplate: setIfAbsent, and a script for the release. */
 final class SpringTemplate implements Program {
-    /** How often a program asks that is not woken. */
+    /** The polling interval of a program. */
     static final Duration POLL = Duration.ofMillis(50);
 
-    /** How long it waits for an answer. Lettuce would wait for a minute, also for a node which died. */
+    /** Bounds the wait for an answer. Lettuce would wait for a minute, also for a dead node. */
     private static final Duration TIMEOUT = Duration.ofSeconds(5);
 
     private static final RedisScript<Long> RELEASE = new DefaultRedisScript<>(Plain.RELEASE, Long.class);
@@ -36,7 +36,7 @@ final class SpringTemplate implements Program {
         template = new StringRedisTemplate(connections.factory());
     }
 
-    /** A connection factory, and how it ends. */
+    /** A connection factory that can be closed. */
     record Connections(RedisConnectionFactory factory, Runnable end) {}
 
     static Connections lettuceSingle(int i) {

@@ -9,7 +9,7 @@ import java.security.KeyStore;
 import java.security.cert.CertificateFactory;
 import javax.net.ssl.TrustManagerFactory;
 
-/** Whom a client believes. */
+/** The certificates that a client trusts. */
 final class Trust {
     private Trust() {}
 

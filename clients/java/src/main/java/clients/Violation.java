@@ -1,6 +1,6 @@
 package clients;
 
-/** What must never happen, also where errors of a library are allowed. */
+/** An event that must never happen, even where errors of a library are allowed. */
 final class Violation extends RuntimeException {
     private static final long serialVersionUID = 1;
 

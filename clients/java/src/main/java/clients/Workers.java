@@ -22,7 +22,7 @@ final class Workers {
 
     private Workers() {}
 
-    /** What worker number i does. */
+    /** The task of worker number i. */
     interface Task {
         void run(int i) throws Exception;
     }
@@ -46,7 +46,7 @@ final class Workers {
         }
     }
 
-    /** What a future gives, or the exception that its task threw. */
+    /** The result of a future, or the exception of its task. */
     static <T> T result(Future<T> future) throws Exception {
         try {
             return future.get();
@@ -55,7 +55,7 @@ final class Workers {
         }
     }
 
-    /** Runs a task that must end: if it does not, its failure says where it is. */
+    /** Runs a task that must end: otherwise the failure has its stack. */
     static <T> T within(Duration most, Callable<T> task) throws Exception {
         AtomicReference<Thread> thread = new AtomicReference<>();
         Future<T> future = start(() -> {
