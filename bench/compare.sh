@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compares the Go benchmarks of this tree, as it lies there, with those of a commit.
+# Compares the Go benchmarks of this tree, including uncommitted changes, with those of a commit.
 #
 #   bench/compare.sh COMMIT
 #

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# dist.sh: what a release is, into dist/: for each platform a static binary with its papers in an archive, and what it
-# is made of (SBOM); packages for Debian and Red Hat; and the checksums of all that.
+# dist.sh builds a release in dist/: for each platform an archive with a static binary and its documents, and a bill of
+# materials (SBOM); packages for Debian and Red Hat; the checksums of all of these.
 #
-# It is made of a clone of the commit, as Go writes into the binary which one that was, and the version of its tag; so
-# what is not committed is not in it, and the same commit gives the same files.
+# It builds a clone of the commit, since Go records in the binary the commit and the version of its tag; so uncommitted
+# changes are left out, and the same commit gives the same files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${GO:=go}" "${NFPM:?}" "${CYCLONEDX:?}"

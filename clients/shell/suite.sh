@@ -1,6 +1,6 @@
 #!/bin/sh
-# The shell suite: every mode of redis-cli, and redis-benchmark. See ../doc.go for
-# what it is told and what it prints. A mode is a function; the table at the end names it.
+# The shell suite: every mode of redis-cli, and redis-benchmark. ../doc.go
+# describes its environment and its output. A mode is a function; the table at the end names it.
 set -u
 
 first=${CLIENTS_NODES%%,*}
@@ -11,7 +11,7 @@ trap 'rm -rf "$dir"' EXIT
 failed=0
 number=0
 
-# key sets $key to one that nobody has used.
+# key sets $key to an unused key.
 key() {
 	number=$((number + 1))
 	key="sh:$1:$$:$number:$(date +%s%N)"
@@ -27,7 +27,7 @@ at() {
 cli() { at "$first" redis-cli "$@"; }
 bench() { at "$first" redis-benchmark "$@"; }
 
-# same and has complain unless the text is, or has a line that is matched by, what is wanted.
+# same fails unless the text equals the wanted one; has fails unless a line matches the pattern.
 same() {
 	[ "$1" = "$2" ] && return
 	printf '%s\n' "it says <$2> and not <$1>"
@@ -49,8 +49,7 @@ appears() {
 	return 1
 }
 
-# during runs a program that does not end by itself for some seconds, and shows all
-# that it has printed.
+# during runs an endless program for some seconds, and shows its output.
 during() {
 	seconds=$1 program=$2
 	shift 2
@@ -84,9 +83,9 @@ PONG
 3" "$(printf 'SET %s 1\nINCR %s\nMULTI\nPING\nINCR %s\nEXEC\n' "$key" "$key" "$key" | cli)"
 }
 
-# A terminal makes redis-cli interactive: it asks for COMMAND DOCS, shows what kind
-# of reply it got, and keeps the state of MULTI and SELECT in its prompt. A dumb one
-# keeps it from throwing away what was typed before the prompt.
+# A terminal makes redis-cli interactive: it asks for COMMAND DOCS, shows the type
+# of each reply, and has the state of MULTI and SELECT in its prompt. On a dumb terminal it keeps
+# input that was typed before the prompt.
 cli_terminal() {
 	key terminal
 	printf 'SET %s 7\nINCR %s\nMULTI\nINCR %s\nEXEC\nSELECT 3\nGET %s\nhelp getdel\nexit\n' "$key" "$key" "$key" "$key" |
@@ -155,7 +154,7 @@ cli_latency_dist() {
 	during 2 redis-cli -i 0.3 --latency-dist >"$dir/dist" && has '[^ ]' "$(cat "$dir/dist")"
 }
 
-# some_data gives the modes that look at all keys something to find.
+# some_data stores keys for the modes that scan all keys.
 some_data() {
 	key data
 	cli SET "$key:string" "$(seq 200)" >/dev/null && cli HSET "$key:hash" a 1 b 2 c 3 >/dev/null && cli RPUSH "$key:list" a b c d >/dev/null &&
@@ -178,7 +177,7 @@ cli_memkeys() {
 	done
 }
 
-# Without a policy that counts uses, Redis refuses: so does lockd, which has none.
+# Without a policy that counts uses Redis refuses; lockd has no such policy.
 cli_hotkeys() {
 	some_data
 	has 'LFU maxmemory policy is not selected' "$(cli --hotkeys 2>&1)"
@@ -258,7 +257,7 @@ cli_rdb() {
 	fi
 }
 
-# The scene of a program that asks the sentinels whenever its command fails.
+# The scene of a program that asks the sentinels after each failed command.
 sentinel_failover() {
 	[ "$CLIENTS_TARGET" = lockd ] || {
 		echo "redis has no failover of a single server here"
@@ -293,7 +292,7 @@ sentinel_failover() {
 
 # --- redis-benchmark ---
 
-# measured complains unless there are as many figures as wanted, and no error.
+# measured fails unless there is the wanted number of figures, and no error.
 measured() {
 	lines=$(printf '%s\n' "$2" | tr '\r' '\n')
 	[ "$(printf '%s\n' "$lines" | grep -cE '[0-9.]+ requests per second')" -eq "$1" ] &&
@@ -315,7 +314,7 @@ bench_resp3() { measured 2 "$(bench -3 -q -n 500 -c 10 -t set,get 2>&1)"; }
 bench_tracking() { measured 2 "$(bench -3 -q -n 500 -c 10 --enable-tracking -t set,get 2>&1)"; }
 bench_command() { measured 1 "$(bench -q -n 500 -c 10 EVAL "return redis.call('incr', KEYS[1])" 1 "sh:bench:__rand_int__" 2>&1)"; }
 
-# redis-benchmark takes nothing for a cluster that has one master only.
+# redis-benchmark does not accept a cluster with a single master.
 bench_cluster() {
 	said=$(at "$cluster" redis-benchmark --cluster -q -n 500 -c 10 -t set,get 2>&1)
 	has 'Invalid cluster: 1 node' "$said" || return

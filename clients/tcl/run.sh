@@ -1,15 +1,15 @@
 #!/bin/sh
 # Runs the Tcl suite of Redis (7.0) or Valkey, in external mode, against a redis-server, one
-# lockd node and the second of three, and compares what passes.
+# lockd node and the second of three, and compares the tests that pass.
 #
 #   clients/tcl/run.sh FOLDER [UNIT ...]
 #
-# FOLDER is a source tree of Redis: it holds tests/test_helper.tcl. Nothing of it is
+# FOLDER is a source tree of Redis, with tests/test_helper.tcl. Nothing of it is
 # copied. skip.txt, beside this file, names the tests that lockd is not asked to pass (a name that begins with / is a regular expression),
-# those of three nodes alone by a reason that begins with "three nodes: ". ALL=1
-# runs these as well, to see which of them pass by now, and may wait two minutes for some; TARGETS="single" runs one target.
+# with a reason that begins with "three nodes: " for three nodes alone. ALL=1 runs these as well,
+# to see which of them pass by now, and may wait two minutes for some; TARGETS="single" runs one target.
 # It fails if a test that redis-server passes is neither passed nor in skip.txt, or if
-# fewer than 95 % are passed of those that are about what lockd has: whose reason does not begin
+# fewer than 95 % pass of the tests about features that lockd has: those whose reason does not begin
 # with "no ".
 set -eu
 export LC_ALL=C
@@ -39,9 +39,9 @@ trap 'exit 1' INT TERM
 
 # The suite runs from a folder of links, so that it writes nothing into its own. Some files are
 # changed on the way: unit/scripting runs each script twice, by EVAL and as a function, under
-# one name; here the second has a name of its own, so that skip.txt can tell it. Of unit/acl and unit/acl-v2
-# the first part, which needs no start of its own, is let in; the user that a skipped test makes for others is made
-# before it.
+# one name; here the second has a name of its own, so that skip.txt can name it. Of unit/acl and unit/acl-v2
+# the first part, which needs no server of its own, runs; the user that a skipped test makes for later ones is made
+# first.
 mkdir "$work/suite"
 cp -rs "$(cd "$suite" && pwd)/tests" "$work/suite/tests"
 relink() {
@@ -59,9 +59,9 @@ tab=$(printf '\t')
 grep -v '^#' "$here/skip.txt" | grep . | grep -v "${tab}three nodes: " | cut -f 1 >"$work/single.skip"
 : >"$work/none"
 
-# Each unit has a server of its own: what one leaves behind is not the next one's trouble.
-# Three nodes on a busy machine are given time: an election answers some command -UNKNOWN,
-# which is right, but no test expects it.
+# Each unit has a server of its own, without leftovers of other units. Three nodes on a busy machine
+# get time: during an election a command may be answered -UNKNOWN, which is right, but no test
+# expects it.
 start() {
   rm -rf "$work/data" && mkdir "$work/data"
   case $1 in
@@ -98,7 +98,7 @@ for target in $targets; do
       --skipfile "$(skip_for "$target")" --single "$unit") >>"$work/$target.log" 2>&1 </dev/null || true
     stop
   done
-  # A line "unit <tab> test" for each that passed.
+  # A line "unit <tab> test" for each passed test.
   awk '/^== /{unit = $2} /^\[ok\]: /{sub(/^\[ok\]: /, ""); sub(/ \([0-9]+ ms\)$/, ""); print unit "\t" $0}' \
     "$work/$target.log" | sort >"$work/$target.ok"
   awk -v target="$target" '/^== /{unit = $2; order[++n] = unit} /^\[ok\]: /{ok[unit]++}
@@ -107,7 +107,7 @@ for target in $targets; do
       printf "%-8s %-24s %4d ok %4d failed %4d skipped\n", target, u, ok[u], err[u], skip[u]}}' "$work/$target.log"
 done
 
-# matching LIST: those of the lines "unit <tab> test" whose test a list of skip.txt's form names.
+# matching LIST: the lines "unit <tab> test" whose test is in a list of skip.txt's form.
 matching() {
   grep -v '^/' "$1" >"$work/skip.names" || true
   sed -n 's|^/||p' "$1" >"$work/skip.patterns"
@@ -131,7 +131,7 @@ for target in $targets; do
   echo "$target: $passed of $all tests that redis-server passes ($((passed * 1000 / all / 10)).$((passed * 1000 / all % 10)) %)," \
     "without $((redis - all)) about what lockd does not have"
   [ $((passed * 100)) -ge $((all * 95)) ] || failed=1
-  # What is lost must have its reason.
+  # Each lost test needs a reason.
   matching "$work/$target.skip" <"$work/$target.lost" >"$work/reasoned"
   comm -23 "$work/$target.lost" "$work/reasoned" | while IFS="$tab" read -r unit name; do
     echo "  not passed: $unit: $name"

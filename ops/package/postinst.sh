@@ -1,6 +1,6 @@
 #!/bin/sh
-# The user, and who may read the settings. Nothing is started: a node without settings of its own would found a cluster
-# of one. And nothing is restarted: the nodes of a cluster are upgraded one at a time, when the operator says so.
+# Creates the user, and restricts the settings to it. It starts nothing: a node without settings of its own would found
+# a cluster of one. It restarts nothing: the operator upgrades the nodes of a cluster one at a time.
 set -e
 
 getent group lockd >/dev/null || groupadd --system lockd

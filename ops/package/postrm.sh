@@ -1,5 +1,5 @@
 #!/bin/sh
-# The data and the settings are the operator's, the user keeps them his: nothing of them is removed, by a purge neither.
+# Data, settings and the user that owns them stay, also after a purge: they belong to the operator.
 set -e
 
 if [ -d /run/systemd/system ]; then

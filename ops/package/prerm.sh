@@ -1,5 +1,5 @@
 #!/bin/sh
-# Before it is removed ("remove" for dpkg, 0 for rpm) the node stops; an upgrade does not stop it.
+# A removal ("remove" for dpkg, 0 for rpm) stops the node first; an upgrade does not stop it.
 set -e
 
 case "$1" in
