@@ -131,6 +131,8 @@ var plantedRuns = []plantedRun{
 		"--workload shared --nemesis absent:pause-follower --time 40s --seed 1", []string{"granted too late"}},
 	{"cries-wolf", "a node claims that a process has ended without trying its port",
 		"--workload register --nemesis port:cut-leader --time 20s --seed 1", []string{"a living process called dead"}},
+	{"drain-wolf", "a node claims that a process has ended which was told to end and still answers",
+		"--workload line --nemesis restart:leader --time 30s --seed 1", []string{"a living process called dead"}},
 	{"minority-suffices", "the claim of one node that a process has ended is believed",
 		"--workload register --nemesis port:apart --time 20s --seed 1", []string{"a living process called dead"}},
 	{"own-clock", "the leader's own clock is the time of the cluster",

@@ -22,7 +22,8 @@ type Ends struct {
 type life struct {
 	id       string    // of the member
 	from, to time.Time // to is zero while the process runs
-	ordered  time.Time // when it was told to end; zero: never
+	ordered  bool      // it was told to end
+	listened time.Time // when its peer port was last found open after that; zero: never
 	told     bool      // its end was counted
 }
 
@@ -80,10 +81,17 @@ func (p *proc) takeClaims() (claims []claim) {
 	return claims
 }
 
+// livedAt reports whether the process certainly lived at a time, for its peers: one that was told to end serves them until
+// it closes its peer port, and its process may live on for seconds then, as while its disk hangs.
+func (l *life) livedAt(t time.Time) bool {
+	if l.ordered {
+		return l.listened.After(t)
+	}
+	return l.to.IsZero() || l.to.After(t.Add(claimEarly))
+}
+
 // judgeEnds counts the ends of lives that were not told before, and judges claims. A claim is wrong if the process that
-// it is about lived on, unless it was told to end before: a node that stops closes its peer port first, and a disk that
-// hangs may hold its process for seconds then. Nor is it wrong if the node looked dead because of faults to its port and
-// its connections.
+// it is about lived on for its peers, unless the node looked dead because of faults to its port and its connections.
 func judgeEnds(lives []life, claims []claim, lookedDead func(node string, at time.Time) bool) (e Ends) {
 	for _, l := range lives {
 		if l.to.IsZero() || l.told {
@@ -104,7 +112,7 @@ func judgeEnds(lives []life, claims []claim, lookedDead func(node string, at tim
 		first := slices.IndexFunc(lives, func(l life) bool { return l.id == c.of })
 		lived := func(l life) bool {
 			return l.id == c.of && (l == lives[first] || l.from.Before(c.at.Add(-claimLate))) && l.from.Before(c.at) &&
-				(l.to.IsZero() || l.to.After(c.at.Add(claimEarly))) && (l.ordered.IsZero() || l.ordered.After(c.at))
+				l.livedAt(c.at)
 		}
 		if i := slices.IndexFunc(lives, lived); i >= 0 {
 			e.Wrong = append(e.Wrong, fmt.Sprintf("%s says so of a process that ran since %.1f s: %s", c.by,

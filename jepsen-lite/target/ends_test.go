@@ -17,7 +17,8 @@ func TestEnds(t *testing.T) {
 		{id: "n2", from: at(0), to: at(100)}, {id: "n2", from: at(100.5)},
 		{id: "n3", from: at(0), to: at(50)},
 		{id: "n4", from: at(0), to: at(10), told: true}, {id: "n4-1", from: at(20)},
-		{id: "n6", from: at(0), ordered: at(95)},
+		{id: "n6", from: at(0), ordered: true, listened: at(96)},
+		{id: "n7", from: at(0), to: at(50), ordered: true, listened: at(49.9)},
 	}
 	net := NewNet()
 	net.apart = map[string][]time.Time{"n4": {at(70)}}
@@ -44,10 +45,14 @@ func TestEnds(t *testing.T) {
 		{"n4-1", 73, 0, true},    // no longer
 		{"n1", 70.5, 0, true},    // another node did
 		{"n6", 94.9, 0, true},
-		{"n6", 95.2, 0, false}, // it stops, and its disk hangs
+		{"n6", 95.9, 0, true},  // it stops, and serves its peers until it has closed its port
+		{"n6", 96.1, 0, false}, // its disk hangs
+		{"n7", 49.8, 0, true},
+		{"n7", 49.95, 1, false},
+		{"n7", 50.1, 1, false},
 	} {
 		e := judgeEnds(lives, []claim{{"n5", c.of, at(c.at), "so"}}, net.lookedDead)
-		if e.Ended != 2 || e.Noticed != c.noticed || len(e.Wrong) > 0 != c.wrong {
+		if e.Ended != 3 || e.Noticed != c.noticed || len(e.Wrong) > 0 != c.wrong {
 			t.Errorf("%s at %.2f s: %+v", c.of, c.at, e)
 		}
 	}

@@ -128,7 +128,7 @@ func (f *fleet) add(c Config, i int, addrs []string, peer caller) (err error) {
 		return err
 	}
 	n.proc = proc{name: name, path: c.Binary, processLog: processLog{logPath: filepath.Join(c.Dir, name+".log")}}
-	n.doors = []*Proxy{n.client, n.peer}
+	n.doors, n.peerDoor = []*Proxy{n.client, n.peer}, n.peer
 	n.env = []string{
 		faultListenVar + "=" + n.faultAddr,
 		fullVar + "=" + n.fullFile,

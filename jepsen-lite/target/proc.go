@@ -38,8 +38,10 @@ type proc struct {
 	started int      // number of starts
 	onEnd   func()   // called when the process has ended, with mu held
 	doors   []*Proxy // before its ports; set before the first start
-	id      string   // of the member that the process is
-	lives   []life   // all processes so far, in order
+	// of doors, the one before the port for peers; nil: none
+	peerDoor *Proxy
+	id       string // of the member that the process is
+	lives    []life // all processes so far, in order
 }
 
 // setArgs sets the arguments of the next start, and the member id that it starts as.
@@ -146,16 +148,30 @@ func (p *proc) finish(patience time.Duration, order func(*process.Process)) bool
 		p.mu.Unlock()
 		return true
 	}
-	p.told, p.lives[len(p.lives)-1].ordered = true, time.Now()
+	life := len(p.lives) - 1
+	p.told, p.lives[life].ordered, p.lives[life].listened = true, true, time.Now()
 	p.mu.Unlock()
 	obeyed := now.StopBy(func() {
 		order(now)
 		for _, d := range p.doors {
-			d.follow(exited)
+			d.follow(exited, p.listening(life, d))
 		}
 	}, patience)
 	<-exited
 	return obeyed
+}
+
+// listening returns what notes that a port of a process that was told to end was open at a time. Only the port for
+// peers counts.
+func (p *proc) listening(life int, d *Proxy) func(at time.Time) {
+	return func(at time.Time) {
+		if d != p.peerDoor {
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.lives[life].listened = at
+	}
 }
 
 // report adds something that a sound process does not do to the deaths.

@@ -119,10 +119,17 @@ func (p *Proxy) shut() {
 // upLook is the time between two checks whether a node listens that was started or told to end.
 const upLook = 5 * time.Millisecond
 
-// follow makes the proxy refuse as soon as the node closes its port, after its process was told to end.
-func (p *Proxy) follow(ended <-chan struct{}) {
+// follow makes the proxy refuse as soon as the node closes its port, after its process was told to end. Until then it
+// calls open again and again with a time at which the port was open, or after which it still was.
+func (p *Proxy) follow(ended <-chan struct{}, open func(at time.Time)) {
 	go func() {
-		for listens(p.upstream) {
+		for look := time.Now(); listens(p.upstream); look = time.Now() {
+			select {
+			case <-ended: // the next process may listen already
+				return
+			default:
+				open(look)
+			}
 			select {
 			case <-time.After(upLook):
 			case <-ended:

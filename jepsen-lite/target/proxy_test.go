@@ -15,6 +15,7 @@ import (
 
 	"lockd/internal/fakenode"
 	"lockd/internal/freeport"
+	"lockd/internal/process"
 )
 
 // echo starts a server that answers each line with the same line, and skips the hello before them.
@@ -289,6 +290,71 @@ func TestPortsFollowTheProcess(t *testing.T) {
 	}
 }
 
+// While a process obeys an order to end, the target knows when its port for peers was last open. Its other ports do not
+// count.
+func TestPeerPortOfAProcessThatStops(t *testing.T) {
+	addrs, err := freeport.Addrs("127.0.0.1", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh, n := shell(t, "exec sleep 60"), &lockdNode{}
+	n.path, n.args, n.logPath = sh.path, sh.args, sh.logPath
+	var ports []net.Listener // for clients, for peers
+	for _, addr := range addrs {
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		p, err := newProxy(NewNet(), "n1", addr, anyClient)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		ports, n.doors = append(ports, ln), append(n.doors, p)
+	}
+	n.peerDoor = n.doors[1]
+	t.Cleanup(n.kill)
+	if err := n.start(); err != nil {
+		t.Fatal(err)
+	}
+	life := func() life {
+		n.proc.mu.Lock()
+		defer n.proc.mu.Unlock()
+		return n.lives[0]
+	}
+	later := func(than time.Time) time.Time {
+		t.Helper()
+		for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(upLook) {
+			if at := life().listened; at.After(than) {
+				return at
+			}
+		}
+		t.Fatalf("it was not open after %v", than)
+		return time.Time{}
+	}
+	if l := life(); l.ordered || !l.listened.IsZero() {
+		t.Errorf("before the order: %+v", l)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		n.finish(time.Minute, func(*process.Process) {})
+	}()
+	at := later(later(later(time.Time{})))
+	_ = ports[1].Close()
+	closed := time.Now()
+	soon(t, n.doors[1], "refused")
+	time.Sleep(4 * upLook)
+	if last := life().listened; last.Before(at) || last.After(closed) {
+		t.Errorf("it was open at %v and %v, and closed by %v", at, last, closed)
+	}
+	n.proc.mu.Lock()
+	n.now.Signal(syscall.SIGKILL)
+	n.proc.mu.Unlock()
+	<-stopped
+}
+
 // A port does not open before the node behind it listens, nor for a process that ended before it listened.
 func TestPortWaitsForTheNode(t *testing.T) {
 	addrs, err := freeport.Addrs("127.0.0.1", 1)
@@ -422,13 +488,27 @@ func TestPortOfANodeThatStops(t *testing.T) {
 	}
 	defer p.Close()
 	ln, ended := listen(), make(chan struct{})
-	p.follow(ended)
-	time.Sleep(4 * upLook)
+	var looks []time.Time
+	open := make(chan time.Time, 1<<10)
+	p.follow(ended, func(at time.Time) { open <- at })
+	for range 3 {
+		looks = append(looks, <-open)
+	}
+	if !looks[0].Before(looks[1]) || !looks[1].Before(looks[2]) {
+		t.Errorf("it was open at %v", looks)
+	}
 	if got := reaches(t, p); got != "hello" {
 		t.Errorf("as long as it listens: %s", got)
 	}
+	closing := time.Now()
 	_ = ln.Close()
+	closed := time.Now()
 	soon(t, p, "refused")
+	for last := closing; len(open) > 0; {
+		if last = <-open; last.After(closed) {
+			t.Errorf("it was open at %v, and closed by %v", last, closed)
+		}
+	}
 	close(ended)
 	defer listen().Close()
 	p.await(make(chan struct{}))
