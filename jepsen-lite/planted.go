@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -160,6 +161,13 @@ type plantedCmd struct {
 
 // run plants one bug after the other and says whether each was caught.
 func (c *plantedCmd) run(out io.Writer) (passed bool, err error) {
+	ctx, stop := untilTold()
+	defer stop()
+	return c.runUntil(ctx, out)
+}
+
+// runUntil is run that the end of ctx interrupts.
+func (c *plantedCmd) runUntil(ctx context.Context, out io.Writer) (passed bool, err error) {
 	chosen := c.Name
 	if len(chosen) == 0 {
 		chosen = bugs()
@@ -176,7 +184,12 @@ func (c *plantedCmd) run(out io.Writer) (passed bool, err error) {
 		if !slices.Contains(chosen, p.bug) {
 			continue
 		}
-		ok, err := c.try(out, p)
+		if ctx.Err() != nil {
+			fmt.Fprintf(out, "%-18s was not tried: told to end\n", p.bug)
+			missed++
+			continue
+		}
+		ok, err := c.try(ctx, out, p)
 		if err != nil { // the other bugs can still be tried
 			fmt.Fprintf(out, "%-18s DID NOT RUN: %v\n", p.bug, err)
 		}
@@ -191,10 +204,10 @@ func (c *plantedCmd) run(out io.Writer) (passed bool, err error) {
 }
 
 // try makes one run and reports whether it ended as it must.
-func (c *plantedCmd) try(out io.Writer, p plantedRun) (ok bool, err error) {
+func (c *plantedCmd) try(ctx context.Context, out io.Writer, p plantedRun) (ok bool, err error) {
 	var said bytes.Buffer
 	began := time.Now()
-	word, again, ok, err := c.play(&said, p)
+	word, again, ok, err := c.play(ctx, &said, p)
 	if word != "" {
 		fmt.Fprintf(out, "%-18s %-50s in %3.0f s  %s\n", p.bug, word, time.Since(began).Seconds(), again)
 	}
@@ -206,7 +219,9 @@ func (c *plantedCmd) try(out io.Writer, p plantedRun) (ok bool, err error) {
 }
 
 // play makes one run of jepsen-lite.
-func (c *plantedCmd) play(said io.Writer, p plantedRun) (word, again string, ok bool, err error) {
+func (c *plantedCmd) play(
+	ctx context.Context, said io.Writer, p plantedRun,
+) (word, again string, ok bool, err error) {
 	run, err := p.parse()
 	if err != nil {
 		return "", "", false, err
@@ -220,7 +235,7 @@ func (c *plantedCmd) play(said io.Writer, p plantedRun) (word, again string, ok 
 	if err != nil {
 		return "", "", false, err
 	}
-	results, complete, err := run.results(said)
+	results, complete, err := run.resultsUntil(ctx, said)
 	if err != nil || !complete {
 		return "", "", false, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -92,5 +93,17 @@ func TestPlantedJudgeTellsWhen(t *testing.T) {
 	p := plantedRun{as: []string{"stale read", "went back"}}
 	if word, ok := p.judge([]report.Result{{History: h, Verdict: v}}); word != "caught: went back, stale read after 1.5 s" || !ok {
 		t.Errorf("%s, %v", word, ok)
+	}
+}
+
+// What is told to end begins no further run.
+func TestPlantedToldToEnd(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out strings.Builder
+	c := plantedCmd{Name: []string{"skip-sync", "map-order"}, Out: t.TempDir()}
+	passed, err := c.runUntil(ctx, &out)
+	if passed || err != nil || strings.Count(out.String(), "was not tried: told to end") != 2 {
+		t.Errorf("%v, %v: %s", passed, err, &out)
 	}
 }
