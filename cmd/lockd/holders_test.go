@@ -47,7 +47,6 @@ func TestGoRedisHoldsALock(t *testing.T) {
 			t.Fatal(err)
 		}
 		node.mustDo("DEL", "k")
-		node.resp3().quiet()
 		for i := range 3 {
 			if got, err := conn.Echo(ctx, fmt.Sprint(i)).Result(); err != nil || got != fmt.Sprint(i) {
 				t.Fatalf("%q, %v", got, err)
