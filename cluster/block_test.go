@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockd/cluster/followers"
+	"lockd/cluster/request"
 	"lockd/cluster/store"
 	"lockd/cluster/wait"
 	"lockd/keyspace"
@@ -499,7 +500,7 @@ func TestLockInLine(t *testing.T) {
 		vain := c.block(others[1], "LOCK door dave PX 60000 WAIT 100")
 		c.want(vain, "_")
 		try := []resp.Cmd{{Args: strings.Fields("LOCK door dave PX 1 WAIT 1")}}
-		others[1].commands.identify(try)
+		others[1].commands.Identify(try)
 		if got := others[1].Block(t.Context(), try[0], "", nil, listening{}); got.Kind != resp.KindNil {
 			t.Errorf("a client that waited in vain is answered %v", got)
 		}
@@ -555,7 +556,7 @@ func TestLockJoinsTheNextEntry(t *testing.T) {
 			c.want(c.block(n, "LOCK door alice PX 60000 WAIT 1"), ":"+c.fence(leader, "door")) // opens a session
 			before := leader.raft.LastIndex()
 			next := c.block(n, "LOCK door bob PX 60000 WAIT 30000")
-			time.Sleep(joinMax / 2)
+			time.Sleep(request.JoinMax / 2)
 			if got := leader.raft.LastIndex(); got != before {
 				t.Errorf("%s: a LOCK for a lock that is taken has entry %d at once", n.id, got)
 			}
@@ -565,9 +566,9 @@ func TestLockJoinsTheNextEntry(t *testing.T) {
 				t.Errorf("%s: a release and the LOCK before it took %d entries", n.id, got)
 			}
 			alone := c.block(n, "LOCK door carol PX 60000 WAIT 30000")
-			time.Sleep(2 * joinMax)
+			time.Sleep(2 * request.JoinMax)
 			if got := leader.waiters(); got != 1 {
-				t.Errorf("%s: %d clients stand in line %s after a LOCK", n.id, got, 2*joinMax)
+				t.Errorf("%s: %d clients stand in line %s after a LOCK", n.id, got, 2*request.JoinMax)
 			}
 			c.expect(leader, "UNLOCK door bob", ":1")
 			c.want(alone, ":"+c.fence(leader, "door"))

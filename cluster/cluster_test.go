@@ -299,7 +299,7 @@ func (c *testCluster) leader(among ...string) *testNode {
 	}
 	for range 1000 {
 		for _, id := range among {
-			if n := c.nodes[id]; n.Node != nil && n.lead.Held() && n.reader.confirm(n.lead.Load()) {
+			if n := c.nodes[id]; n.Node != nil && n.lead.Held() && n.requests.Reader.Confirm(n.lead.Load()) {
 				return n
 			}
 		}

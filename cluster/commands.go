@@ -2,20 +2,19 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 
-	"lockd/cluster/record"
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
 // nodeCommand runs a row of the node table. One of its functions is nil.
 type nodeCommand struct {
 	here     func(context.Context, *Node, resp.Args) resp.Reply
-	onLeader func(context.Context, *Node, resp.Args) (outcome, resp.Reply) // runs on the leader, perhaps twice
+	onLeader func(context.Context, *Node, resp.Args) (peer.Outcome, resp.Reply) // runs on the leader, perhaps twice
 }
 
 // settled is the outcome of a command that has the reply r.
-func settled(r resp.Reply) (outcome, resp.Reply) { return outcomeDone, r }
+func settled(r resp.Reply) (peer.Outcome, resp.Reply) { return peer.Done, r }
 
 // row is a row of a table, from its parts in the order of Spec.
 func row(
@@ -33,7 +32,7 @@ func here(run func(context.Context, *Node, resp.Args) resp.Reply) nodeCommand {
 	return nodeCommand{here: run}
 }
 
-func onLeader(run func(context.Context, *Node, resp.Args) (outcome, resp.Reply)) nodeCommand {
+func onLeader(run func(context.Context, *Node, resp.Args) (peer.Outcome, resp.Reply)) nodeCommand {
 	return nodeCommand{onLeader: run}
 }
 
@@ -61,10 +60,10 @@ type commands struct {
 	members *members // who says which level is in force
 }
 
-// identify looks up the row of each command that has none yet: the request was made here, or it
+// Identify looks up the row of each command that has none yet: the request was made here, or it
 // comes from another node. An unknown command keeps a nil Spec. A command of the node's own table
 // that is called wrongly gets the Spec of its name.
-func (k *commands) identify(cmds []resp.Cmd) {
+func (k *commands) Identify(cmds []resp.Cmd) {
 	for i := range cmds {
 		c := &cmds[i]
 		if c.Spec != nil {
@@ -109,10 +108,10 @@ func (k *commands) check(c *resp.Cmd) (fail resp.Reply, wrong bool) {
 	return k.data.Check(*c)
 }
 
-// fits returns the error of the first command that the machine does not know, does not take
+// Fits returns the error of the first command that the machine does not know, does not take
 // with so many arguments, or has only from a later level on. The log must not hold such a command: a node that
 // finds one there can only stop. The commands have their Spec afterwards.
-func (k *commands) fits(req resp.Request) error {
+func (k *commands) Fits(req resp.Request) error {
 	for i := range req.Cmds {
 		c := &req.Cmds[i]
 		if c.Spec == nil || k.own(c) != nil { // otherwise it was found and checked when it came
@@ -159,58 +158,7 @@ func (k *commands) comesWith(name string, since int) error {
 		"executed (see LOCKD LEVEL)", name, since, level, k.members.whyNot(level+1))
 }
 
-// isOwn reports whether a request is a command about the node, which is then its only one.
-func (k *commands) isOwn(req *resp.Request) bool {
-	return len(req.Cmds) > 0 && k.own(&req.Cmds[0]) != nil
-}
-
-// fail answers every command of a request alike, and one without commands once.
-func fail(req resp.Request, text string) resp.Result {
-	replies := make([]resp.Reply, max(1, len(req.Cmds)))
-	for i := range replies {
-		replies[i] = resp.Err(text)
-	}
-	return resp.Result{Replies: replies}
-}
-
-var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothing was executed", record.RequestBytesMax)
-
-// An empty request without an origin is a question: the leader answers with an index by which everything is applied
-// that was acknowledged before (router.confirmedIndex). Such a request is not logged.
-//
-// A recall is an empty request with an origin (session, number). From its place in the log on, the
-// term in which it is logged takes no attempt of that session with that number or a lower one. A
-// node logs one when a connection may have lost an attempt and no later term is in sight
-// (DESIGN.md, "The in-doubt request").
-
-// isRecall reports whether a request with an origin is a recall.
-func isRecall(req resp.Request) bool { return req.Empty() }
-
-// recallSessionsMax bounds the sessions whose recalls a leader remembers. It refuses recalls of
-// further sessions. A member has one session for each start of its process.
-const recallSessionsMax = 4096
-
-// recalls holds what has been recalled from a leader. Only the proposer's goroutine uses it: it
-// sees ops in the order in which they are logged.
-type recalls struct {
-	term   uint64            // the term of these recalls; a node may start to lead twice in one
-	floors map[uint64]uint64 // by session: the highest recalled number
-}
-
-// refuses reports whether an op must not be logged in a term: it was recalled, or it is a recall of
-// a session too many. Any other recall counts from now on, even if its entry fails.
-func (r *recalls) refuses(term uint64, o *op) bool {
-	if r.term != term {
-		r.term, r.floors = term, map[uint64]uint64{}
-	}
-	from := o.origin
-	floor, known := r.floors[from.Session]
-	if from.Session == 0 || !isRecall(o.req) {
-		return known && from.Number <= floor
-	}
-	if !known && len(r.floors) >= recallSessionsMax {
-		return true
-	}
-	r.floors[from.Session] = max(floor, from.Number)
-	return false
+// IsOwn reports whether a request is a command about the node, which is then its only one.
+func (k *commands) IsOwn(cmds []resp.Cmd) bool {
+	return len(cmds) > 0 && k.own(&cmds[0]) != nil
 }

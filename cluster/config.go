@@ -29,17 +29,6 @@ const (
 	// commitTimeout, to twice that, is how long an idle follower may lag behind what is
 	// committed, where the announcer does not tell it.
 	commitTimeout = 10 * time.Millisecond
-	// commitWaitMax is how long an entry may be on its way before its requests are
-	// answered as unknown.
-	commitWaitMax = 10 * time.Second
-	// enqueueWaitMax is how long Raft may take to accept an entry; after it the entry
-	// is certainly not in the log.
-	enqueueWaitMax = 5 * time.Second
-	// entriesInFlightMax is how many entries may be on their way at a time: one that the
-	// leader writes to its disk, and one before it that the others write to theirs.
-	entriesInFlightMax = 2
-	// queueBytesMax bounds the requests that wait for an entry, and those that wait for a round.
-	queueBytesMax = 256 << 20
 
 	snapshotEntriesDefault = 16384    // entries after which a snapshot is taken
 	snapshotBytesDefault   = 64 << 20 // bytes of entries after which a snapshot is taken

@@ -10,6 +10,7 @@ import (
 
 	"lockd/cluster/figures"
 	"lockd/cluster/replica"
+	"lockd/cluster/request"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -29,7 +30,7 @@ type diskWatch struct {
 	state     *replica.State
 	members   *members
 	elections *elections
-	router    *router
+	requests  *request.Router
 
 	again time.Duration // monotonic: not before does this leader try to hand over
 }
@@ -77,11 +78,11 @@ func (d *diskWatch) report() {
 	members := d.members.survey(context.Background())
 	list := strings.Join(hindered(members), ", ")
 	if list != d.state.Full.Load().Nodes {
-		ctx, cancel := context.WithTimeout(context.Background(), commitWaitMax)
+		ctx, cancel := context.WithTimeout(context.Background(), request.CommitWaitMax)
 		defer cancel()
 		req := d.cfg.Machine.NameFullDisks(list)
-		d.router.commands.identify(req.Cmds)
-		d.router.run(ctx, req)
+		d.requests.Commands.Identify(req.Cmds)
+		d.requests.Run(ctx, req)
 	}
 	now := d.clock.Monotonic()
 	if d.room.Now().Short && now >= d.again && slices.ContainsFunc(members, leadsBetter) {
@@ -133,6 +134,6 @@ func (d *diskWatch) metrics() []resp.Metric {
 		resp.GaugeOf("lockd_disk_refusing", "1 while new locks and keys are refused, as too few disks have room.",
 			resp.One(d.state.Full.Load().Nodes != "")),
 		resp.CounterOf("lockd_disk_refused_total", "Requests that this node has refused as a leader for want of room, "+
-			"before they were logged.", d.router.noRoom.Load()),
+			"before they were logged.", d.requests.NoRoom.Load()),
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"lockd/cluster/peer"
 	"lockd/cluster/record"
+	"lockd/cluster/request"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -19,13 +21,13 @@ import (
 // if Partly; then those about the node (INFO, WAIT ...), in their order. A command whose arguments are wrong is
 // answered by this node, whatever the state of the cluster: no other node and no log sees it.
 func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
-	n.commands.identify(req.Cmds)
+	n.commands.Identify(req.Cmds)
 	if err := n.checkLevel(ctx, req); err != nil {
-		return fail(req, err.Error())
+		return request.Fail(req, err.Error())
 	}
 	isOwn, wrong := func(c resp.Cmd) bool { return n.commands.own(&c) != nil }, n.commands.wrong(req)
 	if wrong == nil && !slices.ContainsFunc(req.Cmds, isOwn) {
-		return n.router.run(ctx, req)
+		return n.requests.Run(ctx, req)
 	}
 	data := req
 	data.Cmds, data.Partly, data.Trace = nil, false, false
@@ -36,7 +38,7 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	}
 	var done resp.Result
 	if len(data.Cmds) > 0 {
-		done = n.router.run(ctx, data)
+		done = n.requests.Run(ctx, data)
 	}
 	if done.Aborted() {
 		return done
@@ -66,10 +68,10 @@ func (n *Node) Block(
 	ctx context.Context, cmd resp.Cmd, by resp.Sender, unblock <-chan resp.Unblock, waiter resp.Waiter,
 ) resp.Reply {
 	cmds := []resp.Cmd{cmd}
-	n.commands.identify(cmds)
+	n.commands.Identify(cmds)
 	w := n.blocker.Wait(cmds[0], by, unblock, waiter)
 	if w.Size() > record.RequestBytesMax {
-		return resp.Err(errRequestTooLarge)
+		return resp.Err(request.TooLarge)
 	}
 	if err := n.checkLevel(ctx, resp.Request{Cmds: cmds}); err != nil {
 		return resp.Fail(err)
@@ -96,7 +98,7 @@ func (n *Node) checkLevel(ctx context.Context, req resp.Request) error {
 // catchUp returns when everything that was acknowledged before, on any node, has been applied here, or with an error
 // for the client.
 func (n *Node) catchUp(ctx context.Context) error {
-	index, ok := n.router.confirmedIndex(ctx)
+	index, ok := n.requests.ConfirmedIndex(ctx)
 	if !ok {
 		return resp.Error(n.commands.notDone)
 	}
@@ -111,7 +113,7 @@ func (n *Node) catchUp(ctx context.Context) error {
 func doOwn(ctx context.Context, n *Node, c resp.Cmd) resp.Reply {
 	run := n.commands.own(&c).Run
 	if run.here == nil {
-		return n.router.run(ctx, resp.Request{Cmds: []resp.Cmd{c}}).Replies[0]
+		return n.requests.Run(ctx, resp.Request{Cmds: []resp.Cmd{c}}).Replies[0]
 	}
 	if leaf, fail := c.Spec.Check(c.Args); leaf == nil {
 		return fail
@@ -120,7 +122,7 @@ func doOwn(ctx context.Context, n *Node, c resp.Cmd) resp.Reply {
 }
 
 // leadOwn runs a command about the cluster on this node, which leads.
-func leadOwn(ctx context.Context, n *Node, c resp.Cmd) (outcome, resp.Reply) {
+func leadOwn(ctx context.Context, n *Node, c resp.Cmd) (peer.Outcome, resp.Reply) {
 	if leaf, fail := c.Spec.Check(c.Args); leaf == nil {
 		return settled(fail)
 	}
@@ -150,131 +152,4 @@ func (n *Node) Await(ctx context.Context, index uint64) {
 			return
 		}
 	}
-}
-
-// run tries a request until its outcome is known, or cannot be known, or there has been no leader
-// for LeaderWait. A request that is certainly not done is tried again, so a failover looks like
-// latency. A read may always be tried again; a write whose outcome is unknown never is. A command
-// about the node (commands.isOwn) counts as a write.
-func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
-	if req.Size() > record.RequestBytesMax {
-		return fail(req, errRequestTooLarge)
-	}
-	r.serving.Add(1)
-	defer r.serving.Add(-1)
-	own := r.commands.isOwn(&req)
-	write := own || req.Writes()
-	start, pause := r.clock.Monotonic(), wake.RetryMin
-	var out answer
-	if write && !own {
-		r.writes.Begin(start, r.cfg.LeaderWait)
-		defer func() { r.writes.End(r.clock.Monotonic(), out.outcome, out.result.Index) }()
-	}
-	var done resp.Result // of the commands before those of req, if req is the rest of a request
-	for {
-		changed := r.changed.Next()
-		var doubted bool
-		out, doubted = r.try(ctx, req, write)
-		if doubted {
-			start = r.clock.Monotonic() // there is a leader, or this was the last attempt
-		}
-		res := out.result
-		switch {
-		case out.outcome == outcomeDone && res.Left(req) == 0:
-			return prepend(done, res)
-		case out.outcome == outcomeDone && len(res.Replies) > 0:
-			if req.Partly {
-				return res
-			}
-			done.Replies = append(done.Replies, res.Replies...)
-			done.TookNs += res.TookNs
-			done.Denied = append(done.Denied, res.Denied...)
-			req.Cmds = req.Cmds[len(res.Replies):]
-			start, pause = r.clock.Monotonic(), wake.RetryMin
-			r.writes.Note(start, outcomeDone, res.Index)
-		case out.outcome == outcomeUnknown && write:
-			return prepend(done, fail(req, resp.ErrUnknown))
-		}
-		left := r.cfg.LeaderWait - (r.clock.Monotonic() - start)
-		if left <= 0 || ctx.Err() != nil {
-			return prepend(done, fail(req, r.commands.notDone))
-		}
-		wake.Sleep(ctx, changed, min(pause, left))
-		pause = min(2*pause, wake.RetryMax)
-	}
-}
-
-// retryUntilDone repeats an idempotent request until it is done, or for LeaderWait. It builds the request
-// anew for each attempt.
-func (r *router) retryUntilDone(ctx context.Context, request func() resp.Request) (outcome, resp.Reply) {
-	doubt := outcomeNotDone
-	var out answer
-	r.writes.Begin(r.clock.Monotonic(), r.cfg.LeaderWait)
-	defer func() { r.writes.End(r.clock.Monotonic(), out.outcome, out.result.Index) }()
-	done := r.repeat(ctx, func() bool {
-		req := request()
-		r.commands.identify(req.Cmds)
-		out = r.attempt(ctx, req, true)
-		if out.outcome == outcomeUnknown {
-			doubt = outcomeUnknown
-		}
-		return out.outcome == outcomeDone && out.result.Left(req) == 0 && !out.result.Replies[0].IsErr()
-	})
-	if !done {
-		return doubt, resp.Reply{}
-	}
-	return outcomeDone, out.result.Replies[0]
-}
-
-// confirmedIndex asks the leader for the index of an entry by which everything is applied that was acknowledged before.
-// ok is false if no leader answers within LeaderWait.
-func (r *router) confirmedIndex(ctx context.Context) (index uint64, ok bool) {
-	ok = r.repeat(ctx, func() bool {
-		out := r.attempt(ctx, resp.Request{}, false)
-		index = out.result.Index
-		return out.outcome == outcomeDone
-	})
-	return index, ok
-}
-
-// repeat calls try until it returns true, or for LeaderWait.
-func (r *router) repeat(ctx context.Context, try func() bool) bool {
-	r.serving.Add(1)
-	defer r.serving.Add(-1)
-	start, pause := r.clock.Monotonic(), wake.RetryMin
-	for {
-		changed := r.changed.Next()
-		if try() {
-			return true
-		}
-		left := r.cfg.LeaderWait - (r.clock.Monotonic() - start)
-		if left <= 0 || ctx.Err() != nil {
-			return false
-		}
-		wake.Sleep(ctx, changed, min(pause, left))
-		pause = min(2*pause, wake.RetryMax)
-	}
-}
-
-// prepend puts the result of the first commands of a request before that of the rest.
-func prepend(first, rest resp.Result) resp.Result {
-	if len(first.Replies) > 0 {
-		rest.Replies, rest.Trace = append(first.Replies, rest.Replies...), nil // a Trace would cover only a part
-		rest.TookNs += first.TookNs
-		rest.Denied = append(first.Denied, rest.Denied...)
-	}
-	return rest
-}
-
-// try makes one attempt at a request. doubted means that the attempt was in doubt until the log
-// showed its outcome.
-func (r *router) try(ctx context.Context, req resp.Request, write bool) (out answer, doubted bool) {
-	switch own := r.commands.isOwn(&req); {
-	case write && !own:
-		return r.attemptWrite(ctx, req)
-	case own && r.lead.Load() != nil:
-		o, res := r.localOwn(ctx, req)
-		return answer{outcome: o, result: res}, false
-	}
-	return r.attempt(ctx, req, write), false
 }

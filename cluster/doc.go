@@ -4,8 +4,8 @@
 // The law of the package:
 //
 //   - A reply means: committed on a majority's disk, applied here.
-//   - There is one door to the log (propose.go), one place that reads a clock
-//     (package clock), one lock around the machine (state.mu).
+//   - There is one door to the log (package request), one place that reads a clock
+//     (package clock), one lock around the machine (package replica).
 //   - A lease is measured in the log clock, which only entries of the log advance.
 //     A new leader goes on from the last tick applied and adds monotonic time of its
 //     own: a lease never ends early, whatever clocks, pauses and elections do.
@@ -27,16 +27,12 @@
 //	metrics.go        for those who watch a node: its figures, and whether it can serve
 //	fsm.go            an entry of the log arrives
 //	disk.go           room on disks, and what the log says of it
-//	do.go             a request, until it is done or its time is over
-//	indoubt.go        what became of a write whose answer is lost
-//	route.go          one attempt at a request, here or at the leader
+//	do.go             what a session asks: Do, Block, Await
 //	member.go         the members in order while this node leads, LOCKD ADD and REMOVE
 //	lead.go           elections, and who leads
 //	death.go          the process of a member has ended: who says so, and what follows
 //	transport.go      Raft's messages
 //	yield.go          yielder: a leader that cannot go on lets another one lead
-//	read.go           reads: rounds of questions
-//	propose.go        the door to the log
 //	commands.go       what clients may send, and what must not be logged any more
 //	level.go          which level is in force, when it rises, and the formats of each
 //	replicate.go      AppendEntries is answered, and what is here already

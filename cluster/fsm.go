@@ -15,6 +15,7 @@ import (
 	"lockd/cluster/membership"
 	"lockd/cluster/record"
 	"lockd/cluster/replica"
+	"lockd/cluster/request"
 	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
 	"lockd/cluster/wait"
@@ -31,7 +32,7 @@ type fsm struct {
 	mark      *store.AppliedMark // nil in memory
 	state     *replica.State
 	members   *members
-	attempts  *attempts
+	attempts  *request.Attempts
 	blocker   *wait.Blocker
 	announcer *followers.Announcer
 	snapshots *snapshot.Snapshots
@@ -81,7 +82,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	f.recordDigest()
 	f.dropEarlySubscribers(l.Index)
 	served := f.deliver(l.Index, msgs)
-	f.attempts.applied(l.Term, &e, a)
+	f.attempts.Applied(l.Term, &e, a)
 	f.endReplay(l.Index)
 	if f.lead.Held() {
 		f.announcer.EntryApplied(l.Index, l.Term, served)
@@ -222,7 +223,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	if err == nil {
 		f.state.Delivered.Store(f.state.Applied.Load())
-		f.attempts.restored()
+		f.attempts.Restored()
 		f.recordDigest()
 	}
 	return err

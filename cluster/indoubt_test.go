@@ -7,10 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"lockd/cluster/clock"
 	"lockd/cluster/peer"
-	"lockd/cluster/record"
-	"lockd/cluster/replica"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -44,11 +44,9 @@ func (c *testCluster) forgotten() {
 	c.t.Helper()
 	synctest.Wait()
 	for _, n := range c.others(nil) {
-		n.attempts.mu.Lock()
-		if left := len(n.attempts.open); left > 0 {
+		if left := n.requests.Attempts.Open(); left > 0 {
 			c.t.Errorf("%s keeps %d requests", n.id, left)
 		}
-		n.attempts.mu.Unlock()
 	}
 }
 
@@ -271,23 +269,20 @@ func TestQueueOutlivesAReign(t *testing.T) {
 		defer c.close()
 		lead := c.settle()
 		term := lead.lead.Load().Term
-		answers := make(chan outcome, 3)
-		queue := func(term uint64) {
-			o := &op{req: command("INCR", "count"), term: term, done: func(o outcome, _ resp.Result) { answers <- o }}
-			lead.proposer.submit(o)
+		queue := func(term uint64) (done bool) {
+			return lead.requests.ProposeIn(t.Context(), &clock.Leadership{Term: term}, command("INCR", "count"))
 		}
-		queue(term - 1)
-		if o := <-answers; o != outcomeNotDone {
-			t.Errorf("bound to an earlier term: %v", o)
+		if queue(term - 1) {
+			t.Error("bound to an earlier term, and done")
 		}
+		answers := make(chan peer.Outcome, 1)
 		late := peer.Forwarded{Req: command("INCR", "count"), Binding: peer.Binding{Term: term - 1}, Until: clock.After(time.Second)}
-		lead.router.serveForward(late, func(a peer.Answer) { answers <- a.Outcome })
-		if o := <-answers; o != outcomeNotDone {
+		lead.requests.Serve(late, func(a peer.Answer) { answers <- a.Outcome })
+		if o := <-answers; o != peer.NotDone {
 			t.Errorf("a forward that is bound to an earlier term: %v", o)
 		}
-		queue(term)
-		if o := <-answers; o != outcomeDone {
-			t.Errorf("bound to this term: %v", o)
+		if !queue(term) {
+			t.Error("bound to this term, and not done")
 		}
 		c.expect(lead, "GET count", "$1 1")
 	})
@@ -303,11 +298,13 @@ func TestNewTermIsSeen(t *testing.T) {
 		next := c.leader()
 		time.Sleep(10 * time.Millisecond)
 		for _, n := range c.others(nil) {
-			n.attempts.mu.Lock()
-			if seen, want := n.attempts.term, next.lead.Load().Term; seen != want {
-				t.Errorf("%s has seen term %d, the leader's is %d", n.id, seen, want)
+			var last raft.Log
+			if err := n.stores.Log.GetLog(n.state.Applied.Load(), &last); err != nil {
+				t.Fatal(err)
 			}
-			n.attempts.mu.Unlock()
+			if want := next.lead.Load().Term; last.Term != want {
+				t.Errorf("%s has applied an entry of term %d last, the leader's is %d", n.id, last.Term, want)
+			}
 		}
 	})
 }
@@ -356,90 +353,6 @@ func TestReplyComesAfterTheEvent(t *testing.T) {
 		c.agree()
 		c.forgotten()
 	})
-}
-
-// The attempts of a node, one case after the other.
-func TestAttempts(t *testing.T) {
-	entryOf := func(from ...record.Origin) *record.Entry {
-		e := &record.Entry{Origins: from}
-		for range from {
-			e.Reqs = append(e.Reqs, command("INCR", "count"))
-		}
-		return e
-	}
-	did := func(n int) *replica.Applied {
-		a := &replica.Applied{}
-		for i := range n {
-			a.Results = append(a.Results, resp.Result{Replies: []resp.Reply{resp.Int(int64(i))}})
-		}
-		return a
-	}
-	r, woken := newAttempts(), 0
-	begin := func(term uint64) *attempt { return r.begin(term, func() { woken++ }) }
-	want := func(when string, a *attempt, o outcome, reply int64) {
-		t.Helper()
-		if r.open[a.Number] != nil || a.out.outcome != o || o == outcomeDone && a.out.result.Replies[0].Int != reply {
-			t.Errorf("%s: %+v", when, a)
-		}
-	}
-	wantNothing := func(when string, a *attempt) {
-		t.Helper()
-		if r.open[a.Number] == nil {
-			t.Errorf("%s: %+v was shown", when, a.out)
-		}
-	}
-	a, b := begin(5), begin(5)
-	if a.Number == b.Number || a.Session != b.Session || a.Session == 0 {
-		t.Fatalf("%+v and %+v", a.Origin, b.Origin)
-	}
-	r.applied(5, entryOf(record.Origin{}, record.Origin{Session: a.Session + 1, Number: b.Number}, a.Origin), did(3))
-	want("it is in the entry", a, outcomeDone, 2)
-	wantNothing("another session's is in the entry", b)
-	r.applied(5, entryOf(a.Origin), did(1))
-	want("it is there already", a, outcomeDone, 2)
-	r.applied(6, entryOf(b.Origin), &replica.Applied{Void: true})
-	want("a void entry", b, outcomeNotDone, 0)
-	c, d := begin(6), begin(7)
-	r.applied(7, entryOf(), did(0))
-	want("a later term", c, outcomeNotDone, 0)
-	wantNothing("its own term", d)
-	if begin(6) != nil {
-		t.Error("an attempt in a term that is over")
-	}
-	r.restored()
-	wantNothing("a snapshot, and there may be an answer", d)
-	if r.leave(d) {
-		t.Error("the log may not tell of what was before the snapshot")
-	}
-	r.applied(8, entryOf(), did(0))
-	want("a snapshot and then a later term", d, outcomeUnknown, 0)
-	e := begin(8)
-	if !r.leave(e) {
-		t.Error("the log will tell")
-	}
-	select {
-	case <-e.shown:
-		t.Error("the log has told nothing yet")
-	default:
-	}
-	r.restored()
-	want("a snapshot, and no answer comes", e, outcomeUnknown, 0)
-	<-e.shown
-	if <-d.shown; !r.leave(a) {
-		t.Error("the log has told")
-	}
-	<-a.shown
-	if len(r.open) != 0 || woken != 5 {
-		t.Errorf("%d are left, %d were woken", len(r.open), woken)
-	}
-	for range attemptsMax {
-		if begin(8) == nil {
-			t.Fatal("too few attempts at a time")
-		}
-	}
-	if begin(8) != nil {
-		t.Error("more attempts than the limit")
-	}
 }
 
 // A request that was left partly for another entry goes on under a new number, whoever

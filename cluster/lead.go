@@ -14,6 +14,7 @@ import (
 	"lockd/cluster/clock"
 	"lockd/cluster/followers"
 	"lockd/cluster/replica"
+	"lockd/cluster/request"
 	"lockd/cluster/wait"
 	"lockd/cluster/wake"
 	"lockd/resp"
@@ -24,8 +25,7 @@ type elections struct {
 	*core
 	state     *replica.State
 	members   *members
-	proposer  *proposer
-	reader    *reader
+	requests  *request.Router
 	announcer *followers.Announcer
 	deaths    *deaths
 	clocks    *clock.Members
@@ -61,10 +61,10 @@ func (e *elections) startLeading() {
 	for e.raft.State() == raft.Leader && !e.broken.Load() {
 		term := e.raft.CurrentTerm()
 		err := e.barrier()
-		e.proposer.transfer.observe(err)
+		e.requests.Proposer.Observe(err)
 		if err == nil && e.lead.Load() == nil && e.startClock(term) {
 			e.changed.Notify()
-			wake.Signal(e.proposer.wake)
+			e.requests.Wake()
 			wake.Signal(e.members.due)
 			wake.Signal(e.suspender.Due)
 			e.watch.wake()
@@ -80,15 +80,15 @@ func (e *elections) startLeading() {
 }
 
 func (e *elections) barrier() error {
-	ctx, cancel := context.WithTimeout(context.Background(), commitWaitMax)
+	ctx, cancel := context.WithTimeout(context.Background(), request.CommitWaitMax)
 	defer cancel()
-	return e.raft.Wait(ctx, e.raft.Barrier(enqueueWaitMax))
+	return e.raft.Wait(ctx, e.raft.Barrier(request.EnqueueWaitMax))
 }
 
 // startClock starts the clocks of a term, unless leadership has moved since the barrier. A majority is asked in this
 // term first: it tells its clocks, and which time of the cluster an earlier leader may have shown.
 func (e *elections) startClock(term uint64) bool {
-	if !e.reader.confirm(&clock.Leadership{Term: term}) {
+	if !e.requests.Reader.Confirm(&clock.Leadership{Term: term}) {
 		return false
 	}
 	base, wall := e.state.GoOn(e.raft.LastContact())
@@ -122,8 +122,7 @@ func (e *elections) recordLoss() {
 
 func (e *elections) stoppedLeading() {
 	e.changed.Notify()
-	wake.Signal(e.proposer.wake)
-	wake.Signal(e.reader.wake)
+	e.requests.Wake()
 	e.watch.wake()
 }
 
@@ -136,8 +135,8 @@ func (e *elections) handOver(ctx context.Context, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, handOverMax)
 	defer cancel()
-	defer e.proposer.release()
-	if !e.proposer.pause(ctx) {
+	defer e.requests.Proposer.Release()
+	if !e.requests.Proposer.Pause(ctx) {
 		return errors.New("requests on their way have not been settled in time")
 	}
 	if !e.awaitLog(ctx, to.ID) {
@@ -163,8 +162,8 @@ func (e *elections) awaitLog(ctx context.Context, id raft.ServerID) bool {
 	return wake.Poll(ctx, func() bool { return e.announcer.Has(id) >= e.raft.LastIndex() })
 }
 
-// handOverMax bounds a requested hand-over of leadership.
-const handOverMax = 5 * time.Second
+// handOverMax bounds a requested hand-over of leadership: it ends before the pause of the proposer does.
+const handOverMax = request.PauseMax / 2
 
 // successor picks the voter that is to lead next: the one with the longest log among those that
 // answer, and whose disks have room if any of them has.
@@ -519,7 +518,7 @@ func (w *leaderWatch) termOf(ctx context.Context, leader string) (context.Contex
 	if now != leader {
 		return nil, nil, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, commitWaitMax)
+	ctx, cancel := context.WithTimeout(ctx, request.CommitWaitMax)
 	stop := context.AfterFunc(current, cancel)
 	return ctx, func() { stop(); cancel() }, true
 }

@@ -15,6 +15,7 @@ import (
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/replica"
+	"lockd/cluster/request"
 	"lockd/cluster/wake"
 	"lockd/resp"
 )
@@ -25,7 +26,7 @@ type keeper struct {
 	*core
 	state     *replica.State
 	members   *members
-	proposer  *proposer
+	proposer  *request.Proposer
 	elections *elections
 	watch     *leaderWatch
 	find      func() // looks where members without a leader are now
@@ -133,23 +134,9 @@ func (k *keeper) keepRoster() {
 	if c.Cluster == "" && len(c.Upsert) == 0 {
 		return
 	}
-	if o := k.changeRoster(context.Background(), c); o != outcomeDone {
+	if o := k.proposer.Change(context.Background(), c); o != peer.Done {
 		k.log.Debug("the roster was not changed", "outcome", o)
 	}
-}
-
-// changeRoster logs a change of the roster, and waits for it.
-func (k *keeper) changeRoster(ctx context.Context, c membership.Change) outcome {
-	ch := make(chan outcome, 1)
-	size := len(membership.AppendChange(nil, c))
-	k.proposer.submit(&op{change: &c, size: size, done: func(o outcome, _ resp.Result) { ch <- o }})
-	select {
-	case o := <-ch:
-		return o
-	case <-ctx.Done():
-	case <-k.stop:
-	}
-	return outcomeUnknown
 }
 
 // follow moves members to their new addresses: a node may come back under another address, as long
@@ -207,21 +194,21 @@ func (k *keeper) raise() {
 	if k.members.behind(next) != "" {
 		return
 	}
-	if o, err := k.raiseTo(context.Background(), next); err != nil || o != outcomeDone {
+	if o, err := k.raiseTo(context.Background(), next); err != nil || o != peer.Done {
 		k.log.Debug("the level did not rise", "to", next, "outcome", o, "why", err)
 	}
 }
 
 // raiseTo logs that the next level is in force. The error says why a member keeps it from being so.
-func (k *keeper) raiseTo(ctx context.Context, level int) (outcome, error) {
+func (k *keeper) raiseTo(ctx context.Context, level int) (peer.Outcome, error) {
 	if err := k.members.mayRaise(ctx, level); err != nil {
-		return outcomeNotDone, err
+		return peer.NotDone, err
 	}
-	return k.changeRoster(ctx, membership.Change{Level: level}), nil
+	return k.proposer.Change(ctx, membership.Change{Level: level}), nil
 }
 
 // setLevel is LOCKD LEVEL with a level.
-func (k *keeper) setLevel(ctx context.Context, level int64) (outcome, resp.Reply) {
+func (k *keeper) setLevel(ctx context.Context, level int64) (peer.Outcome, resp.Reply) {
 	switch now := int64(k.members.level()); {
 	case level == now:
 		return settled(resp.OK())
@@ -234,8 +221,8 @@ func (k *keeper) setLevel(ctx context.Context, level int64) (outcome, resp.Reply
 	switch {
 	case err != nil:
 		return settled(resp.Errf("ERR level %d cannot be in force yet: %s", level, peer.OneLine(err.Error(), 256)))
-	case o != outcomeDone:
-		return outcomeNotDone, resp.Reply{} // it may be asked for twice
+	case o != peer.Done:
+		return peer.NotDone, resp.Reply{} // it may be asked for twice
 	}
 	return settled(resp.OK())
 }
@@ -260,7 +247,7 @@ func (k *keeper) reconfigure(member *raft.Server, change func() raft.Future) err
 
 // addMember makes a node a member, without a vote at first. It returns once the node has its vote;
 // if that takes too long, the reply is an error that says how far the node is.
-func (k *keeper) addMember(ctx context.Context, id, addr string) (outcome, resp.Reply) {
+func (k *keeper) addMember(ctx context.Context, id, addr string) (peer.Outcome, resp.Reply) {
 	if k.members.roster.Load().Removed[id] {
 		return settled(resp.Errf("ERR %s", membership.WasRemoved(id)))
 	}
@@ -292,7 +279,7 @@ func (k *keeper) addMember(ctx context.Context, id, addr string) (outcome, resp.
 }
 
 // awaitVote waits until a member has its vote.
-func (k *keeper) awaitVote(ctx context.Context, id string) (outcome, resp.Reply) {
+func (k *keeper) awaitVote(ctx context.Context, id string) (peer.Outcome, resp.Reply) {
 	ctx, cancel := context.WithTimeout(ctx, join.AddWaitMax)
 	defer cancel()
 	for {
@@ -301,7 +288,7 @@ func (k *keeper) awaitVote(ctx context.Context, id string) (outcome, resp.Reply)
 			return settled(resp.OK())
 		}
 		if !k.lead.Held() {
-			return outcomeNotDone, resp.Reply{}
+			return peer.NotDone, resp.Reply{}
 		}
 		if ctx.Err() != nil {
 			return settled(k.howFar(id))
@@ -328,16 +315,16 @@ func (k *keeper) howFar(id string) resp.Reply {
 
 // reconfigureReply translates an error of Raft into the reply to a change of the members. Such a
 // change may be made twice, so a doubtful one is retried as well.
-func reconfigureReply(err error) (outcome, resp.Reply) {
-	if outcomeOf(err) == outcomeNotDone {
-		return outcomeNotDone, resp.Reply{}
+func reconfigureReply(err error) (peer.Outcome, resp.Reply) {
+	if request.OutcomeOf(err) == peer.NotDone {
+		return peer.NotDone, resp.Reply{}
 	}
 	return settled(resp.Errf("%s the change of the members is in doubt, look at LOCKD MEMBERS: %s", join.CodeInDoubt,
 		peer.OneLine(err.Error(), 256)))
 }
 
 // removeMember removes a node for ever.
-func (k *keeper) removeMember(ctx context.Context, id string) (outcome, resp.Reply) {
+func (k *keeper) removeMember(ctx context.Context, id string) (peer.Outcome, resp.Reply) {
 	member := slices.ContainsFunc(k.raft.Servers(), func(s raft.Server) bool { return string(s.ID) == id })
 	_, known := k.members.roster.Load().Members[id]
 	switch {
@@ -361,7 +348,7 @@ func (k *keeper) removeMember(ctx context.Context, id string) (outcome, resp.Rep
 		}
 		k.log.Info("a member was removed", "member", id)
 	}
-	if k.changeRoster(ctx, membership.Change{Remove: []string{id}}) != outcomeDone {
+	if k.proposer.Change(ctx, membership.Change{Remove: []string{id}}) != peer.Done {
 		return settled(resp.Errf("ERR node %s was removed, but the cluster may not remember it: send the command again", id))
 	}
 	return settled(resp.OK())
@@ -369,12 +356,12 @@ func (k *keeper) removeMember(ctx context.Context, id string) (outcome, resp.Rep
 
 // leaveToOther hands leadership over, so that the new leader can remove this node. The caller sends
 // the command there again.
-func (k *keeper) leaveToOther(ctx context.Context) (outcome, resp.Reply) {
+func (k *keeper) leaveToOther(ctx context.Context) (peer.Outcome, resp.Reply) {
 	if err := k.elections.handOver(ctx, ""); err != nil {
 		return settled(resp.Errf("ERR the leader cannot be removed before another node leads: %s",
 			peer.OneLine(err.Error(), 256)))
 	}
-	return outcomeNotDone, resp.Reply{}
+	return peer.NotDone, resp.Reply{}
 }
 
 // whyNotRemove returns an error text if the cluster would stop without the member, and ""

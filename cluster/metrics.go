@@ -20,7 +20,7 @@ import (
 func (n *Node) Metrics() []resp.Metric {
 	figures, tick := n.state.Metrics()
 	for _, more := range [][]resp.Metric{
-		logMetrics(n), clockMetrics(n, tick), queueMetrics(n.reader, n.proposer), leadMetrics(n), memberMetrics(n), n.snapshots.Metrics(),
+		logMetrics(n), clockMetrics(n, tick), n.requests.Metrics(), leadMetrics(n), memberMetrics(n), n.snapshots.Metrics(),
 		n.disk.metrics(),
 	} {
 		figures = append(figures, more...)
@@ -31,7 +31,7 @@ func (n *Node) Metrics() []resp.Metric {
 // logMetrics are about the way of an entry.
 func logMetrics(n *Node) []resp.Metric {
 	return []resp.Metric{
-		n.proposer.commits.Metric("lockd_commit_duration_seconds", "From the moment at which this leader hands an entry "+
+		n.requests.Proposer.Commits.Metric("lockd_commit_duration_seconds", "From the moment at which this leader hands an entry "+
 			"to Raft until it is on the disks of a majority and applied here."),
 		n.syncs.Metric("lockd_sync_duration_seconds", "How long this node's disk took to store entries of the log."),
 		n.fsm.applies.Metric("lockd_apply_duration_seconds", "How long this node's machine took to apply an entry."),
@@ -72,27 +72,6 @@ func clockMetrics(n *Node, tick int64) []resp.Metric {
 			"median of the voters' clocks.", ahead.Seconds()))
 	}
 	return list
-}
-
-// queueMetrics are about requests that wait here.
-func queueMetrics(r *reader, p *proposer) []resp.Metric {
-	waiting := resp.Metric{
-		Name: "lockd_queue_requests", Labels: []string{"queue"},
-		Help: "Requests that wait on this leader for the next entry (write), or for the next round of questions (read).",
-	}
-	bytes := resp.Metric{Name: "lockd_queue_bytes", Labels: []string{"queue"}, Help: "Their bytes."}
-	r.mu.Lock()
-	waiting.Add(float64(len(r.waiting)), "read")
-	bytes.Add(float64(r.bytes), "read")
-	r.mu.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	waiting.Add(float64(len(p.waiting)), "write")
-	bytes.Add(float64(p.bytes), "write")
-	return []resp.Metric{
-		waiting, bytes,
-		resp.GaugeOf("lockd_entries_in_flight", "Entries on their way to a majority.", p.inFlight),
-	}
 }
 
 // leadMetrics are about who leads.
@@ -191,7 +170,7 @@ func (n *Node) Ready() []resp.Field {
 	case commit > applied+readyLagMax:
 		log = fmt.Sprintf("this node is %d entries behind", commit-applied)
 	}
-	if n.router.writes.Stuck(n.clock.Monotonic(), n.cfg.LeaderWait) {
+	if n.requests.Writes.Stuck(n.clock.Monotonic(), n.cfg.LeaderWait) {
 		writes = fmt.Sprintf("writes have waited here for more than %s (--leader-wait), and none was committed in that "+
 			"time", n.cfg.LeaderWait)
 	}

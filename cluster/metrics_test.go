@@ -10,6 +10,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/figures"
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -159,7 +160,7 @@ func TestNotReadyWhileWritesAreStuck(t *testing.T) {
 		c.expect(lead, "SET k 1", "+OK")
 		time.Sleep(time.Minute) // nobody writes
 		says("ready:1 ", append(others, lead)...)
-		lead.proposer.pause(t.Context())
+		lead.requests.Proposer.Pause(t.Context())
 		ctx, hangUp := context.WithCancel(t.Context())
 		go others[0].doCtx(ctx, "SET k 2")
 		time.Sleep(lead.cfg.LeaderWait - time.Millisecond)
@@ -171,7 +172,7 @@ func TestNotReadyWhileWritesAreStuck(t *testing.T) {
 		says(stuck, others[0]) // it will come back
 		time.Sleep(lead.cfg.LeaderWait)
 		says("ready:1 ", others[0])
-		lead.proposer.release()
+		lead.requests.Proposer.Release()
 		c.expect(lead, "SET k 3", "+OK")
 		says("ready:1 ", append(others, lead)...)
 	})
@@ -185,7 +186,7 @@ func TestStuckWritesThatFail(t *testing.T) {
 	fails := func(took time.Duration) {
 		w.Begin(now, patience)
 		now += took
-		w.End(now, outcomeUnknown, 0)
+		w.End(now, peer.Unknown, 0)
 		now += time.Second
 	}
 	fails(time.Second)
@@ -196,11 +197,11 @@ func TestStuckWritesThatFail(t *testing.T) {
 		t.Error("a program tries again for 4 s, and nobody hears of it")
 	}
 	w.Begin(now, patience)
-	if w.End(now, outcomeDone, 0); !w.Stuck(now, patience) {
+	if w.End(now, peer.Done, 0); !w.Stuck(now, patience) {
 		t.Error("a write that changes nothing counts as committed")
 	}
 	w.Begin(now, patience)
-	if w.End(now, outcomeDone, 7); w.Stuck(now, patience) {
+	if w.End(now, peer.Done, 7); w.Stuck(now, patience) {
 		t.Error("a committed write does not count")
 	}
 	if now += time.Hour; w.Stuck(now, patience) {

@@ -21,6 +21,7 @@ import (
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
 	"lockd/cluster/replica"
+	"lockd/cluster/request"
 	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
 	"lockd/cluster/wait"
@@ -39,13 +40,10 @@ type Node struct {
 
 	// From the clients to the log, and from it.
 	commands  *commands // what they may send
-	attempts  *attempts // writes of this node's clients that are under way
-	router    *router
+	requests  *request.Router
 	blocker   *wait.Blocker
 	suspender *wait.Suspender
 	asker     *clients.Asker
-	reader    *reader
-	proposer  *proposer
 	fsm       *fsm
 	state     *replica.State
 
@@ -143,7 +141,7 @@ func (d data) close() error {
 // assemble makes the parts, from below: each is made with those that it uses. Where two use each other, the lower one is
 // given a function of the upper one, which it calls once the node has started.
 func assemble(c *core, d data) *Node {
-	n := &Node{core: c, data: d, peers: peer.New(), attempts: newAttempts(), ready: make(chan struct{}), room: &figures.Room{}}
+	n := &Node{core: c, data: d, peers: peer.New(), ready: make(chan struct{}), room: &figures.Room{}}
 	lost := make(chan struct{}, 1) // a member's process has ended, or this node leads: for the suspender
 	n.contacts = followers.NewContacts(c.clock, c.raft.Self, c.cfg.Heartbeat)
 	n.members = newMembers(c, d, n.peers, clock.NewMembers(c.clock, c.raft, &c.lead, c.log, n.peers), n.serveStatus, n.contacts.Gone)
@@ -151,8 +149,14 @@ func assemble(c *core, d data) *Node {
 	n.commands = &commands{protocol: protocolOf(&c.cfg), data: c.cfg.Machine, members: n.members}
 	n.state = replica.New(n.members.stateConfig())
 	n.acked = followers.NewAcked(c.raft, n.members.identityOf, n.state.Applied.Load)
-	n.proposer = newProposer(c, n.state, n.commands)
-	n.reader = newReader(c, n.state, n.members.clocks, n.proposer, n.contacts.Gone)
+	n.leaderWatch = newLeaderWatch(c, n.contacts, func() { n.elections.recordLoss() }, d.stores.Slow)
+	n.requests = request.New(request.Config{
+		Self: c.cfg.ID, LeaderWait: c.cfg.LeaderWait, Heartbeat: c.cfg.Heartbeat, Clock: c.clock, Raft: c.raft,
+		Lead: &c.lead, Changed: &c.changed, Due: c.wakeProposer, Stop: c.stop, State: n.state, Peers: n.peers,
+		Clocks: n.members.clocks, Commands: n.commands, NotDone: n.commands.notDone,
+		Own:    func(ctx context.Context, c resp.Cmd) (peer.Outcome, resp.Reply) { return leadOwn(ctx, n, c) },
+		TermOf: n.leaderWatch.termOf, Gone: n.contacts.Gone, Listening: c.cfg.Publisher.Listening, Fatal: c.fatal,
+	})
 	n.replicas = followers.NewConns(func(target raft.ServerAddress) (net.Conn, error) {
 		return n.peers.Streams().DialLog(target, followers.Timeout)
 	})
@@ -161,7 +165,7 @@ func assemble(c *core, d data) *Node {
 		EntriesMax: c.cfg.SnapshotEntries, BytesMax: c.cfg.SnapshotBytes,
 	})
 	n.ownLog = &ownLog{core: c, state: n.state, snapshots: n.snapshots, stores: d.stores, mark: d.mark}
-	n.announcer = followers.NewAnnouncer(c.raft, c.stop, n.proposer.busy, n.replicas)
+	n.announcer = followers.NewAnnouncer(c.raft, c.stop, n.requests.Proposer.Busy, n.replicas)
 	n.trans = &transport{
 		core: c, stores: d.stores, peers: n.peers, members: n.members, contacts: n.contacts, acked: n.acked,
 		announcer: n.announcer, ownLog: n.ownLog, snapshots: n.snapshots, replicas: n.replicas,
@@ -175,20 +179,15 @@ func assemble(c *core, d data) *Node {
 		},
 	}
 	n.deaths = newDeaths(c, n.peers, n.trans, n.room, func(string) { wake.Signal(lost) })
-	n.leaderWatch = newLeaderWatch(c, n.contacts, func() { n.elections.recordLoss() }, d.stores.Slow)
-	n.router = &router{
-		core: c, commands: n.commands, attempts: n.attempts, reader: n.reader, proposer: n.proposer, state: n.state,
-		watch: n.leaderWatch, peers: n.peers, leadOwn: func(ctx context.Context, c resp.Cmd) (outcome, resp.Reply) { return leadOwn(ctx, n, c) },
-	}
 	n.blocker = wait.NewBlocker(wait.BlockerConfig{
 		State: n.state, Clock: c.clock, Changed: &c.changed, Stop: c.stop, Self: c.cfg.ID, Starts: n.members.starts,
 		Heartbeat: c.cfg.Heartbeat, LeaderWait: c.cfg.LeaderWait, NotDone: n.commands.notDone,
-		Do: n.router.retryUntilDone, Read: n.router.read,
+		Do: n.requests.RunUntilDone, Read: n.requests.Read,
 	})
 	n.suspender = wait.NewSuspender(wait.SuspenderConfig{
-		State: n.state, Claims: n.reader.claims, Contacts: n.contacts, Raft: c.raft, Lead: &c.lead, Clock: c.clock,
+		State: n.state, Claims: n.requests.Reader.Claims, Contacts: n.contacts, Raft: c.raft, Lead: &c.lead, Clock: c.clock,
 		Log: c.log, Stop: c.stop, Self: c.cfg.ID, Starts: n.members.starts, Heartbeat: c.cfg.Heartbeat,
-		Roster: n.members.roster.Load, Met: n.members.identityOf, Propose: n.router.proposeIn,
+		Roster: n.members.roster.Load, Met: n.members.identityOf, Propose: n.requests.ProposeIn,
 	}, lost)
 	asking := clients.Config{
 		Raft: c.raft, Peers: n.peers, Clock: c.clock, Stop: c.stop, LeaderWait: c.cfg.LeaderWait,
@@ -199,22 +198,22 @@ func assemble(c *core, d data) *Node {
 	}
 	n.asker = clients.New(asking)
 	n.elections = &elections{
-		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,
+		core: c, state: n.state, members: n.members, requests: n.requests, announcer: n.announcer,
 		clocks: n.members.clocks, deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender,
 		elected: make(chan bool, 16),
 	}
 	n.entrance = newEntrance(c, d, n.peers, n.members, n.gate, n.state)
 	n.keeper = &keeper{
-		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,
+		core: c, state: n.state, members: n.members, proposer: n.requests.Proposer, elections: n.elections, watch: n.leaderWatch,
 		find: n.entrance.findMoved,
 	}
 	n.disk = &diskWatch{
 		core: c, room: n.room, look: d.stores.Look, state: n.state, members: n.members, elections: n.elections,
-		router: n.router,
+		requests: n.requests,
 	}
 	n.fsm = &fsm{
 		core: c, stores: d.stores, mark: d.mark, state: n.state, members: n.members,
-		attempts: n.attempts, blocker: n.blocker, announcer: n.announcer, snapshots: n.snapshots, ownLog: n.ownLog,
+		attempts: n.requests.Attempts, blocker: n.blocker, announcer: n.announcer, snapshots: n.snapshots, ownLog: n.ownLog,
 	}
 	known := face.Host{
 		Clock: c.clock, Raft: c.raft, Lead: &c.lead, Changed: &c.changed, Stop: c.stop, Peers: n.peers, Clocks: n.members.clocks,
@@ -236,7 +235,7 @@ func (n *Node) open() error {
 		Base:    n.snapshots.Base,
 		Stored: func(took time.Duration) {
 			n.syncs.Add(took)
-			n.proposer.stored()
+			n.requests.Proposer.Stored()
 		},
 		Now: n.clock.Monotonic,
 	})
@@ -279,7 +278,7 @@ func (n *Node) openPeers() error {
 		Heartbeat: n.cfg.Heartbeat, Patience: followers.Timeout, Log: n.log, Expect: n.raft.IDAt, Where: n.entrance.where,
 		Secrets: n.cfg.PeerSecrets, Certs: certs, Ready: n.ready,
 	}, peer.Handler{
-		Admit: n.gate.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.gate.refused,
+		Admit: n.gate.admit, Forward: n.requests.Serve, Status: n.serveStatus, Refused: n.gate.refused,
 		Doubt: n.deaths.doubted, Heard: n.deaths.heard, Ended: n.deaths.ended,
 		Query: n.asker.Serve,
 	})
@@ -422,8 +421,8 @@ func (n *Node) start() {
 	n.goroutines.Go(n.topology.Watch)
 	n.goroutines.Go(n.topology.Listen)
 	n.cfg.Publisher.Publish(n.state.Settings())
-	n.goroutines.Go(n.proposer.run)
-	n.goroutines.Go(n.reader.run)
+	n.goroutines.Go(n.requests.Proposer.Run)
+	n.goroutines.Go(n.requests.Reader.Run)
 	n.goroutines.Go(n.blocker.Keep)
 	n.goroutines.Go(n.suspender.Run)
 	n.goroutines.Go(n.asker.Run)
@@ -477,7 +476,7 @@ func (n *Node) Close(ctx context.Context) error {
 		}
 		answering, cancel := context.WithTimeout(ctx, drainMax)
 		defer cancel()
-		wake.Poll(answering, func() bool { return n.router.serving.Load() == 0 })
+		wake.Poll(answering, func() bool { return n.requests.Serving.Load() == 0 })
 		err = n.shutdown()
 	})
 	return err

@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,30 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/raft"
-
 	"lockd/cluster/clock"
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
+	"lockd/cluster/request"
 	"lockd/resp"
 )
-
-// What an error of Raft means for a request.
-func TestOutcomeOfErrors(t *testing.T) {
-	for err, want := range map[error]outcome{
-		nil:                                  outcomeDone,
-		raft.ErrNotLeader:                    outcomeNotDone,
-		raft.ErrEnqueueTimeout:               outcomeNotDone,
-		raft.ErrLeadershipTransferInProgress: outcomeNotDone,
-		raft.ErrLeadershipLost:               outcomeUnknown,
-		raft.ErrRaftShutdown:                 outcomeUnknown,
-		errors.New("disk full"):              outcomeUnknown,
-	} {
-		if got := outcomeOf(err); got != want {
-			t.Errorf("%v: %s, want %s", err, got, want)
-		}
-	}
-}
 
 // A leader that is cut off does not know what became of a write it has proposed,
 // and says so; a node that never got rid of it says that nothing was done. Neither
@@ -299,7 +280,7 @@ func TestRequestTooLarge(t *testing.T) {
 		c := startCluster(t, 1)
 		defer c.close()
 		n := c.leader()
-		if got := n.do("SET a " + strings.Repeat("x", record.RequestBytesMax)); got != "-"+errRequestTooLarge {
+		if got := n.do("SET a " + strings.Repeat("x", record.RequestBytesMax)); got != "-"+request.TooLarge {
 			t.Errorf("got %.200q", got)
 		}
 		c.expect(n, "GET a", "_")
@@ -345,21 +326,21 @@ func TestDesertedForwardIsNotBegun(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
 		leader := c.settle()
-		answers := make(chan outcome, 2)
+		answers := make(chan peer.Outcome, 2)
 		forward := func(line string) {
 			req := command(strings.Fields(line)...)
-			leader.router.serveForward(peer.Forwarded{Req: req, Until: clock.After(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
+			leader.requests.Serve(peer.Forwarded{Req: req, Until: clock.After(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
 		}
-		leader.proposer.pause(t.Context())
+		leader.requests.Proposer.Pause(t.Context())
 		forward("SET late 1")
 		time.Sleep(2 * time.Second)
-		leader.proposer.release()
-		if o := <-answers; o != outcomeNotDone {
+		leader.requests.Proposer.Release()
+		if o := <-answers; o != peer.NotDone {
 			t.Errorf("the late write: %v", o)
 		}
 		c.expect(leader, "GET late", "_")
 		forward("SET soon 1")
-		if o := <-answers; o != outcomeDone {
+		if o := <-answers; o != peer.Done {
 			t.Errorf("a write in time: %v", o)
 		}
 	})

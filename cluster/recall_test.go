@@ -12,7 +12,6 @@ import (
 	"lockd/cluster/clock"
 	"lockd/cluster/peer"
 	"lockd/cluster/record"
-	"lockd/cluster/replica"
 	"lockd/resp"
 )
 
@@ -100,22 +99,20 @@ func TestConnectionBreaksBehindTheRequest(t *testing.T) {
 		term := lead.lead.Load().Term
 		n := c.others(lead)[0]
 		c.expect(n, "SET count 0", "+OK")
-		if !lead.proposer.pause(t.Context()) {
+		if !lead.requests.Proposer.Pause(t.Context()) {
 			t.Fatal("the leader does not hold")
 		}
 		reply := n.ask("INCR count")
 		time.Sleep(50 * time.Millisecond)
 		c.net.Reset(n.addr, lead.addr)
 		time.Sleep(50 * time.Millisecond)
-		lead.proposer.mu.Lock()
-		if waiting := len(lead.proposer.waiting); waiting != 2 {
+		if waiting := lead.requests.Proposer.Ops(); waiting != 2 {
 			t.Errorf("%d wait at the leader, want the request and the question", waiting)
 		}
-		lead.proposer.mu.Unlock()
 		if len(reply) > 0 {
 			t.Errorf("answered %q", <-reply)
 		}
-		lead.proposer.release()
+		lead.requests.Proposer.Release()
 		wantReply(t, "INCR", reply, ":1")
 		time.Sleep(time.Second)
 		c.expect(lead, "GET count", "$1 1")
@@ -265,81 +262,6 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 	})
 }
 
-// What a leader remembers of recalls, one case after the other.
-func TestRecalls(t *testing.T) {
-	r := &recalls{}
-	ask := func(term, session, number uint64) bool {
-		return r.refuses(term, &op{origin: record.Origin{Session: session, Number: number}})
-	}
-	take := func(when string, term uint64, from record.Origin, want bool) {
-		t.Helper()
-		if got := !r.refuses(term, &op{req: command("INCR", "a"), origin: from}); got != want {
-			t.Errorf("%s: taken %v", when, got)
-		}
-	}
-	take("nothing is recalled", 5, record.Origin{Session: 1, Number: 3}, true)
-	if ask(5, 1, 3) {
-		t.Fatal("a recall is refused")
-	}
-	take("it is recalled", 5, record.Origin{Session: 1, Number: 3}, false)
-	take("an older one", 5, record.Origin{Session: 1, Number: 2}, false)
-	take("a later one", 5, record.Origin{Session: 1, Number: 4}, true)
-	take("another session's", 5, record.Origin{Session: 2, Number: 1}, true)
-	take("nobody's", 5, record.Origin{}, true)
-	if ask(5, 1, 2) {
-		t.Fatal("a recall that comes late is refused")
-	}
-	take("a recall of less came late", 5, record.Origin{Session: 1, Number: 3}, false)
-	take("another term", 6, record.Origin{Session: 1, Number: 3}, true)
-	for session := range uint64(recallSessionsMax) {
-		if ask(6, session+1, 1) {
-			t.Fatal("too few sessions")
-		}
-	}
-	if !ask(6, recallSessionsMax+1, 1) || ask(6, 1, 2) {
-		t.Error("more sessions than the limit, or not again")
-	}
-	take("too many have recalled", 6, record.Origin{Session: recallSessionsMax + 1, Number: 1}, true)
-	take("recalled again", 6, record.Origin{Session: 1, Number: 2}, false)
-}
-
-// What a recall in the log says of a node's attempts, one case after the other.
-func TestAttemptsRecalled(t *testing.T) {
-	r := newAttempts()
-	begin := func(term uint64) *attempt { return r.begin(term, func() {}) }
-	want := func(when string, a *attempt, shown bool, o outcome) {
-		t.Helper()
-		if is := r.open[a.Number] == nil; is != shown || a.out.outcome != o {
-			t.Errorf("%s: shown %v, %v", when, is, a.out.outcome)
-		}
-	}
-	recall := func(term uint64, from record.Origin, void bool) {
-		did := &replica.Applied{Void: void}
-		if !void {
-			did.Results = make([]resp.Result, 2)
-		}
-		r.applied(term, &record.Entry{Reqs: make([]resp.Request, 2), Origins: []record.Origin{{}, from}}, did)
-	}
-	a, next, b, c := begin(5), begin(6), begin(5), begin(5)
-	recall(5, record.Origin{Session: b.Session + 1, Number: c.Number}, false)
-	want("another session's", a, false, 0)
-	recall(5, record.Origin{}, false)
-	want("nobody's", a, false, 0)
-	recall(5, b.Origin, true)
-	want("it is void", b, false, 0)
-	recall(5, b.Origin, false)
-	want("one before it", a, true, outcomeNotDone)
-	want("itself", b, true, outcomeNotDone)
-	want("one behind it", c, false, 0)
-	want("one before it, of a later term", next, false, 0)
-	r.restored()
-	recall(5, c.Origin, false)
-	want("a snapshot came before", c, true, outcomeUnknown)
-	if len(r.open) != 1 {
-		t.Errorf("%d are left", len(r.open))
-	}
-}
-
 // A leader takes a recall that a peer forwards in its own term only, and then none of what
 // was recalled, whichever way it comes; a request without commands of nobody is none.
 func TestForwardedRecall(t *testing.T) {
@@ -348,11 +270,11 @@ func TestForwardedRecall(t *testing.T) {
 		defer c.close()
 		lead := c.settle()
 		term := lead.lead.Load().Term
-		forward := func(req resp.Request, from record.Origin, term uint64) outcome {
-			answers := make(chan outcome, 1)
+		forward := func(req resp.Request, from record.Origin, term uint64) peer.Outcome {
+			answers := make(chan peer.Outcome, 1)
 			bound := peer.Binding{Session: from.Session, Number: from.Number, Term: term}
 			f := peer.Forwarded{Req: req, Binding: bound, Until: clock.After(time.Second)}
-			lead.router.serveForward(f, func(a peer.Answer) { answers <- a.Outcome })
+			lead.requests.Serve(f, func(a peer.Answer) { answers <- a.Outcome })
 			return <-answers
 		}
 		incr, setnx := command("INCR", "count"), command("SETNX", "lock", "1")
@@ -361,17 +283,17 @@ func TestForwardedRecall(t *testing.T) {
 			req  resp.Request
 			from record.Origin
 			term uint64
-			want outcome
+			want peer.Outcome
 		}{
-			{"a recall of an earlier term", resp.Request{}, record.Origin{Session: 1, Number: 7}, term - 1, outcomeNotDone},
-			{"no commands and no origin: a question for an index", resp.Request{}, record.Origin{}, term, outcomeDone},
-			{"before the recall", incr, record.Origin{Session: 1, Number: 6}, term, outcomeDone},
-			{"the recall", resp.Request{}, record.Origin{Session: 1, Number: 7}, term, outcomeDone},
-			{"the recall again", resp.Request{}, record.Origin{Session: 1, Number: 7}, term, outcomeDone},
-			{"what was recalled", incr, record.Origin{Session: 1, Number: 7}, term, outcomeNotDone},
-			{"what was recalled, and is tried first", setnx, record.Origin{Session: 1, Number: 5}, term, outcomeNotDone},
-			{"what comes later", incr, record.Origin{Session: 1, Number: 8}, term, outcomeDone},
-			{"the like that comes later", setnx, record.Origin{Session: 1, Number: 9}, term, outcomeDone},
+			{"a recall of an earlier term", resp.Request{}, record.Origin{Session: 1, Number: 7}, term - 1, peer.NotDone},
+			{"no commands and no origin: a question for an index", resp.Request{}, record.Origin{}, term, peer.Done},
+			{"before the recall", incr, record.Origin{Session: 1, Number: 6}, term, peer.Done},
+			{"the recall", resp.Request{}, record.Origin{Session: 1, Number: 7}, term, peer.Done},
+			{"the recall again", resp.Request{}, record.Origin{Session: 1, Number: 7}, term, peer.Done},
+			{"what was recalled", incr, record.Origin{Session: 1, Number: 7}, term, peer.NotDone},
+			{"what was recalled, and is tried first", setnx, record.Origin{Session: 1, Number: 5}, term, peer.NotDone},
+			{"what comes later", incr, record.Origin{Session: 1, Number: 8}, term, peer.Done},
+			{"the like that comes later", setnx, record.Origin{Session: 1, Number: 9}, term, peer.Done},
 		} {
 			if got := forward(step.req, step.from, step.term); got != step.want {
 				t.Errorf("%s: %v, want %v", step.what, got, step.want)
@@ -381,7 +303,7 @@ func TestForwardedRecall(t *testing.T) {
 		if !lead.elections.startClock(term) {
 			t.Fatal("it does not lead any more")
 		}
-		if got := forward(incr, record.Origin{Session: 1, Number: 7}, term); got != outcomeNotDone {
+		if got := forward(incr, record.Origin{Session: 1, Number: 7}, term); got != peer.NotDone {
 			t.Errorf("what was recalled, after a second start in the term: %v", got)
 		}
 		c.expect(lead, "GET count", "$1 2")

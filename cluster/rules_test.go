@@ -146,9 +146,9 @@ func TestUnknownCommands(t *testing.T) {
 					if len(res.Replies) != len(cmds) || !res.Replies[len(cmds)-1].IsErr() {
 						t.Errorf("%v at %s: %+v", cmds, n.id, res)
 					}
-					ch := make(chan outcome, 1)
-					leader.router.serveForward(peer.Forwarded{Req: resp.Request{Cmds: cmds, Multi: multi}, Until: clock.After(time.Second)}, func(a peer.Answer) { ch <- a.Outcome })
-					if o := <-ch; o != outcomeDone {
+					ch := make(chan peer.Outcome, 1)
+					leader.requests.Serve(peer.Forwarded{Req: resp.Request{Cmds: cmds, Multi: multi}, Until: clock.After(time.Second)}, func(a peer.Answer) { ch <- a.Outcome })
+					if o := <-ch; o != peer.Done {
 						t.Errorf("%v forwarded: %v", cmds, o)
 					}
 				}

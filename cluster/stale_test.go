@@ -97,10 +97,10 @@ func TestVoterConfirmsNoEarlierTerm(t *testing.T) {
 		if third.raft.CurrentTerm() != lead.Term || old.raft.CurrentTerm() == lead.Term {
 			t.Fatalf("terms: old %d, third %d, before %d", old.raft.CurrentTerm(), third.raft.CurrentTerm(), lead.Term)
 		}
-		if old.reader.confirm(lead) {
+		if old.requests.Reader.Confirm(lead) {
 			t.Error("a round of the term before is confirmed")
 		}
-		if !next.reader.confirm(next.lead.Load()) {
+		if !next.requests.Reader.Confirm(next.lead.Load()) {
 			t.Error("a round of the new term is not confirmed")
 		}
 	})
@@ -254,12 +254,12 @@ func TestConfirmedIndex(t *testing.T) {
 		for i, n := range c.nodes {
 			c.expect(c.others(n)[0], "SET a 1", "+OK")
 			done := c.leader().state.Applied.Load()
-			if index, ok := n.router.confirmedIndex(t.Context()); !ok || index < done {
+			if index, ok := n.requests.ConfirmedIndex(t.Context()); !ok || index < done {
 				t.Errorf("node %v: index %d, %v, and entry %d is acknowledged", i, index, ok, done)
 			}
 		}
 		c.cut(old)
-		if index, ok := old.router.confirmedIndex(t.Context()); ok {
+		if index, ok := old.requests.ConfirmedIndex(t.Context()); ok {
 			t.Errorf("a leader that is cut off says %d", index)
 		}
 	})

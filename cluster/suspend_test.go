@@ -404,7 +404,7 @@ func TestClaimAndReturnExcludeEachOther(t *testing.T) {
 		c.waiting(2)
 		stall()
 		c.expect(leader, "RPUSH second 2", ":1")
-		lead, claims := leader.lead.Load(), leader.reader.claims
+		lead, claims := leader.lead.Load(), leader.requests.Reader.Claims
 		gifts := leader.state.Gifts(1, lead.From)
 		if len(gifts) != 2 {
 			t.Fatalf("gifts: %v", gifts)

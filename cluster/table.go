@@ -109,15 +109,15 @@ func cmdMembers(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	return resp.Array(members...)
 }
 
-func cmdAdd(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Reply) {
+func cmdAdd(ctx context.Context, n *Node, args resp.Args) (peer.Outcome, resp.Reply) {
 	return n.keeper.addMember(ctx, strings.Clone(args[2]), strings.Clone(args[3]))
 }
 
-func cmdRemove(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Reply) {
+func cmdRemove(ctx context.Context, n *Node, args resp.Args) (peer.Outcome, resp.Reply) {
 	return n.keeper.removeMember(ctx, strings.Clone(args[2]))
 }
 
-func cmdTransfer(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Reply) {
+func cmdTransfer(ctx context.Context, n *Node, args resp.Args) (peer.Outcome, resp.Reply) {
 	if len(args) > 3 {
 		return settled(resp.WrongArity("lockd|transfer"))
 	}
@@ -131,14 +131,14 @@ func cmdTransfer(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Re
 	err := n.elections.handOver(ctx, id)
 	switch {
 	case errors.Is(err, raft.ErrNotLeader):
-		return outcomeNotDone, resp.Reply{}
+		return peer.NotDone, resp.Reply{}
 	case err != nil:
 		return settled(resp.Errf("ERR leadership stays at %s: %s", n.cfg.ID, peer.OneLine(err.Error(), 256)))
 	}
 	return settled(resp.OK())
 }
 
-func cmdLevel(ctx context.Context, n *Node, args resp.Args) (outcome, resp.Reply) {
+func cmdLevel(ctx context.Context, n *Node, args resp.Args) (peer.Outcome, resp.Reply) {
 	switch len(args) {
 	case 2:
 		return settled(levelsReply(ctx, n.members))
@@ -203,7 +203,7 @@ func cmdBackup(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 }
 
 func cmdIndex(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
-	index, ok := n.router.confirmedIndex(ctx)
+	index, ok := n.requests.ConfirmedIndex(ctx)
 	if !ok {
 		return resp.Err(n.commands.notDone)
 	}

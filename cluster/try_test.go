@@ -92,12 +92,15 @@ func TestTriedAndFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
-		leader := c.leader()
-		done := make(chan answer, 1)
-		req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SETNX", "free", "1"}}}}
-		leader.reader.submit(&op{req: req, size: req.Size(), try: true, done: func(o outcome, res resp.Result) { done <- answer{outcome: o, result: res} }})
-		if a := <-done; a.outcome != outcomeDone || a.result.Replies[0].Int != 1 {
-			t.Errorf("%v, %v", a.outcome, a.result)
+		leader := c.settle()
+		c.expect(leader, "SET free old 30", "+OK")
+		c.cut(leader)
+		reply := make(chan string, 1)
+		go func() { reply <- leader.do("SETNX free 1") }()
+		time.Sleep(60 * time.Millisecond) // it waits for the others, and the lease ends
+		c.net.Heal()
+		if got := <-reply; got != ":1" {
+			t.Errorf("got %q", got)
 		}
 		c.expect(leader, "GET free", "$1 1")
 		c.agree()
@@ -122,10 +125,7 @@ func TestOneRivalAtATime(t *testing.T) {
 		other := make(chan string, 1)
 		go func() { other <- leader.do("SET another mine NX") }()
 		time.Sleep(time.Second) // all have come as far as they can
-		leader.proposer.mu.Lock()
-		logged := leader.proposer.opsInFlight + len(leader.proposer.waiting)
-		leader.proposer.mu.Unlock()
-		if logged != 2 {
+		if logged := leader.requests.Proposer.Ops(); logged != 2 {
 			t.Errorf("%d requests are in the log or wait for it, want one for each lock", logged)
 		}
 		for _, o := range c.others(leader) {
@@ -138,43 +138,8 @@ func TestOneRivalAtATime(t *testing.T) {
 		if got["+OK"] != 1 || got["_"] != rivals-1 || <-other != "+OK" {
 			t.Errorf("%v", got)
 		}
-		if n := len(leader.reader.gate.waiting); n != 0 {
+		if n := leader.requests.Reader.Claimed(); n != 0 {
 			t.Errorf("%d claims are left", n)
 		}
 	})
-}
-
-// A rival that is not logged after all leaves its place to the next, and too many are
-// logged as they come.
-func TestRivals(t *testing.T) {
-	var r keyGate
-	lock := claim{key: "lock"}
-	want := func(when string, c claim, first, waits bool) {
-		t.Helper()
-		if f, w := r.begin(c, &op{}); f != first || w != waits {
-			t.Errorf("%s: first %v, waits %v", when, f, w)
-		}
-	}
-	want("nobody is there", lock, true, false)
-	want("another key", claim{key: "other"}, true, false)
-	want("another database", claim{db: 1, key: "lock"}, true, false)
-	for range gateMax {
-		want("one is there", lock, false, true)
-	}
-	want("too many are there", lock, false, false)
-	if n := len(r.end(lock)); n != gateMax {
-		t.Errorf("%d have waited", n)
-	}
-	want("it has its answer", lock, true, false)
-	large := &op{size: gateBytesMax}
-	if _, waits := r.begin(lock, large); !waits {
-		t.Error("a large one does not wait")
-	}
-	if _, waits := r.begin(lock, &op{size: 1}); waits {
-		t.Error("more wait than the limit")
-	}
-	r.end(lock)
-	if r.bytes != 0 {
-		t.Errorf("nobody waits with %d bytes", r.bytes)
-	}
 }

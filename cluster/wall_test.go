@@ -13,6 +13,7 @@ import (
 
 	"lockd/cluster/clock"
 	"lockd/cluster/face"
+	"lockd/cluster/request"
 
 	"github.com/hashicorp/raft"
 )
@@ -352,7 +353,7 @@ func TestShownTimeIsAskedFor(t *testing.T) {
 			// The members have just asked each other: until they do again there is time for an election.
 			time.Sleep(time.Until(time.Now().Truncate(face.SurveyEvery).Add(face.SurveyEvery + 10*time.Millisecond)))
 			told := timeAt(t, lead)
-			if !nearly(told, time.Now().Add(time.Hour), wallSlack+hedgeAfter) {
+			if !nearly(told, time.Now().Add(time.Hour), wallSlack+request.HedgeAfter) {
 				t.Errorf("two clocks went forwards an hour, and TIME %s", time.Until(told))
 			}
 			lead.clock.stepWall(-time.Hour)

@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/value":    {"lockd/resp", "lockd/keyspace/lock"},                                                                           // data structures, nothing of the machine
 	"lockd/keyspace/wait":     {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/store", "lockd/keyspace/value"},                           // commands that wait
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
-	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clients", "lockd/cluster/clock", "lockd/cluster/face", "lockd/cluster/figures", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/join", "lockd/cluster/record", "lockd/cluster/refound", "lockd/cluster/replica", "lockd/cluster/snapshot", "lockd/cluster/wait", "lockd/cluster/wake"},
+	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clients", "lockd/cluster/clock", "lockd/cluster/face", "lockd/cluster/figures", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/join", "lockd/cluster/record", "lockd/cluster/refound", "lockd/cluster/replica", "lockd/cluster/request", "lockd/cluster/snapshot", "lockd/cluster/wait", "lockd/cluster/wake"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/face", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cluster/refound", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/system", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
@@ -88,6 +88,7 @@ var mayImport = map[string][]string{
 	"lockd/cluster/clients":       {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/wake"},                                                     // clients of all nodes
 	"lockd/cluster/replica":       {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/figures", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/record", "lockd/cluster/wake"},                           // the machine behind its lock
 	"lockd/cluster/refound":       {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/membership", "lockd/cluster/record", "lockd/cluster/replica", "lockd/cluster/store"},                                                // folders of stopped nodes, backups
+	"lockd/cluster/request":       {"lockd/resp", "lockd/resp/fault", "lockd/cluster/clock", "lockd/cluster/figures", "lockd/cluster/group", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/record", "lockd/cluster/replica", "lockd/cluster/wait", "lockd/cluster/wake"}, // the life of a request
 	"lockd/cluster/snapshot":      {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/replica", "lockd/cluster/store", "lockd/cluster/wake"},                                                       // when snapshots are taken
 	"lockd/cluster/wait":          {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/replica", "lockd/cluster/wake"}, // blocking commands
 	"lockd/cluster/join":          {"lockd/internal/loglimit", "lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership"},                                                                      // joining by client addresses
@@ -180,9 +181,12 @@ var (
 var doors = []struct {
 	pkg, call, file, why string
 }{
-	{"lockd/cluster", "raft.Apply", "propose.go", "one door to the log: everything is stamped, joined and bounded there"},
-	{"lockd/cluster", "Raft.Apply", "propose.go", "the same door"},
-	{"lockd/cluster", "g.Apply", "propose.go", "the same door"},
+	{"lockd/cluster/request", "raft.Apply", "propose.go", "one door to the log: everything is stamped, joined and bounded there"},
+	{"lockd/cluster/request", "Raft.Apply", "propose.go", "the same door"},
+	{"lockd/cluster/request", "g.Apply", "propose.go", "the same door"},
+	{"lockd/cluster", "raft.Apply", "nowhere", "package request has the door to the log"},
+	{"lockd/cluster", "Raft.Apply", "nowhere", "the same door"},
+	{"lockd/cluster", "g.Apply", "nowhere", "the same door"},
 	{"lockd/cluster", "time.Now", "nowhere", "package clock reads the clocks"},
 	{"lockd/cluster/clock", "time.Now", "clock.go", "one place reads the clocks"},
 	{"lockd/cluster/store", "time.Now", "fault.go", "a store reads no clock; only the faults of a test build do"},

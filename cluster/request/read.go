@@ -1,4 +1,4 @@
-package cluster
+package request
 
 import (
 	"cmp"
@@ -10,43 +10,41 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/clock"
-	"lockd/cluster/replica"
+	"lockd/cluster/peer"
 	"lockd/cluster/wait"
 	"lockd/resp"
 )
 
-// reader answers requests that only read. They wait in a queue. One round of questions to the peers
+// Reader answers requests that only read. They wait in a queue. One round of questions to the peers
 // confirms that this node still leads, and serves all requests that were queued when the round
 // began. No disk is touched.
-type reader struct {
-	*core
-	state      *replica.State
-	clocks     *clock.Members
-	proposer   *proposer
-	claims     *wait.Claims
+type Reader struct {
+	*Config
+	proposer   *Proposer
+	Claims     *wait.Claims
 	gate       keyGate
-	responders responders // whom it asks first
+	responders responders // the members that it asks first
 	opQueue
 
 	delay batchDelay // under the queue's lock
 }
 
-func newReader(c *core, s *replica.State, k *clock.Members, p *proposer, gone func(id string) bool) *reader {
-	return &reader{
-		core: c, state: s, clocks: k, proposer: p, claims: wait.NewClaims(s), responders: responders{gone: gone},
+func newReader(c *Config, p *Proposer) *Reader {
+	return &Reader{
+		Config: c, proposer: p, Claims: wait.NewClaims(c.State), responders: responders{gone: c.Gone},
 		opQueue: opQueue{wake: make(chan struct{}, 1)}, delay: roundDelay,
 	}
 }
 
-// run answers reads until the node stops.
-func (r *reader) run() {
+// Run answers reads until the node stops.
+func (r *Reader) Run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		select {
 		case <-r.wake:
 		case <-timer.C:
-		case <-r.stop:
+		case <-r.Stop:
 			r.close()
 			return
 		}
@@ -55,33 +53,33 @@ func (r *reader) run() {
 			continue
 		}
 		if ops := r.takeAll(); len(ops) > 0 {
-			began := r.clock.Monotonic()
+			began := r.Clock.Monotonic()
 			r.serve(ops)
-			r.batchDone(len(ops), r.clock.Monotonic()-began)
+			r.batchDone(len(ops), r.Clock.Monotonic()-began)
 		}
 	}
 }
 
-// left is how much longer the next round waits for more reads.
-func (r *reader) left() time.Duration {
+// left returns how much longer the next round waits for more reads.
+func (r *Reader) left() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.delay.left(len(r.waiting), r.clock.Monotonic())
+	return r.delay.left(len(r.waiting), r.Clock.Monotonic())
 }
 
-func (r *reader) batchDone(ops int, took time.Duration) {
+func (r *Reader) batchDone(ops int, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.delay.batchDone(ops, len(r.waiting), took, r.clock.Monotonic())
+	r.delay.batchDone(ops, len(r.waiting), took, r.Clock.Monotonic())
 }
 
 // serve answers ops, all of which arrived before it was called.
-func (r *reader) serve(ops []*op) {
-	lead := r.lead.Load()
+func (r *Reader) serve(ops []*op) {
+	lead := r.Lead.Load()
 	wall := r.show(lead)
-	if lead == nil || !r.confirm(lead) {
+	if lead == nil || !r.Confirm(lead) {
 		for _, o := range ops {
-			o.done(outcomeNotDone, resp.Result{})
+			o.done(peer.NotDone, resp.Result{})
 		}
 		return
 	}
@@ -90,55 +88,55 @@ func (r *reader) serve(ops []*op) {
 	}
 }
 
-// show is the cluster's time for the reads of a round that begins now. The round's questions tell it to a majority, so
-// that the next leader, which asks one in its own term, goes on from there: no client sees the time go back.
-func (r *reader) show(lead *clock.Leadership) int64 {
+// show returns the cluster's time for the reads of a round that begins now. The round's questions tell the time to a
+// majority. The next leader asks a majority in its own term and goes on from there, so no client sees the time go back.
+func (r *Reader) show(lead *clock.Leadership) int64 {
 	if lead == nil {
 		return 0
 	}
 	wall := lead.Wall.Now()
-	r.clocks.Show(wall)
+	r.Clocks.Show(wall)
 	return wall
 }
 
 // answer answers a request of a confirmed round. A write that would change something by now is
 // logged after all.
-func (r *reader) answer(lead *clock.Leadership, wall int64, o *op) {
+func (r *Reader) answer(lead *clock.Leadership, wall int64, o *op) {
 	if o.abandoned() {
-		o.done(outcomeNotDone, resp.Result{})
+		o.done(peer.NotDone, resp.Result{})
 	} else if !o.try {
-		o.done(outcomeDone, r.view(lead, wall, o.req))
-	} else if res, ok := r.state.DryRun(lead, wall, o.req); ok {
-		o.done(outcomeDone, res)
+		o.done(peer.Done, r.view(lead, wall, o.req))
+	} else if res, ok := r.State.DryRun(lead, wall, o.req); ok {
+		o.done(peer.Done, res)
 	} else {
 		r.claim(o)
 	}
 }
 
-// view answers a read, a claim, or the question of router.confirmedIndex, in the state that is applied here.
-func (r *reader) view(lead *clock.Leadership, wall int64, req resp.Request) resp.Result {
+// view answers a read, a claim, or the question of Router.ConfirmedIndex, in the state that is applied here.
+func (r *Reader) view(lead *clock.Leadership, wall int64, req resp.Request) resp.Result {
 	switch {
 	case req.Block != nil:
-		return resp.Result{Replies: []resp.Reply{r.claims.Judge(lead, req.Block)}}
+		return resp.Result{Replies: []resp.Reply{r.Claims.Judge(lead, req.Block)}}
 	case req.Empty():
-		return resp.Result{Index: r.state.Applied.Load()}
+		return resp.Result{Index: r.State.Applied.Load()}
 	}
-	return r.state.View(lead, wall, req)
+	return r.State.View(lead, wall, req)
 }
 
-// confirm reports whether this node has been the only leader at some moment since
+// Confirm reports whether this node has been the only leader at some moment since
 // the call began. A majority of the voters must say that their term is still ours,
 // to a question that leaves after the call began: then none of them had voted in a
 // later term before it, so no later leader could have been elected, and nothing
 // acknowledged is missing in what is applied here (the leader has applied an entry
 // of its own term, see startLeading). Raft's VerifyLeader counts answers that were
 // on their way before the question: it is not enough.
-func (r *reader) confirm(lead *clock.Leadership) bool {
-	voters := r.raft.Voters()
+func (r *Reader) Confirm(lead *clock.Leadership) bool {
+	voters := r.Raft.Voters()
 	need, have := len(voters)/2+1, 0
 	others := make([]raft.Server, 0, len(voters))
 	for _, v := range voters {
-		if string(v.ID) == r.cfg.ID {
+		if string(v.ID) == r.Self {
 			have++
 		} else {
 			others = append(others, v)
@@ -147,18 +145,18 @@ func (r *reader) confirm(lead *clock.Leadership) bool {
 	if have < need && !r.ask(lead.Term, others, need-have) {
 		return false
 	}
-	return r.raft.State() == raft.Leader && r.raft.CurrentTerm() == lead.Term
+	return r.Raft.State() == raft.Leader && r.Raft.CurrentTerm() == lead.Term
 }
 
-// hedgeAfter is how long those that are asked first may take before the rest is asked
+// HedgeAfter is how long those that are asked first may take before the rest is asked
 // too: well above a round trip, well below what a client notices.
-const hedgeAfter = 2 * time.Millisecond
+const HedgeAfter = 2 * time.Millisecond
 
 // ask asks the others for their term until enough of them have answered with it. Just
 // enough are asked at first, those that answered last time, as a question costs both
 // sides as much as a read; the rest follows when one of these says no, or nothing.
-func (r *reader) ask(term uint64, others []raft.Server, enough int) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Heartbeat)
+func (r *Reader) ask(term uint64, others []raft.Server, enough int) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), r.Heartbeat)
 	defer cancel()
 	type vote struct {
 		by  raft.ServerID
@@ -168,7 +166,7 @@ func (r *reader) ask(term uint64, others []raft.Server, enough int) bool {
 	question := func(servers []raft.Server) {
 		for _, o := range servers {
 			go func() {
-				st, err := r.clocks.Ask(ctx, o)
+				st, err := r.Clocks.Ask(ctx, o)
 				votes <- vote{o.ID, err == nil && st.Term == term}
 			}()
 		}
@@ -176,7 +174,7 @@ func (r *reader) ask(term uint64, others []raft.Server, enough int) bool {
 	others = r.responders.order(others)
 	question(others[:enough])
 	rest := others[enough:]
-	hedge := time.NewTimer(hedgeAfter)
+	hedge := time.NewTimer(HedgeAfter)
 	defer hedge.Stop()
 	for left := len(others); left >= enough; {
 		late := false
@@ -247,6 +245,13 @@ const (
 	gateBytesMax = 16 << 20 // bytes of all that wait
 )
 
+// Claimed returns for how many keys a request is on its way, for which others may wait.
+func (r *Reader) Claimed() int {
+	r.gate.mu.Lock()
+	defer r.gate.mu.Unlock()
+	return len(r.gate.waiting)
+}
+
 // keyGate lets one request at a time try in the log for a key that is free. When a lock is freed,
 // all its waiters find it free until one of them has taken it. Without it each of them would be
 // logged, sent and applied on every node only to be refused. Instead one is logged, and the others
@@ -257,13 +262,13 @@ type keyGate struct {
 	bytes   int             // of the waiting requests
 }
 
-// claim is what only one request can get.
+// claim names a key that only one request can get.
 type claim struct {
 	db  int
 	key string
 }
 
-// claimOf is the claim of a request for which mayRefuse holds: its only key.
+// claimOf returns the claim of a request for which mayRefuse holds: its only key.
 func claimOf(req resp.Request) claim {
 	c := req.Cmds[0]
 	return claim{db: c.DB, key: c.Args[1]}
@@ -304,14 +309,14 @@ func (r *keyGate) end(c claim) []*op {
 
 // claim logs a request that may be refused. If a rival is already being logged, the request waits,
 // and is tried again when the rival is done.
-func (r *reader) claim(o *op) {
+func (r *Reader) claim(o *op) {
 	c := claimOf(o.req)
 	first, waits := r.gate.begin(c, o)
 	if waits {
 		return
 	}
 	if done := o.done; first {
-		o.done = func(out outcome, res resp.Result) {
+		o.done = func(out peer.Outcome, res resp.Result) {
 			others := r.gate.end(c)
 			done(out, res)
 			for _, other := range others {

@@ -1,4 +1,4 @@
-package cluster
+package request
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"lockd/resp"
 )
 
-// attempts keeps the unanswered writes of this node's clients. When an answer is in doubt, the log
+// Attempts keeps the unanswered writes of this node's clients. When an answer is in doubt, the log
 // shows what became of the write (DESIGN.md, "The in-doubt request"). All methods may be called
 // concurrently.
-type attempts struct {
+type Attempts struct {
 	session uint64
 
 	mu   sync.Mutex
@@ -40,11 +40,11 @@ type attempt struct {
 	missed bool               // a snapshot may have replaced its entry
 	shown  chan struct{}      // closed once the log has shown the outcome; made by leave
 
-	out answer // what the log has shown
+	out peer.Answer // what the log has shown
 }
 
-func newAttempts() *attempts {
-	a := &attempts{open: map[uint64]*attempt{}}
+func newAttempts() *Attempts {
+	a := &Attempts{open: map[uint64]*attempt{}}
 	for a.session == 0 {
 		a.session = rand.Uint64()
 	}
@@ -53,7 +53,7 @@ func newAttempts() *attempts {
 
 // begin registers an attempt that is bound to a term, or returns nil if the attempt must fail. wake
 // is called when the log has shown the outcome.
-func (r *attempts) begin(term uint64, wake context.CancelFunc) *attempt {
+func (r *Attempts) begin(term uint64, wake context.CancelFunc) *attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if term < r.term || len(r.open) >= attemptsMax {
@@ -66,25 +66,32 @@ func (r *attempts) begin(term uint64, wake context.CancelFunc) *attempt {
 }
 
 // end drops an attempt: its client has the answer, or is gone.
-func (r *attempts) end(a *attempt) {
+func (r *Attempts) end(a *attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.open, a.Number)
 }
 
+// Open returns how many attempts have no outcome yet.
+func (r *Attempts) Open() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.open)
+}
+
 // show completes an attempt. mu is held.
-func (r *attempts) show(a *attempt, o outcome, res resp.Result) {
+func (r *Attempts) show(a *attempt, o peer.Outcome, res resp.Result) {
 	delete(r.open, a.Number)
-	a.out = answer{outcome: o, result: res}
+	a.out = peer.Answer{Outcome: o, Result: res}
 	if a.shown != nil {
 		close(a.shown)
 	}
 	a.wake()
 }
 
-// applied completes the attempts whose outcome follows from an entry. It is called once the entry's
+// Applied completes the attempts whose outcome follows from an entry. It is called once the entry's
 // messages are delivered.
-func (r *attempts) applied(term uint64, e *record.Entry, did *replica.Applied) {
+func (r *Attempts) Applied(term uint64, e *record.Entry, did *replica.Applied) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, from := range e.Origins {
@@ -99,9 +106,9 @@ func (r *attempts) applied(term uint64, e *record.Entry, did *replica.Applied) {
 			}
 		case a == nil:
 		case did.Void:
-			r.show(a, outcomeNotDone, resp.Result{})
+			r.show(a, peer.NotDone, resp.Result{})
 		default:
-			r.show(a, outcomeDone, did.Results[i])
+			r.show(a, peer.Done, did.Results[i])
 		}
 	}
 	if term <= r.term {
@@ -117,7 +124,7 @@ func (r *attempts) applied(term uint64, e *record.Entry, did *replica.Applied) {
 
 // recalled completes all attempts up to a number: the log no longer takes them in that term. mu is
 // held.
-func (r *attempts) recalled(term, number uint64) {
+func (r *Attempts) recalled(term, number uint64) {
 	for _, a := range r.open {
 		if a.term == term && a.Number <= number {
 			r.absent(a)
@@ -126,28 +133,28 @@ func (r *attempts) recalled(term, number uint64) {
 }
 
 // absent completes an attempt that is not in the log and can no longer enter it. mu is held.
-func (r *attempts) absent(a *attempt) {
+func (r *Attempts) absent(a *attempt) {
 	if a.missed {
-		r.show(a, outcomeUnknown, resp.Result{})
+		r.show(a, peer.Unknown, resp.Result{})
 	} else {
-		r.show(a, outcomeNotDone, resp.Result{})
+		r.show(a, peer.NotDone, resp.Result{})
 	}
 }
 
-// restored is called when a snapshot has replaced entries.
-func (r *attempts) restored() {
+// Restored is called when a snapshot has replaced entries.
+func (r *Attempts) Restored() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.open {
 		if a.missed = true; a.alone {
-			r.show(a, outcomeUnknown, resp.Result{})
+			r.show(a, peer.Unknown, resp.Result{})
 		}
 	}
 }
 
 // leave marks an attempt whose outcome only the log can show now. It returns false if a snapshot
 // may have hidden that outcome.
-func (r *attempts) leave(a *attempt) bool {
+func (r *Attempts) leave(a *attempt) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.alone, a.shown = true, make(chan struct{})
@@ -161,28 +168,28 @@ func (r *attempts) leave(a *attempt) bool {
 // attemptWrite makes one attempt to have a write logged. It returns when the outcome is known, or
 // has been in doubt for LeaderWait. doubted means that the outcome was in doubt until the log
 // showed it.
-func (r *router) attemptWrite(ctx context.Context, req resp.Request) (out answer, doubted bool) {
+func (r *Router) attemptWrite(ctx context.Context, req resp.Request) (out peer.Answer, doubted bool) {
 	var a *attempt
-	if lead := r.lead.Load(); lead != nil {
-		if a = r.attempts.begin(lead.Term, func() {}); a == nil {
-			return answer{outcome: outcomeNotDone}, false
+	if lead := r.Lead.Load(); lead != nil {
+		if a = r.Attempts.begin(lead.Term, func() {}); a == nil {
+			return peer.Answer{Outcome: peer.NotDone}, false
 		}
-		defer r.attempts.end(a)
+		defer r.Attempts.end(a)
 		out = r.local(ctx, req, true, a)
 	} else {
 		addr, term, cancel, ok := r.leaderElsewhere(ctx)
 		if !ok {
-			return answer{outcome: outcomeNotDone}, false
+			return peer.Answer{Outcome: peer.NotDone}, false
 		}
 		defer cancel()
-		if a = r.attempts.begin(r.raft.CurrentTerm(), cancel); a == nil {
-			return answer{outcome: outcomeNotDone}, false
+		if a = r.Attempts.begin(r.Raft.CurrentTerm(), cancel); a == nil {
+			return peer.Answer{Outcome: peer.NotDone}, false
 		}
-		defer r.attempts.end(a)
-		out = r.forward(term, addr, req, a)
+		defer r.Attempts.end(a)
+		out = r.Peers.Forward(term, addr, req, a.binding())
 		r.awaitDelivery(ctx, a, out)
 	}
-	if out.outcome != outcomeUnknown {
+	if out.Outcome != peer.Unknown {
 		return out, false
 	}
 	return r.resolve(ctx, a), true
@@ -190,9 +197,9 @@ func (r *router) attemptWrite(ctx context.Context, req resp.Request) (out answer
 
 // resolve waits until the log shows the outcome of an attempt. If nothing there has yet, it has the
 // leader log a recall, which does.
-func (r *router) resolve(ctx context.Context, a *attempt) answer {
-	if !r.attempts.leave(a) {
-		return answer{outcome: outcomeUnknown}
+func (r *Router) resolve(ctx context.Context, a *attempt) peer.Answer {
+	if !r.Attempts.leave(a) {
+		return peer.Answer{Outcome: peer.Unknown}
 	}
 	select {
 	case <-a.shown:
@@ -205,59 +212,59 @@ func (r *router) resolve(ctx context.Context, a *attempt) answer {
 	if r.awaitShown(ctx, a) {
 		return a.out
 	}
-	return answer{outcome: outcomeUnknown}
+	return peer.Answer{Outcome: peer.Unknown}
 }
 
 // recall asks the leader to recall an attempt, and all attempts before it, until a recall is
 // logged. It may be asked any number of times. In a later term it is not needed: the log will show
 // the outcome.
-func (r *router) recall(ctx context.Context, a *attempt) {
+func (r *Router) recall(ctx context.Context, a *attempt) {
 	for pause := wake.RetryMin; ctx.Err() == nil; pause = min(2*pause, wake.RetryMax) {
-		changed := r.changed.Next()
-		if r.raft.CurrentTerm() == a.term && r.attemptRecall(ctx, a) == outcomeDone {
+		changed := r.Changed.Next()
+		if r.Raft.CurrentTerm() == a.term && r.attemptRecall(ctx, a) == peer.Done {
 			return
 		}
 		wake.Sleep(ctx, changed, pause)
 	}
 }
 
-func (r *router) attemptRecall(ctx context.Context, a *attempt) outcome {
-	if r.lead.Load() != nil {
-		return r.local(ctx, resp.Request{}, true, a).outcome
+func (r *Router) attemptRecall(ctx context.Context, a *attempt) peer.Outcome {
+	if r.Lead.Load() != nil {
+		return r.local(ctx, resp.Request{}, true, a).Outcome
 	}
 	addr, term, cancel, ok := r.leaderElsewhere(ctx)
 	if !ok {
-		return outcomeNotDone
+		return peer.NotDone
 	}
 	defer cancel()
-	return r.forward(term, addr, resp.Request{}, a).outcome
+	return r.Peers.Forward(term, addr, resp.Request{}, a.binding()).Outcome
 }
 
 // awaitDelivery keeps back a leader's answer that has arrived before this node's clients have received the
 // entry's messages, until they have, or for LeaderWait. A client that is told of a change before it
 // has the reply of its own write would take the change for somebody else's. If nobody subscribes
 // here, nothing is held.
-func (r *router) awaitDelivery(ctx context.Context, a *attempt, out answer) {
-	early := func() bool { return out.result.Index > r.state.Delivered.Load() }
-	if out.outcome != outcomeDone || !early() || !r.cfg.Publisher.Listening() {
+func (r *Router) awaitDelivery(ctx context.Context, a *attempt, out peer.Answer) {
+	early := func() bool { return out.Result.Index > r.State.Delivered.Load() }
+	if out.Outcome != peer.Done || !early() || !r.Listening() {
 		return
 	}
-	if r.attempts.leave(a); early() {
+	if r.Attempts.leave(a); early() {
 		r.awaitShown(ctx, a)
 	}
 }
 
 // awaitShown waits up to LeaderWait for the log to show the outcome of an attempt that this node
 // has left, and reports whether it has.
-func (r *router) awaitShown(ctx context.Context, a *attempt) bool {
-	t := time.NewTimer(r.cfg.LeaderWait)
+func (r *Router) awaitShown(ctx context.Context, a *attempt) bool {
+	t := time.NewTimer(r.LeaderWait)
 	defer t.Stop()
 	select {
 	case <-a.shown:
 		return true
 	case <-t.C:
 	case <-ctx.Done():
-	case <-r.stop:
+	case <-r.Stop:
 	}
 	return false
 }
