@@ -379,7 +379,7 @@ func (d *deaths) lookOnce(l *life, q *inquiry) peer.Life {
 	if d.inspect(l, q.replaced) {
 		return peer.Ended
 	}
-	who, err := d.peers.WhoWithin(q.addr, lookMax)
+	who, err := d.peers.IdentifyWithin(q.addr, lookMax)
 	switch {
 	case peer.Refuses(err):
 		return peer.Ended

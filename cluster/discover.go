@@ -87,7 +87,7 @@ func (e *entrance) discover(ctx context.Context, password string) error {
 // finder is what founding by a list and without one have in common.
 func (e *entrance) finder(ctx context.Context) *founding.Finder {
 	return &founding.Finder{
-		Self: e.members.identity, Who: e.peers.Who,
+		Self: e.members.identity, Identify: e.peers.Identify,
 		Found: func(p peer.Promise) error { return e.found(ctx, p) },
 		Say: func(why string, trouble map[string]string) {
 			e.log.Warn("this node is in no cluster yet, and serves nobody: it waits "+why, "noAnswer", trouble)

@@ -252,7 +252,7 @@ func (g *gatekeeper) foundsBeside(met error, at string) {
 	if g.clock.Monotonic()-g.members.openedAt >= foundingMax || peer.ReasonOf(met) != peer.Foreign {
 		return
 	}
-	who, err := g.members.peers.WhoWithin(at, askBackMax)
+	who, err := g.members.peers.IdentifyWithin(at, askBackMax)
 	if err != nil || who.Cluster == "" || who.Cluster == g.members.identity().Cluster {
 		return
 	}
@@ -289,7 +289,7 @@ func (g *gatekeeper) checkClone(who peer.Identity) error {
 
 // checkOriginal asks at an address whether the original of a node is there.
 func (g *gatekeeper) checkOriginal(who peer.Identity, addr string) error {
-	there, err := g.members.peers.WhoWithin(addr, askBackMax)
+	there, err := g.members.peers.IdentifyWithin(addr, askBackMax)
 	if err != nil || there.ID != who.ID || there.Incarnation != who.Incarnation || there.Starts >= who.Starts {
 		return nil
 	}

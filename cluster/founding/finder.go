@@ -22,15 +22,15 @@ const (
 // Finder looks for other nodes until this one has a cluster. Its fields are the world that it sees, so that tests can
 // replace it.
 type Finder struct {
-	Expect int      // number of nodes that found a cluster
-	List   []string // ids of the founders, sorted; nil: any nodes
-	Addrs  func(context.Context) ([]string, error)
-	Self   func() peer.Identity // with the present promise
-	Who    func(addr string) (peer.Identity, error)
-	Found  func(peer.Promise) error
-	Join   func(members []peer.Identity) error         // joins an existing cluster; not called with a List
-	Meet   func(members []peer.Identity)               // hears of an existing cluster, instead of Join, with a List
-	Say    func(why string, trouble map[string]string) // logs, from time to time, why the node waits
+	Expect   int      // number of nodes that found a cluster
+	List     []string // ids of the founders, sorted; nil: any nodes
+	Addrs    func(context.Context) ([]string, error)
+	Self     func() peer.Identity // with the present promise
+	Identify func(addr string) (peer.Identity, error)
+	Found    func(peer.Promise) error
+	Join     func(members []peer.Identity) error         // joins an existing cluster; not called with a List
+	Meet     func(members []peer.Identity)               // hears of an existing cluster, instead of Join, with a List
+	Say      func(why string, trouble map[string]string) // logs, from time to time, why the node waits
 
 	keep   func(peer.Promise) error // stores a promise before other nodes are told
 	called <-chan struct{}
@@ -121,7 +121,7 @@ func (f *Finder) probe(ctx context.Context, heard []peer.Identity) ([]peer.Ident
 	var asking sync.WaitGroup
 	for _, addr := range addrs[:min(len(addrs), addrsMax)] {
 		asking.Go(func() {
-			who, err := f.Who(addr)
+			who, err := f.Identify(addr)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {

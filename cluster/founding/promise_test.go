@@ -124,8 +124,8 @@ func (l *landscape) finderOf(n *seeker, ctx context.Context) *Finder {
 			l.change(func() { said = n.said })
 			return said
 		},
-		Who: l.who,
-		Say: func(string, map[string]string) {},
+		Identify: l.who,
+		Say:      func(string, map[string]string) {},
 		waits: func(why string) {
 			l.change(func() { l.waits[n.home] = why })
 		},

@@ -84,7 +84,7 @@ func TestHeardAndEnded(t *testing.T) {
 				defer pb.Close()
 				defer pa.Close()
 				defer n.Heal()
-				if _, err := pa.Who("b:1"); err != nil {
+				if _, err := pa.Identify("b:1"); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := pa.Status(t.Context(), "b:1", 0); err != nil {
@@ -127,7 +127,7 @@ func TestRefuses(t *testing.T) {
 	}
 	defer p.Close()
 	who := func(addr string) bool {
-		_, err := p.WhoWithin(addr, 50*time.Millisecond)
+		_, err := p.IdentifyWithin(addr, 50*time.Millisecond)
 		if err == nil {
 			t.Errorf("somebody is at %s", addr)
 		}

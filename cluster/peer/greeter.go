@@ -35,7 +35,7 @@ func (g *greeter) receive(conn net.Conn) (Kind, error) {
 		if err := claim.is(who); err != nil {
 			return refusing(err)
 		}
-		if kind == ForWho {
+		if kind == ForIdentity {
 			g.handler.Heard(who, false)
 			return nil
 		}
@@ -52,7 +52,7 @@ func (g *greeter) receive(conn net.Conn) (Kind, error) {
 func (g *greeter) approach(conn net.Conn, addr string, kind Kind) (Identity, error) {
 	self := g.cfg.Self()
 	host := hostOf(addr)
-	if kind == ForWho {
+	if kind == ForIdentity {
 		host = "" // the address was found by a name
 	}
 	claim, err := g.secret.approach(conn, self, host)
@@ -61,10 +61,10 @@ func (g *greeter) approach(conn net.Conn, addr string, kind Kind) (Identity, err
 	}
 	return greet(conn, kind, self, func(who Identity) error {
 		err := claim.is(who)
-		if err == nil && kind != ForWho {
+		if err == nil && kind != ForIdentity {
 			err = g.admitAt(addr, who, self.Cluster)
 		}
-		if err == nil && kind != ForWho {
+		if err == nil && kind != ForIdentity {
 			g.handler.Heard(who, true)
 		}
 		return refusing(err)

@@ -57,10 +57,10 @@ type Kind byte
 
 // The purposes of a connection.
 const (
-	ForRaft  Kind = 'r' // Raft's own messages
-	ForLog   Kind = 'l' // a leader's replication
-	ForCalls Kind = 'c' // forwarded requests and status questions
-	ForWho   Kind = 'w' // the hello alone: it identifies the listener
+	ForRaft     Kind = 'r' // Raft's own messages
+	ForLog      Kind = 'l' // a leader's replication
+	ForCalls    Kind = 'c' // forwarded requests and status questions
+	ForIdentity Kind = 'w' // the hello alone: it identifies the listener
 )
 
 const (
@@ -270,7 +270,7 @@ func welcome(conn net.Conn, self Identity, admit func(Kind, Identity) error) (Ki
 	if err == nil {
 		who, err = decodeIdentity(body)
 	}
-	if err == nil && kind != ForRaft && kind != ForLog && kind != ForCalls && kind != ForWho {
+	if err == nil && kind != ForRaft && kind != ForLog && kind != ForCalls && kind != ForIdentity {
 		err = fmt.Errorf("%w: a hello of unknown kind %q", errHello, byte(kind))
 	}
 	if err == nil {

@@ -212,12 +212,12 @@ func (p *Port) Query(ctx context.Context, addr string, question resp.Args) (resp
 // errNoAnswer is the error of a question that the other node does not answer.
 var errNoAnswer = errors.New("the node answers no questions, or too many at this moment")
 
-// Who returns the identity of the node at addr. Neither side admits the other, beyond the secret and the certificates.
-func (p *Port) Who(addr string) (Identity, error) { return p.WhoWithin(addr, dialWaitMax) }
+// Identify returns the identity of the node at addr. Neither side admits the other, beyond the secret and certificates.
+func (p *Port) Identify(addr string) (Identity, error) { return p.IdentifyWithin(addr, dialWaitMax) }
 
-// WhoWithin is Who with a timeout.
-func (p *Port) WhoWithin(addr string, timeout time.Duration) (Identity, error) {
-	conn, who, err := p.dial(addr, ForWho, timeout)
+// IdentifyWithin is Identify with a timeout.
+func (p *Port) IdentifyWithin(addr string, timeout time.Duration) (Identity, error) {
+	conn, who, err := p.dial(addr, ForIdentity, timeout)
 	if err == nil {
 		p.untrack(conn, false)
 	}
@@ -305,7 +305,7 @@ func (p *Port) serve(conn net.Conn) {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
-	if kind == ForWho {
+	if kind == ForIdentity {
 		p.untrack(conn, true)
 		return
 	}
@@ -324,7 +324,7 @@ func (p *Port) serve(conn net.Conn) {
 // dial connects to a peer and greets it.
 func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, Identity, error) {
 	deadline, at := after(timeout), ""
-	if p.cfg.Where != nil && kind != ForWho {
+	if p.cfg.Where != nil && kind != ForIdentity {
 		at = p.cfg.Where(addr)
 	}
 	conn, err := p.cfg.Network.Dial(cmp.Or(at, addr), timeout)
@@ -345,7 +345,7 @@ func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, Id
 		return nil, Identity{}, err
 	}
 	_ = conn.SetDeadline(time.Time{})
-	if kind != ForWho {
+	if kind != ForIdentity {
 		p.conns.note(conn, who)
 	}
 	return conn, who, nil

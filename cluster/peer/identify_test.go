@@ -12,7 +12,7 @@ import (
 
 // Whoever knows the secret learns who is there, also itself and who would not let him in; nobody else does, and no
 // connection stays.
-func TestWho(t *testing.T) {
+func TestIdentify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := peertest.NewNetwork()
 		a := startSecretPeer(t, n.From("a:1"), "a", "a:1", testSecret)
@@ -23,7 +23,7 @@ func TestWho(t *testing.T) {
 		defer a.Close()
 		b.fake.admits = func(Identity) error { return errors.New("b admits nobody") }
 		for _, id := range []string{"a", "b"} {
-			if who, err := a.Who(id + ":1"); err != nil || who.ID != id || who.Incarnation != "i-"+id || who.Cluster != "c" {
+			if who, err := a.Identify(id + ":1"); err != nil || who.ID != id || who.Incarnation != "i-"+id || who.Cluster != "c" {
 				t.Errorf("%s: %+v, %v", id, who, err)
 			}
 		}
@@ -34,20 +34,20 @@ func TestWho(t *testing.T) {
 		if w := append(a.log.Warnings(), b.log.Warnings()...); len(w) > 0 || a.admitted.Load() > 0 {
 			t.Errorf("warnings %q, %d judged", w, a.admitted.Load())
 		}
-		if who, err := x.Who("a:1"); !errors.Is(err, ErrUninvited) || who.ID != "" {
+		if who, err := x.Identify("a:1"); !errors.Is(err, ErrUninvited) || who.ID != "" {
 			t.Errorf("a stranger: %+v, %v", who, err)
 		}
-		if who, err := a.Who("x:1"); !errors.Is(err, ErrUninvited) || who.ID != "" {
+		if who, err := a.Identify("x:1"); !errors.Is(err, ErrUninvited) || who.ID != "" {
 			t.Errorf("at a stranger: %+v, %v", who, err)
 		}
-		if _, err := a.Who("nobody:1"); err == nil {
+		if _, err := a.Identify("nobody:1"); err == nil {
 			t.Error("somebody answers where nobody is")
 		}
 	})
 }
 
 // An address that a name has led to is in no certificate: it has to be for the id, or the host that the node names.
-func TestWhoByCertificate(t *testing.T) {
+func TestIdentifyByCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca := securetest.NewCA(t, "ours")
 		const year = 300 * 24 * 60 * 60 * 1e9
@@ -66,10 +66,10 @@ func TestWhoByCertificate(t *testing.T) {
 		defer c.Close()
 		defer b.Close()
 		defer a.Close()
-		if who, err := a.Who("10.0.0.2:1"); err != nil || who.ID != "n2" {
+		if who, err := a.Identify("10.0.0.2:1"); err != nil || who.ID != "n2" {
 			t.Errorf("%+v, %v", who, err)
 		}
-		if _, err := a.Who("10.0.0.3:1"); err == nil || !strings.Contains(err.Error(), "neither for the id nor for the host of node n3 (c)") {
+		if _, err := a.Identify("10.0.0.3:1"); err == nil || !strings.Contains(err.Error(), "neither for the id nor for the host of node n3 (c)") {
 			t.Errorf("got %v", err)
 		}
 	})
