@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// However long answers take, a clock is known to lie where it is, and the shortest answer tells most; one that was set is
-// believed at once.
+// A clock is located correctly however long answers take, and the shortest answer locates it best; a clock that was set
+// is believed at once.
 func TestSamples(t *testing.T) {
 	c := &Members{}
 	const s = int64(time.Second / time.Microsecond)

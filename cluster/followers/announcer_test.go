@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A member that says it has the newest entry after the leader has applied it is told at
-// once too; who knows already, or lacks it, is not.
+// A member that confirms the newest entry after the leader has applied it is told at once; a member that knows already,
+// or lacks the entry, is not.
 func TestAnnouncerWakesUp(t *testing.T) {
 	for _, tt := range []struct {
 		has, knows uint64

@@ -11,7 +11,7 @@ import (
 	"lockd/cluster/clock"
 )
 
-// contactsOf are those of a leader of two others that answer heartbeats.
+// contactsOf returns the contacts of a leader with two members that answer heartbeats.
 func contactsOf(heartbeat time.Duration) (c *Contacts, voters []raft.Server) {
 	for _, id := range []raft.ServerID{"n1", "n2", "n3"} {
 		voters = append(voters, raft.Server{ID: id})
@@ -19,7 +19,7 @@ func contactsOf(heartbeat time.Duration) (c *Contacts, voters []raft.Server) {
 	return NewContacts(clock.NewSystem(), "n1", heartbeat), voters
 }
 
-// hear has the others answer heartbeats for a while, and reports whether they could have done without the leader.
+// hear has the members answer heartbeats for a while, and reports whether they could have replaced the leader.
 func (c *Contacts) hear(voters []raft.Server, d time.Duration, busy bool) (unserved bool) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(c.heartbeat / 10) {
 		unserved = unserved || c.Unserved(2, voters) != nil
@@ -29,7 +29,7 @@ func (c *Contacts) hear(voters []raft.Server, d time.Duration, busy bool) (unser
 	return unserved || c.Unserved(2, voters) != nil
 }
 
-// A delivery is late when its time is over, which is that in which the member is heard and not busy.
+// A delivery is late after its limit, not counting the time in which the member is silent or busy.
 func TestDeliveryIsLate(t *testing.T) {
 	entries := func(size int) *raft.AppendEntriesRequest {
 		return &raft.AppendEntriesRequest{Term: 2, Entries: []*raft.Log{{Data: []byte(strings.Repeat("x", size))}}}

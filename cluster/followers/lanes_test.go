@@ -52,7 +52,7 @@ func TestReplicateForm(t *testing.T) {
 	}
 }
 
-// What is cut short, too long, or too much is an error, and never half a request.
+// A truncated, too long or trailing message is an error, and never half a request.
 func TestReplicateMalformed(t *testing.T) {
 	whole := appendRequest(nil, replicateRequest())
 	for cut := range whole {
@@ -109,8 +109,8 @@ func FuzzReplicate(f *testing.F) {
 	})
 }
 
-// A connection that was found broken takes those with it that have waited beside it, and the
-// next call has a new one; those for heartbeats stay. What Raft says against a request breaks none.
+// A broken connection takes idle ones along, and the next call has a new one; those for heartbeats stay. Raft's error
+// about a request breaks none.
 func TestReplicasBroken(t *testing.T) {
 	var servers []*Conn
 	entries, heartbeats := lane{target: "a"}, lane{"a", true}

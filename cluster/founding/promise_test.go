@@ -15,7 +15,7 @@ import (
 	"lockd/cluster/peer"
 )
 
-// seeker is an empty node that looks for others, or what is left of it while its process does not run.
+// seeker is an empty node that looks for others, or its disk while no process runs.
 type seeker struct {
 	home string // its first address
 	addr string
@@ -26,7 +26,7 @@ type seeker struct {
 	done chan struct{} // closed when its process has ended
 }
 
-// landscape is a world of such nodes, in the virtual time of a synctest bubble.
+// landscape is a world of seekers, in the virtual time of a synctest bubble.
 type landscape struct {
 	t      *testing.T
 	expect int
@@ -47,7 +47,7 @@ var (
 	errAbsent = errors.New("nobody answers")
 )
 
-// newLandscape has n nodes, n1 to nn, none of which runs.
+// newLandscape returns n nodes, n1 to nn, none of which runs.
 func newLandscape(t *testing.T, seed uint64, n, expect int) *landscape {
 	l := &landscape{
 		t: t, expect: expect, random: rand.New(rand.NewPCG(seed, 1)), founded: map[string]bool{}, waits: map[string]string{},
@@ -64,7 +64,7 @@ func (l *landscape) add(id, addr string) *seeker {
 	return n
 }
 
-// oneIn is whether something happens that does in one of n times, while it is rough.
+// oneIn reports, with probability 1/n, that a fault happens, while the world is rough.
 func (l *landscape) oneIn(n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *landscape) change(f func()) {
 	f()
 }
 
-// finderOf is the process of a node. It may die at each step.
+// finderOf returns the process of a node, which may die at each step.
 func (l *landscape) finderOf(n *seeker, ctx context.Context) *Finder {
 	return &Finder{
 		Expect: l.expect, List: l.list, Addrs: l.addrs, Meet: func([]peer.Identity) {},
@@ -157,7 +157,7 @@ func (l *landscape) finderOf(n *seeker, ctx context.Context) *Finder {
 	}
 }
 
-// steps does one after the other, unless the process dies between.
+// steps runs steps in order, unless the process dies in between.
 func (l *landscape) steps(all ...func()) error {
 	for _, step := range all {
 		if l.oneIn(8) {
@@ -172,7 +172,7 @@ func (l *landscape) steps(all ...func()) error {
 	return nil
 }
 
-// addrs are all addresses, or some while it is rough.
+// addrs returns all addresses, or some of them while the world is rough.
 func (l *landscape) addrs(context.Context) (list []string, err error) {
 	l.pause(50 * time.Millisecond)
 	for _, n := range l.nodes {
@@ -183,7 +183,7 @@ func (l *landscape) addrs(context.Context) (list []string, err error) {
 	return list, nil
 }
 
-// who answers with what is true at some moment of the call.
+// who answers with an identity that is true at some moment of the call.
 func (l *landscape) who(addr string) (said peer.Identity, err error) {
 	most := 100 * time.Millisecond
 	if l.oneIn(1) {
@@ -204,7 +204,7 @@ func (l *landscape) who(addr string) (said peer.Identity, err error) {
 	return said, err
 }
 
-// settle lets all be well from now on, starts who does not run, and waits as long as that may take.
+// settle ends all faults, starts stopped nodes, and waits as long as founding may then take.
 func (l *landscape) settle() {
 	l.change(func() { l.rough = false })
 	for _, n := range l.nodes {
@@ -218,7 +218,7 @@ func (l *landscape) settle() {
 	time.Sleep(time.Minute)
 }
 
-// clusters are those in which the nodes are; "" for one that is in none.
+// clusters returns the clusters of the nodes; "" for a node without one.
 func (l *landscape) clusters() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,8 +252,8 @@ func (l *landscape) close() {
 	}
 }
 
-// Whatever the order of the starts, the restarts, the addresses after them, and what names give meanwhile, a set of fewer than twice as many nodes
-// as are expected founds one cluster at most; and when all are well it has founded one, in which all of them are.
+// In any order of starts and restarts, with any addresses and answers of names, fewer than twice the expected number of
+// nodes found at most one cluster; and when the faults end they have founded one, which has all of them.
 func TestFoundedOnce(t *testing.T) {
 	for seed := range 400 {
 		expect := Min + seed%3
@@ -273,7 +273,7 @@ func foundedOnce(t *testing.T, seed uint64, expect, n int, move bool) {
 	l.expectOne()
 }
 
-// roughly starts and kills nodes, so many times, or less if a cluster has been founded meanwhile.
+// roughly starts and kills nodes n times, or until a cluster has been founded.
 func (l *landscape) roughly(seed uint64, left int) {
 	l.rough, l.slow = true, time.Duration(1+seed%5)*time.Second
 	before := 0
@@ -293,8 +293,8 @@ func (l *landscape) roughly(seed uint64, left int) {
 	}
 }
 
-// The same by a list; and what it has founded is not founded again, whatever the order of the starts, where all folders but
-// one are lost.
+// The same holds with a list; and a list is not founded again, in any order of starts, when all folders but one are
+// lost.
 func TestListFoundedOnce(t *testing.T) {
 	for seed := range 100 {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -351,7 +351,7 @@ func TestFoundedInAnyOrder(t *testing.T) {
 	}
 }
 
-// What keeps nodes from founding is said, and nothing is founded meanwhile.
+// Nodes that cannot found report the reason, and found nothing.
 func TestWhyNotFounded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		arrange func(l *landscape)
@@ -403,7 +403,7 @@ func (l *landscape) founder(i int) peer.Founder {
 	return peer.Founder{ID: d.ID, Incarnation: d.Incarnation, PeerAddr: d.PeerAddr}
 }
 
-// Beside a node of a cluster nobody founds another one.
+// Beside a node of a cluster no other cluster is founded.
 func TestJoinsWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLandscape(t, 1, 3, 3)
@@ -416,7 +416,7 @@ func TestJoinsWhatIsThere(t *testing.T) {
 	})
 }
 
-// A promise can be given up when one of its members has shown that it will never make it, and only then.
+// A promise is given up when one of its members has shown that it will never make it, and only then.
 func TestPromiseIsGivenUp(t *testing.T) {
 	id := func(name string, p peer.Promise) peer.Identity {
 		return peer.Identity{ID: name, Incarnation: name, PeerAddr: name + ":1", Promise: p}

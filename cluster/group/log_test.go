@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Errors of Raft are told once a minute each, and none of a connection that this node has closed itself.
+// Each error of Raft is logged once a minute, except errors of connections that this node has closed itself.
 func TestErrorsOfRaft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder

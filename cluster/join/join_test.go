@@ -6,8 +6,8 @@ import (
 	"lockd/resp"
 )
 
-// A joining node gives up only when asking again would change nothing: the leader's
-// loss in the middle of the change is no such refusal.
+// A joining node gives up only if asking again would change nothing: the loss of the leader during the change is no
+// such refusal.
 func TestAsksAgain(t *testing.T) {
 	for answer, final := range map[string]bool{
 		"-" + CodeInDoubt + " look at LOCKD MEMBERS: leadership lost": false,

@@ -12,8 +12,8 @@ func add(r *Roster, ids ...string) *Roster {
 	return r
 }
 
-// A member has one number as long as it is one, whatever changes of it. A number comes back only after all others have
-// been given, and is never that of another member.
+// A member keeps its number while it is a member, whatever changes. A number is reused only after all others have been
+// given, and never has two members.
 func TestNumbers(t *testing.T) {
 	r := add(Empty, "n2", "n1", "n3")
 	for id, want := range map[string]int{"n2": 1, "n1": 2, "n3": 3} {

@@ -12,8 +12,8 @@ import (
 	"lockd/cluster/store"
 )
 
-// A start is compared with the last one that was met, however many came between, as long as
-// its token is kept; what was met is on the disk.
+// A start is compared with the last one that was met, any number of starts later, while its token is kept; met starts
+// are on the disk.
 func TestStartBook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	dir, err := store.OpenFolder(path, "n0", "")

@@ -55,8 +55,8 @@ func (p *pair) wantForward(t *testing.T, ctx context.Context, want Outcome) {
 
 func neverAnswers(resp.Request, time.Time, func(Outcome, resp.Result)) {}
 
-// A peer that cannot be reached has not executed anything, and this is known soon,
-// whether it refuses the connection or swallows it.
+// A call to an unreachable peer is not done, and that is known soon, whether the peer refuses the connection or
+// swallows it.
 func TestForwardUnreachable(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.net.Kill("b:1")
@@ -72,8 +72,8 @@ func TestForwardUnreachable(t *testing.T) {
 	})
 }
 
-// A question about clients is answered by the node that is asked. Without an answer it is known whether that node was
-// asked; and questions without an answer, however many, leave room for requests.
+// The asked node answers a question about clients. Without an answer the caller knows whether that node was asked; and
+// unanswered questions, however many, leave room for requests.
 func TestQuery(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		r, o, err := p.pa.Query(t.Context(), "b:1", resp.Args{"numsub", "a", ""})
@@ -146,8 +146,8 @@ func TestForwardReconnects(t *testing.T) {
 	})
 }
 
-// A connection on which nothing comes back any more is noticed within about two
-// heartbeats, also by calls that would wait for ever; what was sent is unknown.
+// A connection that delivers nothing is noticed within about two heartbeats, also by calls that would wait for ever;
+// the outcome of sent calls is unknown.
 func TestForwardHalfOpen(t *testing.T) {
 	for _, direction := range []string{"there", "back", "both"} {
 		withPair(t, func(t *testing.T, p *pair) {
@@ -167,8 +167,7 @@ func TestForwardHalfOpen(t *testing.T) {
 	}
 }
 
-// A peer that works for long, or has nothing to say for long, is not taken for
-// gone.
+// A peer that works for long, or has nothing to send for long, does not count as lost.
 func TestForwardSlowPeer(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.b.forward = func(req resp.Request, _ time.Time, respond func(Outcome, resp.Result)) {
@@ -180,8 +179,7 @@ func TestForwardSlowPeer(t *testing.T) {
 	})
 }
 
-// A caller that gives up learns what may have happened: nothing, as long as the
-// request had not left.
+// A caller that gives up knows that a request that was not sent is not done.
 func TestForwardCancelled(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		done, cancel := context.WithCancel(t.Context())
@@ -211,7 +209,7 @@ func TestForwardCancelled(t *testing.T) {
 	})
 }
 
-// The peer is told how long the sender waits.
+// The peer learns how long the sender waits.
 func TestForwardDeadline(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		var got time.Duration
@@ -232,7 +230,7 @@ func TestForwardDeadline(t *testing.T) {
 	})
 }
 
-// What the sender has seen comes with the request.
+// The sender's observations arrive with the request.
 func TestForwardBringsObservations(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		var got resp.Request
@@ -248,7 +246,7 @@ func TestForwardBringsObservations(t *testing.T) {
 	})
 }
 
-// What the peer says is passed on.
+// The peer's error is passed on.
 func TestForwardOutcomes(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		for _, want := range []Outcome{Done, NotDone, Unknown} {
@@ -263,8 +261,7 @@ func TestForwardOutcomes(t *testing.T) {
 	})
 }
 
-// Of one write that broke off in the middle, what was cut is not done and what had
-// left is unknown.
+// Of a write that broke off, the calls that were cut are not done, and those that were sent are unknown.
 func TestForwardPartlyWritten(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.b.forward = neverAnswers
@@ -380,8 +377,8 @@ func TestStatusIsFresh(t *testing.T) {
 	})
 }
 
-// Closing the network ends every call: what waits for a dial is not done, what was
-// sent is unknown, and a call after that is not done.
+// Closing the network ends every call: calls that wait for a dial are not done, sent calls are unknown, and later calls
+// are not done.
 func TestPeersClose(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.b.forward = neverAnswers
@@ -407,8 +404,8 @@ func TestPeersClose(t *testing.T) {
 	})
 }
 
-// A peer that stops in good order leaves no call in doubt: what it had taken it
-// answers, what it had not taken is not done, although it had been sent.
+// A peer that stops in order leaves no call in doubt: it answers the accepted calls, and the others are not done,
+// although they were sent.
 func TestPeersBye(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.connect(t)
@@ -466,8 +463,7 @@ func TestPeersByeInTime(t *testing.T) {
 	})
 }
 
-// A ping that came after a call does not make the call one that was not taken: it would
-// be executed a second time.
+// A ping after a call does not make the call count as not accepted: it would be executed a second time.
 func TestPeersByeAfterPing(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.connect(t)
@@ -487,8 +483,7 @@ func TestPeersByeAfterPing(t *testing.T) {
 	})
 }
 
-// A node that is disconnected loses its connections, and is judged anew when it
-// comes back.
+// A disconnected node loses its connections, and is admitted again when it comes back.
 func TestPeersDisconnect(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.connect(t)
@@ -504,8 +499,7 @@ func TestPeersDisconnect(t *testing.T) {
 	})
 }
 
-// A link that nobody uses is closed after a while, and opened again by the next
-// call.
+// An idle link is closed after a while, and the next call opens another one.
 func TestLinkIdle(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.connect(t)
@@ -521,7 +515,7 @@ func TestLinkIdle(t *testing.T) {
 	})
 }
 
-// More than one connection may ask for at a time is answered "not done".
+// Calls beyond the limit of a connection are answered "not done".
 func TestForwardOverload(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		s := newServedCalls(p.pb, &stuckConn{})

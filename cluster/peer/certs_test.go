@@ -13,13 +13,13 @@ import (
 	"lockd/internal/secure/securetest"
 )
 
-// credentials are what a node of a test has.
+// credentials are the secrets and certificates of a test's node.
 type credentials struct {
 	secrets [][]byte
 	certs   *Certificates
 }
 
-// hosts are those at which the cluster knows its nodes.
+// hosts are the hosts at which the cluster knows its nodes.
 var hosts = map[string]string{"n1": "a", "n2": "b"}
 
 // certificatesOf reads a node's certificate and the authority that it trusts.
@@ -52,7 +52,7 @@ func startWith(t *testing.T, n Network, id, addr string, c credentials) *secretP
 	return s
 }
 
-// Who is believed follows from the secrets and certificates of both sides.
+// The secrets and certificates of both sides determine which nodes are believed.
 func TestPeerCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := securetest.NewCA(t, "ours"), securetest.NewCA(t, "theirs")
@@ -109,7 +109,7 @@ func TestPeerCertificates(t *testing.T) {
 	})
 }
 
-// A secret that is set is in force for new connections, and those that are there stay.
+// A replaced secret applies to new connections, and existing ones stay.
 func TestSetSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := peertest.NewNetwork()

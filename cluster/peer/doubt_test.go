@@ -10,7 +10,7 @@ import (
 	"lockd/cluster/peer/peertest"
 )
 
-// A node is asked what it sees of a process, beside other calls.
+// A node answers a doubt beside other calls.
 func TestDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := peertest.NewNetwork()
@@ -34,7 +34,7 @@ func TestDoubt(t *testing.T) {
 	})
 }
 
-// What cannot be a doubt or a finding is none.
+// Malformed doubts and findings are refused.
 func TestDoubtBodies(t *testing.T) {
 	whole := appendDoubt(nil, Doubt{ID: "n1", Process: 5})
 	for _, body := range [][]byte{nil, whole[:len(whole)-1], append(whole, 0), appendDoubt(nil, Doubt{ID: "n1"}), appendDoubt(nil, Doubt{Process: 5})} {
@@ -53,7 +53,7 @@ func TestDoubtBodies(t *testing.T) {
 	}
 }
 
-// A node hears of who introduces himself, and that a connection has ended if the other side did it.
+// A node hears of a peer that introduces itself, and of the end of a connection if the other side ended it.
 func TestHeardAndEnded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  func(n *peertest.Network, pa, pb *Port)

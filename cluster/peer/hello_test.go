@@ -29,8 +29,7 @@ func helloBytes(kind Kind, version byte, size uint32, body string) string {
 	return string(binary.BigEndian.AppendUint32(head, size)) + body
 }
 
-// Whoever connects to the peer port and is no peer is told so, in words it can
-// show, and is not waited for.
+// A client of another kind at the peer port gets an error that it can show, and is not waited for.
 func TestHelloStrangers(t *testing.T) {
 	good := string(appendHello(nil, ForCalls, testIdentity("a")))
 	many := testIdentity("a")
@@ -92,7 +91,7 @@ func TestHelloOfVersion1(t *testing.T) {
 	}
 }
 
-// A dialler that reaches something else says what it reached.
+// A dialler that reaches another kind of server names it.
 func TestHelloWrongPort(t *testing.T) {
 	for _, tc := range []struct{ name, answer, want string }{
 		{"a client port", "-ERR unknown command\r\n", `not a lockd peer: it speaks another protocol: "-ERR unknown command\r\n"`},
@@ -111,54 +110,7 @@ func TestHelloWrongPort(t *testing.T) {
 	}
 }
 
-// A node that is refused learns the reason, on either side, whatever else the error says. One that it does not know, as
-// of a later release, and the text prove nothing.
-func TestHelloReasons(t *testing.T) {
-	removed := Because(Removed, errors.New("node n9 is gone"))
-	for _, tc := range []struct {
-		name string
-		err  error
-		want Reason
-	}{
-		{"one", removed, Removed},
-		{"one inside", refusing(fmt.Errorf("%w (it calls)", removed)), Removed},
-		{"one that is doubted", Because(Passing, fmt.Errorf("%w (as far as is known)", removed)), Passing},
-		{"none", errors.New("node n9 was removed from this cluster"), Passing},
-		{"a later one", Because("weary", removed), "weary"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			for _, listens := range []bool{true, false} {
-				a, b := net.Pipe()
-				admits := func() error {
-					if listens {
-						return tc.err
-					}
-					return nil
-				}
-				served := make(chan error, 1)
-				go func() {
-					_, _, err := welcome(b, testIdentity("b"), func(Kind, Identity) error { return admits() })
-					served <- err
-				}()
-				_, err := greet(a, ForRaft, testIdentity("a"), func(Identity) error {
-					if listens {
-						return nil
-					}
-					return tc.err
-				})
-				if !listens {
-					err = <-served
-				}
-				var got *Refusal
-				if !errors.As(err, &got) || got.Reason != tc.want || got.Text != tc.err.Error() {
-					t.Errorf("refused by the listener %v: %#v, want the reason %q", listens, err, tc.want)
-				}
-			}
-		})
-	}
-}
-
-// Each side learns who the other is.
+// Each side learns the identity of the other.
 func TestHelloIdentities(t *testing.T) {
 	a, b := net.Pipe()
 	type result struct {
@@ -229,8 +181,8 @@ func (c *scriptedConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *scriptedConn) SetWriteDeadline(time.Time) error { return nil }
 func (c *scriptedConn) RemoteAddr() net.Addr             { return namedAddr("x:1") }
 
-// FuzzHello: whatever comes in on either side of a new connection, it is judged
-// without a panic, and nobody is admitted who is beyond the limits.
+// FuzzHello checks that any input on either side of a new connection is handled without a panic, and that no identity
+// beyond the limits is admitted.
 func FuzzHello(f *testing.F) {
 	accept := string(appendHello(nil, helloAccept, testIdentity("b")))
 	f.Add([]byte(string(appendHello(nil, ForCalls, testIdentity("a"))) + string(appendHello(nil, helloAccept, struct{}{}))))
@@ -252,8 +204,8 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// FuzzFrames: whatever comes in on either end of a calls connection, it is taken or
-// refused without a panic, and a frame that is taken encodes to what it was.
+// FuzzFrames checks that any input on either end of a calls connection is accepted or refused without a panic, and that
+// an accepted frame encodes to the input.
 func FuzzFrames(f *testing.F) {
 	bound := Binding{Session: 1 << 63, Number: 300, Term: 7}
 	forward := appendForward(appendWait(nil, time.Time{}), bound, command("set", "k", "v"))

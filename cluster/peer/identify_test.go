@@ -10,8 +10,8 @@ import (
 	"lockd/internal/secure/securetest"
 )
 
-// Whoever knows the secret learns who is there, also itself and who would not let him in; nobody else does, and no
-// connection stays.
+// A node that knows the secret learns the identity of any node, also its own and that of one that would refuse it; a
+// node that does not know it learns nothing, and no connection stays.
 func TestIdentify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := peertest.NewNetwork()
@@ -46,7 +46,8 @@ func TestIdentify(t *testing.T) {
 	})
 }
 
-// An address that a name has led to is in no certificate: it has to be for the id, or the host that the node names.
+// An address that a name has led to is in no certificate: the certificate has to be for the id, or for the host that
+// the node claims.
 func TestIdentifyByCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca := securetest.NewCA(t, "ours")
@@ -75,7 +76,7 @@ func TestIdentifyByCertificate(t *testing.T) {
 	})
 }
 
-// A promise has limits, as all that a node says.
+// A promise has limits, like every field of an identity.
 func TestPromiseLimits(t *testing.T) {
 	long := strings.Repeat("x", NameMax)
 	for name, tt := range map[string]struct {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Without a secret nothing of the network leaves the machine, also where a name leads elsewhere.
+// Without a secret no traffic leaves the machine, also if a name leads elsewhere.
 func TestLoopbackOnly(t *testing.T) {
 	here := TCPNetwork{LoopbackOnly: true}
 	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0"} {

@@ -84,7 +84,7 @@ func (f *fakePeer) ended(id string) {
 	f.events = append(f.events, "ended "+id)
 }
 
-// told is what the node has been told of others since the last call.
+// told returns the reports about other nodes since the last call.
 func (f *fakePeer) told() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +99,7 @@ func (f *fakePeer) allRefusals() []string {
 	return append([]string(nil), f.refusals...)
 }
 
-// echo answers each command by its name and arguments.
+// echo answers each command with its name and arguments.
 func echo(req resp.Request) resp.Result {
 	var res resp.Result
 	for _, c := range req.Cmds {
@@ -112,7 +112,7 @@ func command(args ...string) resp.Request {
 	return resp.Request{Cmds: []resp.Cmd{{Args: args}}}
 }
 
-// forward has the node at addr run a request that is bound to nothing.
+// forward has the node at addr run an unbound request.
 func forward(ctx context.Context, p *Port, addr string, req resp.Request) (Outcome, resp.Result) {
 	a := p.Forward(ctx, addr, req, Binding{})
 	return a.Outcome, a.Result
@@ -187,8 +187,7 @@ func TestPeersRefuse(t *testing.T) {
 	}
 }
 
-// A node that has taken over another's address is not taken for it: its answers
-// would count as the other's.
+// A node that has taken over another's address is not taken for it: its answers would count as the other's.
 func TestPeersExpect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := peertest.NewNetwork()

@@ -20,7 +20,7 @@ import (
 
 const testSecret = "sixteen bytes, or more"
 
-// secretsOf is a list of one secret, or of none.
+// secretsOf returns a list of one secret, or of none.
 func secretsOf(secret string) [][]byte {
 	if secret == "" {
 		return nil
@@ -28,7 +28,7 @@ func secretsOf(secret string) [][]byte {
 	return [][]byte{[]byte(secret)}
 }
 
-// secretPeer is a node of which a test looks at the peers only.
+// secretPeer is a node whose peers are tested.
 type secretPeer struct {
 	*Port
 	fake     fakePeer
@@ -54,7 +54,7 @@ func startSecretPeer(t testing.TB, n Network, id, addr, secret string) *secretPe
 	return s
 }
 
-// wantWarning holds the one warning of a node to what must be in it.
+// wantWarning checks the one warning of a node.
 func (s *secretPeer) wantWarning(t *testing.T, parts ...string) {
 	t.Helper()
 	got := s.log.Warnings()
@@ -69,7 +69,7 @@ func (s *secretPeer) wantWarning(t *testing.T, parts ...string) {
 	}
 }
 
-// Nodes with one secret talk as ever, and what they say cannot be read on its way.
+// Nodes with one secret communicate, and an observer of the link cannot read their messages.
 func TestPeerSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := peertest.NewNetwork()
@@ -112,7 +112,7 @@ func TestPeerSecret(t *testing.T) {
 	})
 }
 
-// tapped notes what is written to dialled connections.
+// tapped records the bytes written to dialled connections.
 type tapped struct {
 	Network
 	mu  sync.Mutex
@@ -142,8 +142,8 @@ func (c *tappedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Nodes that do not have the same secret do nothing for each other: neither side is even
-// asked whether it wants the other, nothing is done, and both say why, once.
+// Nodes with different secrets do nothing for each other: neither side is asked to admit the other, no call is served,
+// and both log the reason, once.
 func TestPeerSecretsDiffer(t *testing.T) {
 	for _, tc := range []struct{ name, a, b, says, hears string }{
 		{"wrong", "another secret, as long", testSecret, "does not know the secret", "does not know the secret"},
@@ -179,7 +179,7 @@ func TestPeerSecretsDiffer(t *testing.T) {
 	}
 }
 
-// attack is a connection of somebody who makes TLS by himself.
+// attack is a connection of an attacker that speaks TLS.
 func attack(t *testing.T, n *peertest.Network, addr string) secureConn {
 	t.Helper()
 	conn, err := n.From("x:1").Dial(addr, time.Second)
@@ -201,7 +201,7 @@ func wantNoProof(t *testing.T, name string, conn net.Conn) {
 	}
 }
 
-// A proof is good for the connection it was made for, and no other.
+// A proof is valid for its connection only.
 func TestPeerProofIsForOneConnection(t *testing.T) {
 	withSecretListener(t, func(t *testing.T, n *peertest.Network, b *secretPeer) {
 		secret, err := newPeerSecret(secretsOf(testSecret), nil)
@@ -230,7 +230,7 @@ func TestPeerProofIsForOneConnection(t *testing.T) {
 	})
 }
 
-// A proof is for one side, both ids and one cluster, and nobody may then greet as another.
+// A proof is for one side, both ids and one cluster, and its sender cannot greet as another node.
 func TestPeerProofCovers(t *testing.T) {
 	withSecretListener(t, func(t *testing.T, n *peertest.Network, b *secretPeer) {
 		secret, err := newPeerSecret(secretsOf(testSecret), nil)
@@ -284,7 +284,7 @@ func withSecretListener(t *testing.T, test func(t *testing.T, n *peertest.Networ
 	})
 }
 
-// impostor listens at addr and does TLS with whoever dials.
+// impostor listens at addr and speaks TLS with every dialler.
 func impostor(t *testing.T, n *peertest.Network, addr string, serve func(conn secureConn)) {
 	t.Helper()
 	ln, err := n.From(addr).Listen(addr)
@@ -310,7 +310,7 @@ func impostor(t *testing.T, n *peertest.Network, addr string, serve func(conn se
 	}()
 }
 
-// Who sends a node's own proof back to it has proven nothing.
+// A node's own proof, sent back to it, proves nothing.
 func TestPeerProofReflected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := peertest.NewNetwork()
@@ -333,8 +333,7 @@ func TestPeerProofReflected(t *testing.T) {
 	})
 }
 
-// What a node says that has not proven itself is not believed, not even that this node
-// was removed, at which it would stop.
+// A node that has not proven itself is not believed, not even that this node was removed, at which it would stop.
 func TestPeerRefusalWithoutProof(t *testing.T) {
 	const removed = "was removed from this cluster"
 	synctest.Test(t, func(t *testing.T) {
@@ -364,8 +363,7 @@ func TestPeerRefusalWithoutProof(t *testing.T) {
 	})
 }
 
-// Somebody in the middle, who is the other side to both and passes on what each says,
-// gets nowhere.
+// A man in the middle, who passes on the messages of both sides, gets nowhere.
 func TestPeerManInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := peertest.NewNetwork()
@@ -391,8 +389,7 @@ func TestPeerManInTheMiddle(t *testing.T) {
 	})
 }
 
-// A connection that is torn, or falls silent, anywhere before it is admitted holds a
-// place for no longer than the waits allow.
+// A connection that breaks or falls silent before it is admitted holds its place only within the limits of time.
 func TestPeerTornHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := peertest.NewNetwork()
@@ -424,7 +421,7 @@ func TestPeerTornHello(t *testing.T) {
 	})
 }
 
-// count is how many incoming connections there are.
+// count returns the number of incoming connections.
 func (s *secretPeer) count() int {
 	s.mu().Lock()
 	defer s.mu().Unlock()
@@ -433,7 +430,7 @@ func (s *secretPeer) count() int {
 
 func (s *secretPeer) mu() *sync.Mutex { return &s.conns.mu }
 
-// limitedConn loses what is written beyond so many bytes, and may close then.
+// limitedConn loses the bytes written beyond a limit, and may then close.
 type limitedConn struct {
 	net.Conn
 	left   int
@@ -469,7 +466,7 @@ func dialLimited(t *testing.T, n *peertest.Network, conn *limitedConn) {
 	}()
 }
 
-// More silent strangers than the port takes do not keep a peer out, and are not kept.
+// Silent strangers beyond the limit neither keep a peer out nor keep their connections.
 func TestPeerPortBearsStrangers(t *testing.T) {
 	for _, secret := range []string{"", testSecret} {
 		synctest.Test(t, func(t *testing.T) {
@@ -506,8 +503,7 @@ func TestPeerPortBearsStrangers(t *testing.T) {
 	}
 }
 
-// A stranger who tries again and again, each time under another name, does not fill the
-// log.
+// A stranger that tries again and again, each time under another name, does not fill the log.
 func TestPeerComplaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := peertest.NewNetwork()
@@ -529,8 +525,7 @@ func TestPeerComplaints(t *testing.T) {
 	})
 }
 
-// A real TCP connection behaves as those in memory do: a secret's peers talk, and a peer
-// without one learns why it is not heard.
+// Over real TCP, peers with one secret communicate, and a peer without it learns the reason of its refusal.
 func TestPeerSecretOverTCP(t *testing.T) {
 	a := startSecretPeer(t, TCPNetwork{}, "a", "127.0.0.1:0", testSecret)
 	b := startSecretPeer(t, TCPNetwork{}, "b", "127.0.0.1:0", testSecret)
@@ -566,8 +561,7 @@ func TestPeerSecretOverTCP(t *testing.T) {
 	a.wantWarning(t, "one side has a secret")
 }
 
-// FuzzPeerProof: whatever comes in over TLS before a proof, it is judged without a panic,
-// and nobody is believed.
+// FuzzPeerProof checks that any input over TLS before a proof is handled without a panic, and not believed.
 func FuzzPeerProof(f *testing.F) {
 	claim, err := json.Marshal(peerClaim{ID: "a", Cluster: "c", Proof: bytes.Repeat([]byte{1}, 32)})
 	if err != nil {

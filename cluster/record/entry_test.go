@@ -61,7 +61,7 @@ func sampleSteps() []resp.Request {
 	return steps
 }
 
-// What is written is what is read.
+// A written entry reads back equal.
 func TestEntryRoundTrip(t *testing.T) {
 	for _, e := range sampleEntries() {
 		got, err := Decode(Append(nil, &e))
@@ -71,7 +71,7 @@ func TestEntryRoundTrip(t *testing.T) {
 	}
 }
 
-// The origin of a request costs its entry a few bytes, however many there are.
+// The origin of a request costs its entry a few bytes, for any number of requests.
 func TestOriginIsShort(t *testing.T) {
 	e := Entry{Kind: Batch, Reqs: make([]resp.Request, 1000)}
 	for i := range e.Reqs {
@@ -86,7 +86,7 @@ func TestOriginIsShort(t *testing.T) {
 	}
 }
 
-// An origin that cannot be is refused.
+// An impossible origin is refused.
 func TestBadOrigin(t *testing.T) {
 	head := []byte{Version, Batch, byte(entryOrigins), 1, 2, 2, 1, 7, 0, 0, 0, 0, 0, 0, 0, 1} // one session, one request
 	request := resp.AppendRequest(nil, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET", "a"}}}})
@@ -128,7 +128,7 @@ func TestEntryDamage(t *testing.T) {
 	}
 }
 
-// What says a part that this lockd does not know is refused by its name, wherever it stands.
+// A record with a part that this lockd does not know is refused by the part's name.
 func TestPartsToCome(t *testing.T) {
 	head := []byte{Version, Batch, 0, 1, 2, 2, 1}
 	for name, body := range map[string][]byte{
@@ -147,15 +147,15 @@ func TestPartsToCome(t *testing.T) {
 	}
 }
 
-// sealEntry puts a right checksum before a body.
+// sealEntry prepends the right checksum to a body.
 func sealEntry(body []byte) []byte {
 	b := append([]byte{0, 0, 0, 0}, body...)
 	setCRC(b)
 	return b
 }
 
-// Whatever the bytes of an entry, decoding neither panics nor allocates without
-// bound, and what is read writes back to something that reads the same.
+// Decoding neither panics nor allocates without bound for any bytes, and a decoded entry encodes to one that decodes
+// equal.
 func FuzzEntryDecode(f *testing.F) {
 	for _, e := range sampleEntries() {
 		f.Add(Append(nil, &e)[4:])

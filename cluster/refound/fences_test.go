@@ -9,13 +9,13 @@ import (
 	"lockd/cluster/clock"
 )
 
-// A machine's clock, and by how much its system says that it may be off.
+// A machine's clock with its known error.
 func sureOf(ms, errMs int64) reading { return reading{ms: ms, errMs: errMs} }
 
 var errUnsure = errors.New("the clock of this machine is not synchronized")
 
-// Fences of a new cluster begin above what any cluster with the same past can have given, also one that was made of the
-// same data before, by a machine whose clock was ahead of this one's.
+// Fences of a new cluster begin above those of any cluster with the same past, also of one made earlier from the same
+// data by a machine whose clock was ahead.
 func TestFencesOfNewCluster(t *testing.T) {
 	const day, minute = 24 * 60 * 60 * 1000, 60 * 1000
 	made := past{last: 1000, ms: FenceEpoch + 330*day}
@@ -46,7 +46,7 @@ func TestFencesOfNewCluster(t *testing.T) {
 			t.Errorf("clocks off by %v ms: %d after %d", off, second, given)
 		}
 	}
-	// A clock of which nothing is known demands the number, whatever it says.
+	// A clock with an unknown error demands the number.
 	for _, after := range []int64{-9 * minute, 0, 25 * minute, 30 * minute, 400 * day} {
 		refused("unsure", "--fence-above", made, reading{ms: made.ms + after, unsure: errUnsure}, nil)
 	}
@@ -60,7 +60,7 @@ func TestFencesOfNewCluster(t *testing.T) {
 	if second < first+FenceLeap {
 		t.Errorf("%d after %d", second, first)
 	}
-	// Data that say more than a clock that is right as far as the system knows.
+	// Data ahead of a clock that is right as far as the system knows.
 	refused("behind the data", "and the data are from 2026-11-27T00:00:00Z", made, sureOf(made.ms-minute, 10), nil)
 	refused("fences ahead of the time", "have fences up to", past{last: first + 1, ms: made.ms}, sureOf(made.ms+day, 10), nil)
 	if again := begins("ahead, with the number", past{last: first + 1, ms: made.ms}, sureOf(made.ms+day, 10), new(first+1)); again < first+FenceLeap {
@@ -72,7 +72,7 @@ func TestFencesOfNewCluster(t *testing.T) {
 	if got := begins("ahead, with a number", ahead, sureOf(made.ms, 10), new(uint64(1000))); got < fenceByTime(made.ms) || got > fenceByTime(made.ms+day) {
 		t.Errorf("%d", got)
 	}
-	// Numbers that cannot be.
+	// Impossible numbers.
 	refused("below the data", "--fence-above 999 is too low: the data have fences up to 1000", made, sureOf(made.ms+day, 10), new(uint64(999)))
 	refused("beyond a double", "more than a double holds", made, sureOf(made.ms+day, 10), new(uint64(FenceAboveMax+1)))
 	refused("beyond a double by time", "does the clock of this machine", made, sureOf(5_000_000_000_000, 10), nil)

@@ -7,8 +7,8 @@ import (
 	"lockd/cluster/clock"
 )
 
-// A snapshot is due after so many entries, bytes or so much work, and where the state is
-// large not before it is worth its cost.
+// A snapshot is due after a number of entries or bytes or an amount of work; of a large state, not before the log is
+// worth its cost.
 func TestSnapshotIsDue(t *testing.T) {
 	const ms, mib = int64(time.Millisecond), 1 << 20
 	for _, tt := range []struct {

@@ -72,7 +72,7 @@ func TestCheckBoltSound(t *testing.T) {
 	}
 }
 
-// FuzzCheckBolt: whatever a bbolt file has become, it is judged without a panic.
+// FuzzCheckBolt checks that any bbolt file is handled without a panic.
 func FuzzCheckBolt(f *testing.F) {
 	path := churnedBolt(f)
 	whole, err := os.ReadFile(path)

@@ -74,7 +74,7 @@ func buildFolder(t *testing.T, kind string, last uint64) string {
 	return dir
 }
 
-// checkIntact reports what of a folder from buildFolder is not as it was stored.
+// checkIntact reports differences between a folder from buildFolder and its original contents.
 func checkIntact(s *Stores, last uint64) error {
 	if got, err := s.Log.LastIndex(); err != nil || got != last {
 		return fmt.Errorf("last entry %d, %v", got, err)
@@ -130,9 +130,8 @@ func TestStoresReopenAfterInstall(t *testing.T) {
 	}
 }
 
-// Whatever byte is damaged, wherever a file is cut, whichever file is missing: the
-// folder is refused with a sentence, or nothing that was stored has changed. Never
-// a panic, never a hang, never a loss that goes unnoticed.
+// A folder with any damaged byte, a truncated file or a missing file is refused with a sentence, or nothing stored has
+// changed. There is never a panic, a hang, or an unnoticed loss.
 func TestStoresDamage(t *testing.T) {
 	eachDamaged(t, 150, 1, func(t *testing.T, kind, dir, what string) (opens bool) {
 		d, s, err := tryOpen(dir, kind)
@@ -234,8 +233,7 @@ func damage(t *testing.T, dir string, rnd *rand.Rand) string {
 	}
 }
 
-// Whenever the process is killed, its folder opens again with every entry and every
-// vote that was acknowledged.
+// A folder opens again with every acknowledged entry and vote, whenever the process is killed.
 func TestStoresCrash(t *testing.T) {
 	if dir := os.Getenv(crash.DirEnv); dir != "" {
 		appendUntilKilled(dir, os.Getenv(crash.KindEnv))
@@ -278,8 +276,8 @@ func TestStoresCrash(t *testing.T) {
 	}
 }
 
-// appendUntilKilled is what the killed process does: it appends batches, cuts the
-// log at both ends and takes snapshots, as Raft does, and says what it has stored.
+// appendUntilKilled is the killed process: it appends batches, cuts the log at both ends and takes snapshots, as Raft
+// does, and reports the entries that it has stored.
 func appendUntilKilled(dir, kind string) {
 	check := func(err error) {
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// content sums what is in a folder: names, sizes, times, and the bytes too if they are asked for.
+// content hashes the contents of a folder: names, sizes, times, and the bytes too if they are asked for.
 func content(t *testing.T, dir string, bytes bool) string {
 	t.Helper()
 	sum := sha256.New()
@@ -98,7 +98,7 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-// Whatever has happened to a file, Examine finds what a start finds, and leaves it as it is.
+// Examine finds the same damage as a start, whatever happened to a file, and changes nothing.
 func TestExamineSaysWhatOpenSays(t *testing.T) {
 	eachDamaged(t, 40, 3, func(t *testing.T, kind, dir, what string) (opens bool) {
 		before := content(t, dir, false)
@@ -121,7 +121,7 @@ func TestExamineSaysWhatOpenSays(t *testing.T) {
 	})
 }
 
-// What is no folder of lockd, in use, or newer is told apart from damage.
+// A foreign folder, one in use, and a newer one are told apart from damage.
 func TestExamineRefuses(t *testing.T) {
 	dir := buildFolder(t, WAL, 10)
 	d, err := OpenFolder(dir, "n1", "arch")

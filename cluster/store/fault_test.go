@@ -16,15 +16,15 @@ import (
 	"lockd/resp/fault"
 )
 
-// The fault points that a process of appendUntilKilled comes to.
+// The fault points that appendUntilKilled passes.
 var storePoints = []string{
 	fault.LogWrite, fault.LogWritten, fault.LogSync, fault.LogSynced, fault.LogTrim, fault.LogTrimmed,
 	fault.VoteWrite, fault.VoteTorn, fault.VoteWritten,
 	fault.SnapshotWrite, fault.SnapshotRename, fault.SnapshotRenamed,
 }
 
-// Wherever the process dies, and whatever it leaves of what was not synced, its
-// folder opens again with every entry and every vote that was acknowledged.
+// A folder opens again with every acknowledged entry and vote, wherever the process dies and whatever unsynced data
+// survives.
 func TestFaultCrash(t *testing.T) {
 	if dir := os.Getenv(crash.DirEnv); dir != "" {
 		appendUntilKilled(dir, os.Getenv(crash.KindEnv))
@@ -53,8 +53,7 @@ func TestFaultCrash(t *testing.T) {
 	}
 }
 
-// What was synced stays; what was not is lost by a drop, and by a tear all but a part
-// of the last write.
+// Synced data stays; a drop loses unsynced data, and a tear all but a part of the last write.
 func TestFaultLoss(t *testing.T) {
 	const room = 100 // bytes that the file is made with; the last write goes beyond
 	synced, second, last := bytes.Repeat([]byte("s"), 50), bytes.Repeat([]byte("m"), 40), bytes.Repeat([]byte("l"), 60)

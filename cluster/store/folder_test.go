@@ -126,8 +126,7 @@ func TestFolderRefusals(t *testing.T) {
 	}
 }
 
-// A folder is one process's: the second is told which process has it. The folder
-// is nobody else's to read.
+// A folder belongs to one process: a second one is told which process has it. Only its owner can read the folder.
 func TestFolderLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	d, err := OpenFolder(dir, "n1", "")
@@ -239,8 +238,8 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// What a folder of version 1 says of itself is read for ever, and is what is written. Until a release has the version the
-// file may be written anew, with go test ./cluster/store -run FolderOfVersion1 -rewrite; afterwards a change is version 2.
+// Version 1 of the meta file is read for ever, and is the one that is written. Until a release has the version the file
+// may be rewritten, with go test ./cluster/store -run FolderOfVersion1 -rewrite; afterwards a change is version 2.
 func TestFolderOfVersion1(t *testing.T) {
 	want := Meta{
 		Program: metaProgram, Format: 1, ID: "n1", Incarnation: "INCARNATION", Cluster: "CLUSTER", Arch: "amd64", LogStore: WAL,
@@ -252,7 +251,7 @@ func TestFolderOfVersion1(t *testing.T) {
 	}
 }
 
-// FuzzMeta: whatever the meta file holds, it is read or refused.
+// FuzzMeta checks that any meta file is read or refused.
 func FuzzMeta(f *testing.F) {
 	f.Add(encodeMeta(Meta{Program: metaProgram, Format: 1, ID: "n1"}))
 	f.Add([]byte("{}\n"))
@@ -284,8 +283,7 @@ func TestFolderIsMadeWithThoseAbove(t *testing.T) {
 	}
 }
 
-// A full disk is never called damage: who removes the folder then, or the node, loses what is
-// in order.
+// A full disk is never called damage: an operator that then removed the folder would lose intact data.
 func TestFullDiskIsNoDamage(t *testing.T) {
 	d := &Folder{path: "DIR"}
 	for _, err := range []error{

@@ -48,7 +48,7 @@ func (h *hookedStore) SetUint64(key []byte, val uint64) error {
 	return h.write(func() error { return h.InmemStore.SetUint64(key, val) })
 }
 
-// fatalRecorder notes what would have ended the process.
+// fatalRecorder records the error that would have ended the process.
 type fatalRecorder struct {
 	mu   sync.Mutex
 	said []string
@@ -140,7 +140,7 @@ func TestGuardStall(t *testing.T) {
 }
 
 // No write returns between a failure and the end of the process: Raft would panic over its error, and the stack would
-// stand in the place of the reason.
+// replace the reason.
 func TestGuardRefusesWhenTheReasonIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exit := make(chan struct{})

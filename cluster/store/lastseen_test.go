@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The text of the files that say who a node is, and whom it has met, is that of every version.
+// The files with a node's identity and the starts that it has met have the same text in every version.
 func TestTextOfFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	d, err := OpenFolder(dir, "n1", "amd64")
@@ -37,7 +37,7 @@ func TestTextOfFiles(t *testing.T) {
 	}
 }
 
-// What a node has seen of others is read as it was written, or the folder is refused.
+// The stored starts of other nodes read back equal, or the folder is refused.
 func TestLastSeenIsChecked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	d, err := OpenFolder(dir, "n1", "")

@@ -23,7 +23,7 @@ func (g *gate) pass() error {
 	return g.broken
 }
 
-// open lets what waits, and all that comes, be written, or fail with err.
+// open lets the waiting and all later writes pass, or fail with err.
 func (g *gate) open(err error) {
 	g.broken = err
 	close(g.opened)
@@ -43,7 +43,7 @@ func aheadLog(t *testing.T) (l *ParallelLog, disk *gate, lead *bool) {
 	return l, disk, lead
 }
 
-// What is not on disk yet can be read while this node leads, and is the log's end.
+// A leader can read entries that are not on disk yet, and they are the log's end.
 func TestParallelLogReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, disk, _ := aheadLog(t)
@@ -69,8 +69,8 @@ func TestParallelLogReads(t *testing.T) {
 	})
 }
 
-// The others hear of an entry when the machine has taken it; what a deposed leader has not
-// applied keeps nothing back later.
+// Followers learn of an entry when the machine has applied it; entries that a deposed leader has not applied hold
+// nothing back later.
 func TestParallelLogTellsWhatIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, disk, lead := aheadLog(t)
@@ -103,7 +103,7 @@ func TestParallelLogTellsWhatIsApplied(t *testing.T) {
 	})
 }
 
-// A single node tells nobody, and keeps no list of all that it has ever stored.
+// A single node tells no follower, and does not list all entries that it has ever stored.
 func TestParallelLogOfASingleNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := guardedMem(t, Options{Fatal: func(error) {}}, &hookedStore{}).Log
@@ -122,7 +122,7 @@ func TestParallelLogOfASingleNode(t *testing.T) {
 	})
 }
 
-// Who does not lead any more, and every other write than the proposer's, waits for the disk.
+// The writes of a node that no longer leads, and all others but the proposer's, wait for the disk.
 func TestParallelLogWaits(t *testing.T) {
 	for name, do := range map[string]func(l *ParallelLog) error{
 		"an entry of Raft's own":  func(l *ParallelLog) error { return l.StoreLog(&raft.Log{Index: 3, Type: raft.LogNoop}) },
@@ -151,7 +151,7 @@ func TestParallelLogWaits(t *testing.T) {
 	}
 }
 
-// After the disk has failed nothing is taken any more, and nothing that was ahead counts.
+// After the disk has failed no entry is accepted, and entries that were ahead do not count.
 func TestParallelLogFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, disk, _ := aheadLog(t)
@@ -172,8 +172,7 @@ func TestParallelLogFails(t *testing.T) {
 	})
 }
 
-// The entry with which the newest snapshot ends is known when the log does not have it any
-// more, but to a leader: he would send it.
+// The last entry of the newest snapshot is known after it has left the log, except to a leader, which would send it.
 func TestLogStandsInForSnapshot(t *testing.T) {
 	s := guardedMem(t, Options{Fatal: func(error) {}}, &hookedStore{})
 	leads := false

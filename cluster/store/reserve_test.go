@@ -91,7 +91,7 @@ func TestNoBallastOnSmallDisks(t *testing.T) {
 	}
 }
 
-// What cannot be made is not tried each time, and leaves nothing behind.
+// A ballast that cannot be made is not tried each time, and leaves nothing behind.
 func TestBallastThatCannotBeMade(t *testing.T) {
 	_, r := newSmallDisk(t)
 	if err := os.Mkdir(r.path(), 0o700); err != nil { // in its place
@@ -110,7 +110,7 @@ func TestBallastThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// A start on a full disk takes what is reserved before it writes.
+// A start on a full disk takes the reserved space before it writes.
 func TestStartTakesBallast(t *testing.T) {
 	d, r := newSmallDisk(t)
 	r.update()
@@ -145,8 +145,8 @@ func (v fullVFS) Create(dir, name string, size uint64) (types.WritableFile, erro
 	return f, nil
 }
 
-// The next file of the log takes the place of the ballast. If that is not enough either, the node says that the disk is
-// full, whatever the error is that raft-wal makes of it.
+// The next file of the log takes the place of the ballast. If that is not enough, the node reports a full disk,
+// whatever error raft-wal returns.
 func TestLogTakesBallast(t *testing.T) {
 	for _, ever := range []bool{false, true} {
 		d, r := newSmallDisk(t)
@@ -177,7 +177,7 @@ func TestLogTakesBallast(t *testing.T) {
 	}
 }
 
-// A process without descriptors, or room, says so: nothing is wrong with its disk.
+// A process without descriptors, or space, reports that: its disk is intact.
 func TestWhyStoresFail(t *testing.T) {
 	g := newGuard(Options{})
 	for err, want := range map[error]string{
@@ -199,7 +199,7 @@ func TestWhyStoresFail(t *testing.T) {
 	}
 }
 
-// A snapshot does not take what the log needs, neither from its beginning nor in its midst, and leaves nothing.
+// A snapshot does not take the log's space, neither at its beginning nor later, and leaves nothing behind.
 func TestSnapshotsLeaveRoom(t *testing.T) {
 	d, r := newSmallDisk(t)
 	f := &Folder{path: d.dir, reserve: r}

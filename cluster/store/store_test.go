@@ -83,7 +83,7 @@ func TestFilesOfAnotherSize(t *testing.T) {
 	}
 }
 
-// What the stores have taken is there after they have been opened again.
+// Stored data is there after a reopening.
 func TestStoresReopen(t *testing.T) {
 	for _, kind := range []string{WAL, BoltDB} {
 		t.Run(kind, func(t *testing.T) {

@@ -23,7 +23,7 @@ type Users struct {
 	unread  []unreadUser      // to be logged without the lock
 }
 
-// Serving is what a server lends the users of its node.
+// Serving holds the parts of a server that the users of its node need.
 type Serving struct {
 	Known    *acl.Commands // that rules can name
 	Password string        // requirepass: of a default user without a password
