@@ -106,7 +106,7 @@ func lockFolder(path string) (*os.File, error) {
 		return nil, fmt.Errorf("data folder %s cannot be locked: %w", path, err)
 	}
 	if err = tryLock(f); err == nil {
-		err = notePID(f)
+		err = writePID(f)
 	}
 	if err == nil {
 		return f, nil
@@ -118,7 +118,7 @@ func lockFolder(path string) (*os.File, error) {
 	return nil, fmt.Errorf("data folder %s cannot be locked: %w", path, err)
 }
 
-func notePID(f *os.File) error {
+func writePID(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
@@ -197,8 +197,8 @@ func (d *Folder) SetNumber(number int) error {
 	return d.save(meta)
 }
 
-// noteStores records that the stores have been made, and the kind of the log.
-func (d *Folder) noteStores(logStore string) error {
+// recordStores records that the stores have been made, and the kind of the log.
+func (d *Folder) recordStores(logStore string) error {
 	if d.meta.LogStore == logStore {
 		return nil
 	}
@@ -236,7 +236,7 @@ func (d *Folder) checkStores(logStore string) error {
 }
 
 // clearUnfinished removes stores whose creation was interrupted. They hold no data, since none is stored before
-// noteStores.
+// recordStores.
 func (d *Folder) clearUnfinished() error {
 	for _, name := range []string{walFolder, logFile, votesFile, markFile, snapshotFolder} {
 		if err := os.RemoveAll(filepath.Join(d.path, name)); err != nil {

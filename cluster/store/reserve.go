@@ -156,8 +156,8 @@ func (r *reserve) missing() int64 {
 	return (need + 1<<20 - 1) >> 20
 }
 
-// noteFull records that a file of the log could not be made: later failures are due to that, whatever their errors.
-func (r *reserve) noteFull() {
+// recordFull records that a file of the log could not be made: later failures are due to that, whatever their errors.
+func (r *reserve) recordFull() {
 	if r == nil {
 		return
 	}
@@ -189,7 +189,7 @@ func (v reservedVFS) Create(dir, name string, size uint64) (types.WritableFile, 
 	}
 	_ = os.Remove(filepath.Join(dir, name)) // the part for which there was space
 	if !v.reserve.release() {
-		v.reserve.noteFull()
+		v.reserve.recordFull()
 		return nil, err
 	}
 	return v.VFS.Create(dir, name, size)

@@ -140,7 +140,7 @@ func Open(d *Folder, opts Options) (s *Stores, err error) {
 	}
 	s.guard.reserve, s.Look = d.reserve, d.reserve.update
 	s.Empty, s.closers = empty, opened
-	return s, d.noteStores(opts.LogStore)
+	return s, d.recordStores(opts.LogStore)
 }
 
 // openFiles opens existing files and makes missing ones.

@@ -24,7 +24,7 @@ func (st *State) raised(L *lua.LState) {
 	case isText && !ours && strings.HasPrefix(string(s), compiler.KeyMark):
 		object = lua.LString(translate(L, st.b, string(s)))
 	}
-	st.noteOrigin(L)
+	st.recordOrigin(L)
 	// A stack trace that is not empty keeps PCall from making one, which takes
 	// time quadratic in the depth of the stack.
 	panic(&lua.ApiError{Type: lua.ApiErrorRun, Object: object, StackTrace: "-"})
@@ -43,9 +43,9 @@ func chargeUnwinding(L *lua.LState, b *lauxlib.Budget) {
 	b.Take(depth * depth / 64)
 }
 
-// noteOrigin records what Redis's error handler adds to an error: the source and the line of the function that raised
+// recordOrigin records what Redis's error handler adds to an error: the source and the line of the function that raised
 // it, or of its caller if it is not Lua.
-func (st *State) noteOrigin(L *lua.LState) {
+func (st *State) recordOrigin(L *lua.LState) {
 	p, _ := st.b.PlaceAt(L, 0)
 	if p.Chunk == nil {
 		p, _ = st.b.PlaceAt(L, 1)

@@ -126,7 +126,7 @@ func login(s *session, command, user, password string) error {
 	if s.rights.Login(user, password) {
 		return nil
 	}
-	s.srv.noteDenied(s.client, "auth", s.tx.context(), user, command)
+	s.srv.recordDenial(s.client, "auth", s.tx.context(), user, command)
 	s.srv.stats.WrongPasswords.Add(1)
 	s.srv.guesses.Wrong(from, now)
 	if n, ok := s.srv.guessing.Allow(""); ok {

@@ -102,7 +102,7 @@ func denyQueued(s *session) {
 		reason, object := s.rights.Check(q.of.acl, q.args)
 		if reason != acl.Allowed {
 			q.denied = access.LateRefusal(reason)
-			s.srv.noteDenied(s.client, reason.String(), s.tx.context(), s.rights.Name(), object)
+			s.srv.recordDenial(s.client, reason.String(), s.tx.context(), s.rights.Name(), object)
 		}
 	}
 }

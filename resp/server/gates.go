@@ -70,7 +70,7 @@ func permitted(s *session, c *command, args resp.Args) string {
 	if reason == acl.Allowed {
 		return ""
 	}
-	s.srv.noteDenied(s.client, reason.String(), s.tx.context(), s.rights.Name(), object)
+	s.srv.recordDenial(s.client, reason.String(), s.tx.context(), s.rights.Name(), object)
 	return access.Refusal(reason, c.spec.Name)
 }
 

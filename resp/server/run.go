@@ -174,7 +174,7 @@ func (c *caller) do(req resp.Request) resp.Result {
 	c.of.sub.Settle()
 	c.of.locks.Saw(res.Index)
 	for _, d := range res.Denied {
-		c.srv.noteDenied(c.of, d.Reason, "lua", req.User, d.Object)
+		c.srv.recordDenial(c.of, d.Reason, "lua", req.User, d.Object)
 	}
 	return res
 }

@@ -332,8 +332,8 @@ func (c *client) describe(b []byte, now time.Time) []byte {
 	return b
 }
 
-// noteDenied writes a denied call, or a failed login, of a client into ACL LOG.
-func (s *shared) noteDenied(of *client, reason, context, user, object string) {
+// recordDenial adds a denied call, or a failed login, of a client to ACL LOG.
+func (s *shared) recordDenial(of *client, reason, context, user, object string) {
 	now := s.clock()
 	s.aclLog.Add(access.Denied{Reason: reason, Context: context, Object: object, User: user, At: now,
 		Client: strings.TrimSuffix(string(of.describe(nil, now)), "\n")}, int(s.hub.settings.ACLLogMax.Load()))
