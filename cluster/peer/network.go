@@ -40,7 +40,7 @@ func (n TCPNetwork) Listen(addr string) (net.Listener, error) {
 // Dial connects over TCP. It resolves the name in addr at each call.
 func (n TCPNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	d := net.Dialer{Timeout: timeout, KeepAlive: keepAliveEvery, Control: n.control}
-	addr = fault.Way(addr)
+	addr = fault.DialAddr(addr)
 	conn, err := d.Dial("tcp", addr)
 	if Refuses(err) {
 		err = n.refusal(&d, addr, err)

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 func TestWays(t *testing.T) {
 	t.Setenv(waysVar, "127.0.0.1:1=127.0.0.1:2,n2:1=n2:3")
 	for addr, want := range map[string]string{"127.0.0.1:1": "127.0.0.1:2", "n2:1": "n2:3", "n3:1": "n3:1"} {
-		if at := Way(addr); at != want {
+		if at := DialAddr(addr); at != want {
 			t.Errorf("%s is dialled at %s, want %s", addr, at, want)
 		}
 	}

@@ -11,8 +11,8 @@ func At(string) error { return nil }
 // Wall returns the wall clock in microseconds since 1970 that the test wants seen: us in this build.
 func Wall(us int64) int64 { return us }
 
-// Way returns the address at which to dial the peer at addr: addr itself in this build.
-func Way(addr string) string { return addr }
+// DialAddr returns the address at which to dial the peer at addr: addr itself in this build.
+func DialAddr(addr string) string { return addr }
 
 // Serve opens the control port. It does nothing in this build.
 func Serve() error { return nil }

@@ -160,8 +160,8 @@ func Wall(us int64) int64 {
 	return us + state.step + drift(state.rate, time.Since(state.since))
 }
 
-// ways maps the addresses in waysVar.
-var ways = sync.OnceValue(func() map[string]string {
+// dialAddrs maps the addresses in waysVar.
+var dialAddrs = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	for way := range strings.SplitSeq(os.Getenv(waysVar), ",") {
 		addr, at, _ := strings.Cut(way, "=")
@@ -170,6 +170,6 @@ var ways = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// Way returns the address at which to dial the peer at addr: of this node's own for each peer, so that a proxy knows
-// the caller without reading the traffic.
-func Way(addr string) string { return cmp.Or(ways()[addr], addr) }
+// DialAddr returns the address at which to dial the peer at addr. Each node has its own for each peer, so that a proxy
+// knows the caller without reading the traffic.
+func DialAddr(addr string) string { return cmp.Or(dialAddrs()[addr], addr) }
