@@ -62,8 +62,8 @@ func builtFarm(t *testing.T) *farm {
 	return f
 }
 
-// untilDone runs the program with longer and longer measurements until ok finds operations: a machine that is elsewhere
-// does none in a moment. It returns what is printed.
+// untilDone runs the program with longer and longer measurements until ok finds operations, since a busy machine does
+// none in a moment. It returns the output.
 func untilDone(t *testing.T, environ, args []string, ok func() (idle string)) string {
 	t.Helper()
 	for length := 200 * time.Millisecond; ; length *= 4 {
@@ -84,7 +84,7 @@ func untilDone(t *testing.T, environ, args []string, ok func() (idle string)) st
 	}
 }
 
-// runAt measures workloads at a cluster, over all nodes and at the leader, and returns what is printed.
+// runAt measures workloads at a cluster, over all nodes and at the leader, and returns the output.
 func runAt(t *testing.T, list string, pipeline int, workloads ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "figures.json")

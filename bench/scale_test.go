@@ -18,7 +18,7 @@ import (
 	"lockd/bench/load"
 )
 
-// A promise is met up to its bound, or from it on; what could not be measured is
+// A promise is met on the right side of its bound, the bound included; a value that could not be measured counts as
 // missed, with the reason.
 func TestJudgeLimits(t *testing.T) {
 	r := &scaleReport{Series: []series{{"set, by number of clients", []step{{"50", load.Sample{PerSecond: 1234, P50: 1500}}}}}}
@@ -200,8 +200,7 @@ func TestCheckScale(t *testing.T) {
 	}
 }
 
-// Real nodes go through three of the limits, in a small size: each has its finding,
-// whatever it is, and the file has them all.
+// Real nodes go through three of the limits, in a small size: each has its finding, and the file has all of them.
 func TestScaleSmall(t *testing.T) {
 	binary, err := built()
 	if err != nil {

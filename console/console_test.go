@@ -24,7 +24,7 @@ const hostile = "<script>alert(1)</script>\"'`--><img src=x onerror=alert(2)>\r\
 // Where each page is.
 var everyPage = []string{"/", "/lock?key=order:42", "/lock?key=order:42&token=abc", "/members", "/doctor"}
 
-// Names are shown, and are nothing but names: in both languages, in pages and in what follows them.
+// Names are shown as text only: in both languages, in pages and in streams.
 func TestNamesAreEscaped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := aConsole(aNode(t, hostile), func(cfg *Config) { cfg.Node = hostile })
@@ -66,7 +66,7 @@ func checkEscaped(t *testing.T, what string, status int, body string) {
 	}
 }
 
-// Every answer forbids what its page does not need.
+// Every answer forbids the browser features that its page does not need.
 func TestEveryAnswerHasHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := aNode(t, "order:42")
@@ -294,7 +294,7 @@ func TestOtherSites(t *testing.T) {
 	})
 }
 
-// A name that somebody lets lead to loopback is no name of a console there.
+// A foreign name that resolves to loopback is not accepted as a host.
 func TestHostsOfLoopback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := aConsole(aNode(t, "order:42"), func(cfg *Config) { cfg.Loopback = true })

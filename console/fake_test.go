@@ -97,7 +97,7 @@ func (f *fakeNode) change(how func()) {
 	how()
 }
 
-// takeAsked returns what was asked since the last time.
+// takeAsked returns the questions since the last call.
 func (f *fakeNode) takeAsked() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +166,7 @@ func aNode(t *testing.T, name string) *fakeNode {
 	}}
 }
 
-// aConsole is one for a node, with what it logs.
+// aConsole returns a console for a node, with its log.
 func aConsole(f *fakeNode, change ...func(*Config)) (*Console, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	cfg := Config{Dial: f.dial, Node: "n1", Password: f.password, Ready: func() []resp.Field { return nil }, Log: slog.New(slog.NewTextHandler(log, nil))}

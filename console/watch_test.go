@@ -48,7 +48,7 @@ func (w *watcher) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// take returns what has come since the last time.
+// take returns the events since the last call.
 func (w *watcher) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,8 +72,7 @@ func follow(c *Console, path string, hang bool, with ...asking) *watcher {
 	return w
 }
 
-// A watcher is told at once how it is and then what changes, each change once, in frames that no name
-// can break.
+// A watcher gets the present state at once and then each change once, in frames that no name can break.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := aNode(t, hostile)
@@ -183,7 +182,7 @@ func TestSlowNodeIsAskedLess(t *testing.T) {
 	})
 }
 
-// The number of watchers is bounded; one that does not read is ended, and so are all when the console stops.
+// The number of watchers is bounded; one that does not read is ended, and all are when the console stops.
 func TestWatchersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := aNode(t, "order:42")

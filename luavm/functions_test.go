@@ -34,8 +34,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// No call finds what another one left behind in the variables of the library, nor
-// what a script did, and a script finds nothing of a library.
+// No call sees changes of another call to the variables of the library, nor those of a script, and a script sees none
+// of a library.
 func TestCallStartsFromLoad(t *testing.T) {
 	v := New()
 	source := `local n, seen, r = 0, {}, redis
@@ -120,8 +120,8 @@ func TestLibraryBudgetIsExact(t *testing.T) {
 	}
 }
 
-// libraryOf makes a library of a script: once as its own code, with a function that
-// shows what it left, once as a function.
+// libraryOf makes a library of a script: once as its own code, with a function that shows its effects, once as a
+// function.
 func libraryOf(source string) string {
 	return "local O, T, u = function() end, {1, 2, x = 3}, 0 local function own(...) " + source + " end redis.register_function('code', function() return {u, #T, T.x} end) " +
 		"redis.register_function('body', own) if redis.LOG_DEBUG == 0 and u == 0 then u = 1 end"

@@ -125,9 +125,8 @@ func TestBudgetIsExact(t *testing.T) {
 	}
 }
 
-// A command may take steps of the script that calls it. It is told how many are left, and
-// where it takes more than those, the script ends: no pcall helps, and the error names
-// the whole limit of which the script was given a part.
+// A command may take steps of the script that calls it. It gets the number of steps left; if it takes more, the script
+// ends: no pcall helps, and the error names the whole limit of which the script was given a part.
 func TestCommandTakesSteps(t *testing.T) {
 	lim := resp.ScriptLimits{Steps: 3000, MemBytes: 1 << 20, StepsOf: 5000}
 	var told []int64
@@ -149,8 +148,7 @@ func TestCommandTakesSteps(t *testing.T) {
 	}
 }
 
-// Compiled scripts are kept up to a number of bytes, however big each is, and what is
-// kept or was dropped changes no result.
+// Compiled scripts are kept up to a number of bytes, whatever the size of each, and the cache changes no result.
 func TestCacheIsBounded(t *testing.T) {
 	v := New()
 	var before, after runtime.MemStats
@@ -184,8 +182,7 @@ func localFunctions(n int) string {
 	return b.String()
 }
 
-// A function with almost as many locals as there are registers computes what one with
-// few computes, or is refused.
+// A function with almost as many locals as there are registers computes the same as one with few, or is refused.
 func TestFullRegisters(t *testing.T) {
 	const localsMax = 200 // of Lua
 	refused, v := 0, New()

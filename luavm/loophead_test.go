@@ -8,8 +8,8 @@ import (
 	"lockd/resp"
 )
 
-// Whatever a loop's body or condition begins with, it does what it does behind another statement:
-// gopher-lua's compiler would mistake where a loop begins if that were a jump.
+// A loop's body or condition works in the same way as behind another statement, whatever it begins with: gopher-lua's
+// compiler would misplace the head of a loop that begins with a jump.
 func TestLoopHeads(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	loops := []struct{ loop, same string }{

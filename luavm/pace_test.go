@@ -10,8 +10,8 @@ import (
 	"lockd/resp"
 )
 
-// pace are loops over what a script can call, each with the arguments that make a step
-// of the budget take longest.
+// pace lists loops over everything that a script can call, each with the arguments for which a step of the budget takes
+// longest.
 var pace = []struct{ name, source string }{
 	{"empty", `while true do end`},
 	{"arithmetic", `local a, b = 1e308, 3 while true do local c = a / b - a * b + b end`},
@@ -149,8 +149,8 @@ var pace = []struct{ name, source string }{
 	{"cmsgpack.unpack", `local s = cmsgpack.pack({1, 2, {3, 4}, "x", {a = 1}}) while true do cmsgpack.unpack(s) end`},
 }
 
-// A step of the budget stands for a bounded time, whatever a script calls: ten million
-// steps end in about a second. The bound is asserted where times are. The table that -v prints is for a quiet machine.
+// A step of the budget stands for a bounded time, whatever a script calls: ten million steps end in about a second. The
+// bound is asserted with strict times only. The table that -v prints needs a quiet machine.
 func TestPace(t *testing.T) {
 	const stepNsMax = 100
 	for _, p := range pace {

@@ -9,8 +9,8 @@ import (
 	"lockd/resp"
 )
 
-// A traversal by pairs visits each key that stays exactly once, whatever was set
-// and deleted before, and whatever existing keys are deleted or changed on the way.
+// A traversal by pairs visits each remaining key exactly once, after any assignments and deletions, and with any
+// existing keys deleted or changed on the way.
 func TestPairsWithDeletion(t *testing.T) {
 	if reply, _, _ := New().Run(script(`local t = {1, 2, 3, a = 1, b = 2} for k in pairs(t) do t[k] = nil end return tostring(next(t))`),
 		nil, nil, limits, stubCall); reply.Str != "nil" {

@@ -158,8 +158,7 @@ func TestPanicInCommand(t *testing.T) {
 	}
 }
 
-// panicOf runs a script whose commands panic, and returns with what that reaches the
-// caller; "" if it does not.
+// panicOf runs a script whose commands panic, and returns the panic that reaches the caller; "" if none does.
 func panicOf(v *VM, source string) (text string) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -50,7 +50,7 @@ type trail struct {
 	Told    []int64 // the steps left at each call
 }
 
-// conduct answers the calls of a script from bytes: what, and how many steps that takes.
+// conduct answers the calls of a script from bytes, which also give the steps of each call.
 func (tr *trail) conduct(choices []byte) resp.ScriptCall {
 	replies := []resp.Reply{
 		resp.Int(1), resp.Int(0), resp.Bulk("token"), resp.Nil(), resp.OK(), resp.Int(-1), resp.Bulk("17"), resp.Bool(true),
@@ -97,8 +97,8 @@ func bothWays(t *testing.T, v *VM, source string, lim resp.ScriptLimits, choices
 	return used, b.Reply.IsErr(), through
 }
 
-// The scripts of lock libraries go straight, whatever they are answered but errors, and show what they show
-// in gopher-lua, with any budget that ends on the way.
+// The scripts of lock libraries run straight on all replies but errors, and do the same as in gopher-lua, with any
+// budget that runs out on the way.
 func TestLockScriptsGoStraight(t *testing.T) {
 	v := New()
 	for name, source := range lockScripts {
@@ -114,7 +114,7 @@ func TestLockScriptsGoStraight(t *testing.T) {
 	}
 }
 
-// What a straight script seldom meets shows the same both ways.
+// Rare cases of a straight script do the same both ways.
 func TestStraightCorners(t *testing.T) {
 	v := New()
 	for _, source := range []string{
@@ -278,8 +278,8 @@ func (w *straightWriter) choice(depth int) {
 	w.put(" end")
 }
 
-// A random script shows the same both ways: what it answers and calls, what it costs, how many steps each
-// command is told are left, and how a budget that ends on the way ends it.
+// A random script does the same both ways: its reply and calls, its cost, the steps left at each command, and the end
+// by a budget that runs out on the way.
 func FuzzStraight(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
@@ -316,7 +316,7 @@ func straightCase(t *testing.T, v *VM, source string, choices []byte) (through b
 	return through
 }
 
-// Most of the scripts that the fuzz target generates are straight, so that it tests what it should.
+// Most of the scripts that the fuzz target generates are straight, as intended.
 func TestRandomScriptsGoStraight(t *testing.T) {
 	const scripts = 500
 	random := rand.New(rand.NewPCG(3, 4))

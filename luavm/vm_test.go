@@ -13,7 +13,7 @@ import (
 	"lockd/resp"
 )
 
-// limits are those of the tests, about what a server would set.
+// limits are the limits of the tests, about those of a server.
 var limits = resp.ScriptLimits{Steps: 10_000_000, MemBytes: 64 << 20}
 
 func script(source string) resp.Script {
@@ -160,8 +160,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// A script that writes what gopher-lua's own messages begin with gets it back as it
-// is, caught or not.
+// An error of a script that begins like one of gopher-lua's own messages stays unchanged, caught or not.
 func TestErrorsAreNotForged(t *testing.T) {
 	const forged = compiler.KeyMark + "abc:1: def"
 	for _, source := range []string{

@@ -106,8 +106,7 @@ func (f *fakeEtcd) steps(t *testing.T, w *workload) error {
 	return d.clear(ctx, p)
 }
 
-// Every workload that etcd has runs, and leaves nothing; what an etcd answers wrong is
-// noticed.
+// Every workload for etcd runs, and leaves nothing behind; a wrong answer of an etcd is noticed.
 func TestEtcdWorkloads(t *testing.T) {
 	ran := 0
 	for i := range workloads {

@@ -210,7 +210,7 @@ func TestAskAgain(t *testing.T) {
 	}
 }
 
-// Of several nodes the one that has closed a connection is asked again, too, before another is.
+// A node that has closed a connection is asked once more, before another node is.
 func TestAskTheSameAgain(t *testing.T) {
 	n, other := startNode(t, "+1\r\n", "", "+2\r\n"), startNode(t, "+3\r\n")
 	c := &Cluster{Addrs: []string{n.addr, other.addr}}

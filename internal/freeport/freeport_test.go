@@ -29,7 +29,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// A port where somebody listens is not given.
+// A port with a listener is not given out.
 func TestPortTaken(t *testing.T) {
 	addrs, err := Addrs("127.0.0.1", 1)
 	if err != nil {

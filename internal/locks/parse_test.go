@@ -123,7 +123,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What is no such answer is an error, whatever it is, and an error of the server keeps its words.
+// Any other answer is an error, and an error of the server keeps its text.
 func TestParseWhatIsNoAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		reply resp.Reply

@@ -149,8 +149,8 @@ func TestNoticeInItsPlace(t *testing.T) {
 	})
 }
 
-// A disk that is full, and a reader that is gone: nothing spins, nothing is written twice, and what is held is written
-// once it can be.
+// With a full disk, or without a reader, nothing spins, no line is written twice, and held lines are written once that
+// is possible.
 func TestWritesFail(t *testing.T) {
 	for _, err := range []error{syscall.ENOSPC, syscall.EPIPE, errors.New("any")} {
 		inBubble(t, func(t *testing.T, w *Writer, s *sink) {
@@ -190,8 +190,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// The last words follow what was said before, have room where there is none for others, and go first where
-// those cannot be written in time.
+// The last words follow earlier lines, fit beyond the limit for those, and go first if those cannot be written in time.
 func TestLastWords(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *Writer, s *sink) {
 		fmt.Fprintln(w, "before")
@@ -229,7 +228,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A real pipe that is full, and one that has no reader.
+// A real pipe that is full, and one without a reader.
 func TestPipes(t *testing.T) {
 	r, full, err := os.Pipe()
 	if err != nil {

@@ -51,7 +51,7 @@ func await(t *testing.T, p *Process, line string) {
 	}
 }
 
-// A process has its folder, its environment, nothing to read, and a log that keeps what those before it have said.
+// A process has its folder, its environment, no input, and a log that keeps the output of earlier processes.
 func TestStart(t *testing.T) {
 	c := shell(t, "pwd; echo $WORD; read x || echo nothing; echo on its error >&2")
 	c.Dir, c.Env, c.Heading = t.TempDir(), []string{"WORD=one"}, "first"
@@ -78,8 +78,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A process that ends instead of serving is an error with its last words, at once; one that does not serve, when the wait
-// ends.
+// A process that ends instead of serving is an error with its last lines, at once; one that does not serve, at the end
+// of the wait.
 func TestAwait(t *testing.T) {
 	p := start(t, shell(t, "echo the disk is on fire; exit 3"))
 	never := func(context.Context) error { return errors.New("no answer") }
@@ -100,7 +100,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// A process that obeys ends as it likes; one that does not is killed after a while.
+// A process that obeys ends on its own; another one is killed after a while.
 func TestStop(t *testing.T) {
 	const script = "trap 'echo obeyed; exit 4' TERM; echo up; while :; do sleep 0.01; done"
 	p := start(t, shell(t, script))

@@ -314,7 +314,7 @@ func TestAside(t *testing.T) {
 	}
 }
 
-// Files are followed: what is new and good is taken, what is no good is told once.
+// Changed files are followed: good ones are used, and a bad one is reported once.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca, log, dir := securetest.NewCA(t, "ca"), &logText{}, t.TempDir()

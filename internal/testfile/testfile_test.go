@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// recorder is a test that keeps what it is told.
+// recorder is a test that records its failures.
 type recorder struct {
 	testing.TB
 	told string
@@ -15,7 +15,7 @@ type recorder struct {
 func (r *recorder) Helper()                           {}
 func (r *recorder) Errorf(format string, args ...any) { r.told += fmt.Sprintf(format, args...) }
 
-// A file that differs is told, and is written anew only if that was asked for.
+// A file that differs is reported, and rewritten only on request.
 func TestCompare(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.bin")
 	for _, step := range []struct {

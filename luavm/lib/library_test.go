@@ -51,8 +51,8 @@ func tostring(v lua.LValue) string {
 
 var plenty = resp.ScriptLimits{Steps: 1e7, MemBytes: 64 << 20}
 
-// What a library builds or walks is paid for before: whatever a script passes, the
-// budget ends it, and no pcall saves it.
+// Libraries charge in advance for all that they build or walk: with any arguments the budget ends a script, and no
+// pcall saves it.
 func TestLibraryBudget(t *testing.T) {
 	lim := resp.ScriptLimits{Steps: 1e6, MemBytes: 32 << 20}
 	for _, c := range []struct {
@@ -87,8 +87,8 @@ func TestLibraryBudget(t *testing.T) {
 	}
 }
 
-// A map that takes back what it gave leaves no empty slots and no dead keys, which
-// # and next would have to pass at every call.
+// A map whose entries are deleted again leaves no empty slots and no dead keys, which # and next would have to pass at
+// every call.
 func TestUnpackedNilLeavesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name, in    string
@@ -112,8 +112,7 @@ func TestUnpackedNilLeavesNothing(t *testing.T) {
 	}
 }
 
-// The budget's bytes bound what the process really allocates, garbage included, to
-// within a factor of four, whatever is built.
+// The budget's bytes bound the process's real allocations, garbage included, to within a factor of four.
 func TestLibraryPrices(t *testing.T) {
 	const limit = 16 << 20
 	for _, c := range []struct{ name, lib, fn, in string }{

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// fmod gives what Go's math.Mod gives, bit for bit: at the edges of the range,
-// and for random pairs of any size.
+// Fmod equals Go's math.Mod, bit for bit: at the edges of the range, and for random pairs of any size.
 func TestFmod(t *testing.T) {
 	same := func(x, y float64) {
 		got, want := Fmod(x, y), math.Mod(x, y)

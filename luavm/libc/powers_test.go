@@ -70,9 +70,8 @@ func hyperbolic(x, sign float64) *big.Float {
 	return bigMul(bigAdd(e, bigQuo(bigFloat(sign), e)), bigFloat(0.5))
 }
 
-// The results are those of exact arithmetic, rounded once. Random arguments
-// are of all sizes that have a result, and near those from where it is 0, infinite
-// or denormal.
+// The results are those of exact arithmetic, rounded once. Random arguments cover all sizes that have a result, and the
+// neighbourhood of 0, infinite and subnormal results.
 func TestPowersAreRounded(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	spread := func(low, high float64) float64 { return low + float64((high-low)*random.Float64()) }
