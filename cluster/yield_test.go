@@ -14,6 +14,7 @@ import (
 
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
+	"lockd/resp"
 )
 
 // While the leader's disk hangs another node leads, soon; nothing acknowledged is lost, and
@@ -285,6 +286,25 @@ func TestLeaderBehindNarrowLinkStays(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A leader that leads on and gets nothing to a majority says that nobody knows what became of it: after commitWaitMax,
+// and the time for which its log may still show that.
+func TestLeaderThatCommitsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, lead, to := startNarrow(t, 3, 0, 1)
+		defer c.close()
+		term := lead.raft.CurrentTerm()
+		to.set(true)
+		began := time.Now()
+		c.expect(lead, "SET a "+strings.Repeat("x", 2*narrowBytes), "-"+resp.ErrUnknown)
+		if took := time.Since(began) - commitWaitMax - leaderWaitDefault; took.Abs() > 100*time.Millisecond {
+			t.Errorf("its client is told %s too late", took)
+		}
+		lead.sameTerm(t, term)
+		to.set(false)
+		c.expect(lead, "INCR b", ":1")
+	})
 }
 
 // narrow are the links of a node of startNarrow.
