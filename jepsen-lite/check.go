@@ -43,11 +43,13 @@ func judge(dir string, w *workload.Workload, what string) (report.Result, error)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return report.Result{}, fmt.Errorf("%s: %w", filepath.Join(dir, clusterFile), err)
 	}
+	v.Count(cluster.AtStake)
 	v.Problems = append(v.Problems, cluster.Problems...)
 	v.Undecided = append(v.Undecided, cluster.Undecided...)
 	if what == judgeSafety {
 		v.SafetyOnly()
 	}
+	v.Weigh(h, w.Name, what == judgeSafety)
 	if w.Machine != nil {
 		if i := slices.IndexFunc(v.Problems, func(p model.Problem) bool { return p.Line > 0 }); i >= 0 {
 			if err := model.Picture(h, v.Problems[i].Line, *w.Machine, filepath.Join(dir, pictureFile)); err != nil {

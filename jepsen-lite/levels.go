@@ -168,6 +168,7 @@ func (s *session) settledLevel(ctx context.Context, node string, most level) (no
 
 // judge adds to the verdict what exceeds most. It reports whether nothing does.
 func (l level) judge(v *model.Verdict, node string, most level) bool {
+	v.Stake(model.RuleLevels, 1)
 	if l.goroutines > most.goroutines {
 		v.Add("goroutines not back", nil,
 			"%s has %d goroutines %s after its clients have gone, at most %d are well; they are in its log", node,

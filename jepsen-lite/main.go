@@ -11,13 +11,14 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"lockd/jepsen-lite/model"
 	"lockd/jepsen-lite/nemesis"
 	"lockd/jepsen-lite/target"
 	"lockd/jepsen-lite/workload"
 )
 
 type cli struct {
-	Run      runCmd      `cmd:"" default:"withargs" set:"time=60s" help:"Run workloads under faults and judge them (the default command)."`
+	Run      runCmd      `cmd:"" default:"withargs" set:"time=0s" help:"Run workloads under faults and judge them (the default command)."`
 	Marathon marathonCmd `cmd:"" set:"time=0s" help:"Run with one seed after the other until interrupted, and keep the failed runs."`
 	Check    checkCmd    `cmd:"" help:"Judge a recorded run again, without running anything."`
 	Shrink   shrinkCmd   `cmd:"" help:"Run a schedule that failed with fewer and fewer faults, as long as it fails."`
@@ -25,7 +26,7 @@ type cli struct {
 }
 
 type runCmd struct {
-	Time     time.Duration `default:"${time}" help:"Length of the whole run, which the workloads share; of a marathon: of all its runs, 0s: until it is interrupted."`
+	Time     time.Duration `default:"${time}" help:"Length of the whole run, which the workloads share, 0s: as long as their rules need; of a marathon: of all its runs, 0s: until it is interrupted."`
 	Workload []string      `default:"all" help:"Workloads, in turn." placeholder:"NAME,..."`
 	Nemesis  []string      `default:"kill,pause,partition" help:"Kinds of faults, or variants of one, as scenario:save-twice; none: no faults; all: every kind." placeholder:"NAME,..."`
 	Mixed    bool          `help:"Up to four faults at once."`
@@ -44,7 +45,7 @@ type runCmd struct {
 	From     string        `help:"Upgrade nodes (--nemesis upgrade) from this commit or tag to the present tree, instead of from the present tree to a stand-in for the next release." placeholder:"REF"`
 	Plant    string        `help:"Build the server with a bug planted in it, to see it caught; see --list." placeholder:"NAME"`
 	Args     []string      `help:"More arguments for the server." placeholder:"ARG,..."`
-	List     bool          `help:"List workloads, nemeses, targets and bugs to plant, and do nothing."`
+	List     bool          `help:"List workloads, nemeses, targets, rules and bugs to plant, and do nothing."`
 }
 
 type checkCmd struct {
@@ -116,6 +117,10 @@ func list(w io.Writer) {
 	fmt.Fprintln(w, "targets:")
 	for _, r := range target.Kinds {
 		fmt.Fprintf(w, "  %-14s %s\n", r.Name, r.Summary)
+	}
+	fmt.Fprintln(w, "rules, and how often they must be at stake:")
+	for _, r := range model.Rules {
+		fmt.Fprintf(w, "  %-24s %s (%s)\n", r.ID, r.Says, r.Need)
 	}
 	fmt.Fprintf(w, "bugs to plant:\n  %s\n", strings.Join(bugs(), ", "))
 }

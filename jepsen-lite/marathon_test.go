@@ -212,7 +212,7 @@ func testMarathonOfErrors(t *testing.T) {
 // A mistake in a command line is reported in one sentence, with exit status 2.
 func TestBadFlags(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
-		{"--time 0s", "--time must be greater than 0"},
+		{"--time=-1s", "--time must not be less than 0"},
 		{"--nodes many", "--nodes: "},
 		{"--shout", "unknown flag --shout"},
 		{"marathon --each 0s", "--each must be greater than 0"},

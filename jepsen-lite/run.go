@@ -113,6 +113,9 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	if c.From != "" {
 		fmt.Fprintf(out, "from the build of %s\n", c.From)
 	}
+	if short := s.tooShort(); short != "" {
+		fmt.Fprintln(out, short)
+	}
 	if err := s.start(ctx); err != nil {
 		return nil, false, err
 	}
@@ -250,14 +253,17 @@ func (s *session) check() (kind target.Kind, err error) {
 	if c.Plant != "" && !slices.Contains(bugs(), c.Plant) {
 		return kind, fmt.Errorf("there is no bug %q to plant: choose from %s", c.Plant, strings.Join(bugs(), ", "))
 	}
-	if c.Time <= 0 {
-		return kind, errors.New("--time must be greater than 0")
+	if c.Time < 0 {
+		return kind, errors.New("--time must not be less than 0")
 	}
 	if c.State < 0 || c.State > stateMax {
 		return kind, fmt.Errorf("--state must be from 0 to %d", stateMax)
 	}
 	if c.Nodes < 1 || c.Workers < 1 || c.Rate < 1 || len(s.workloads) == 0 {
 		return kind, errors.New("--nodes, --workers and --rate must be at least 1, and there must be a workload")
+	}
+	if c.Time == 0 {
+		c.Time = s.needed()
 	}
 	i := slices.IndexFunc(target.Kinds, func(k target.Kind) bool { return k.Name == c.Target })
 	if i < 0 {
@@ -481,13 +487,13 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 		Pause: time.Duration(c.Workers) * time.Second / time.Duration(c.Rate),
 	}
 	length := c.Time / time.Duration(len(s.workloads))
-	plan := s.schedule(c.Seed+turn, length)
+	plan := s.schedule(c.Seed+turn, length-s.calmTail(w.Name, length))
 	if err := writeJSON(filepath.Join(dir, scheduleFile), c.scheduleOf(c.Seed+turn, began, length, plan)); err != nil {
 		return report.Result{}, err
 	}
 	after := &model.Verdict{} // problems of the cluster itself
 	machine := watchPace(dir, began)
-	s.play(ctx, w, env, plan, length, after)
+	s.play(ctx, w, env, plan, began, length, after)
 	after.Notes = append(after.Notes, machine.end()...)
 	if err := rec.Close(); err != nil {
 		return report.Result{}, err
@@ -509,6 +515,7 @@ func (s *session) play(
 	w *workload.Workload,
 	env *workload.Env,
 	plan []nemesis.Step,
+	began time.Time,
 	length time.Duration,
 	after *model.Verdict,
 ) {
@@ -533,7 +540,8 @@ func (s *session) play(
 		if len(plan) > 0 {
 			wait(ctx, calm)
 		}
-		env.History.Record(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.Rest})
+		env.History.Record(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.Rest,
+			Value: []string{strconv.FormatInt(env.Until.Sub(began).Nanoseconds(), 10)}})
 		rest()
 	}()
 	go s.progress(working, w.Name, time.Now().Add(length), env.History, field)
@@ -582,6 +590,9 @@ func (s *session) inspect(ctx context.Context, rec *history.Recorder, v *model.V
 			len(s.dead), nodes))
 		return
 	}
+	v.Stake(model.RuleHealthy, len(s.target.Nodes()))
+	v.Stake(model.RuleProcesses, len(s.target.Nodes()))
+	v.Stake(model.RuleStates, 1)
 	if err := s.target.Converged(same); err != nil {
 		v.Add("states differ", nil, "%v", err)
 	}
@@ -590,6 +601,9 @@ func (s *session) inspect(ctx context.Context, rec *history.Recorder, v *model.V
 	s.deaths(v)
 	s.ends(rec, v)
 	unreadStreams(v, s.target.Net().Unread())
+	if s.cmd.Race {
+		v.Stake(model.RuleRaces, 1)
+	}
 	for _, r := range s.target.Races() {
 		v.Add("data race", nil, "%s", r)
 	}
@@ -609,6 +623,7 @@ func (s *session) ends(rec *history.Recorder, v *model.Verdict) {
 	e := s.target.Ends()
 	rec.Record(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.Ends,
 		Value: []string{strconv.Itoa(e.Ended), strconv.Itoa(e.Noticed)}})
+	v.Stake(model.RuleClaims, e.Ended)
 	for _, w := range e.Wrong {
 		v.Add("a living process called dead", nil, "%s", w)
 	}

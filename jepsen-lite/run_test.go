@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,6 +144,10 @@ func TestInspectDead(t *testing.T) {
 		}
 		if got := strings.Join(kinds, ", "); got != c.kinds || len(v.Undecided) != c.undecided || !slices.Equal(s.dead, c.target.dead) {
 			t.Errorf("%+v: %s, undecided %q, dead %q", c.target, got, v.Undecided, s.dead)
+		}
+		want := map[string]int{"nodes-healthy": 3, "processes-live": 3, "states-equal": 1, "deaths-are-true": 0}
+		if c.undecided == 0 && !maps.Equal(v.AtStake, want) {
+			t.Errorf("%+v: at stake %v", c.target, v.AtStake)
 		}
 	}
 }

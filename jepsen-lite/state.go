@@ -103,6 +103,7 @@ func (s *session) checkState(ctx context.Context, v *model.Verdict) {
 		}
 		return checkPiece(r, first, last)
 	})
+	v.Stake(model.RuleState, 1)
 	if wrong := (wrongState{}); errors.As(err, &wrong) {
 		v.Add("state lost", nil, "%v", err)
 	} else if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -33,7 +34,7 @@ const (
 )
 
 // Rest is the operation of Nemesis, of type Info, that ends the clients' work, a while after the last fault. Later
-// operations finish what clients began, and read the final state.
+// operations finish what clients began, and read the final state. Its value is the time at which that work was to end.
 const Rest = "rest"
 
 // Ends is the operation of Nemesis, of type Info, written after the last fault. Its value tells how many processes
@@ -200,6 +201,7 @@ type History struct {
 	Halts  []Halt   // in the order of their starts; none overlap
 	End    int64    // time of the last event
 	Worked int64    // when the clients' work ended; End, if the recording does not tell
+	Asked  int64    // when it was to end: Worked is later if a fault lasted longer; Worked, if the recording does not tell
 
 	Ended, Noticed int // numbers of processes, from the event Ends
 
@@ -283,8 +285,13 @@ func (p *pairing) add(e Event, line int) error {
 	case p.quorums.add(e):
 		return nil
 	case e.Process == Nemesis && e.Type == Info && e.Op == Rest:
-		p.h.Worked = e.Time
-		return nil
+		p.h.Worked, p.h.Asked = e.Time, e.Time
+		if len(e.Value) == 0 {
+			return nil
+		}
+		asked, err := strconv.ParseInt(e.Value[0], 10, 64)
+		p.h.Asked = min(e.Time, asked)
+		return err
 	case e.Process == Nemesis && e.Type == Info && e.Op == Ends:
 		return p.ends(e.Value)
 	case e.Process == Nemesis:
@@ -366,7 +373,7 @@ func (p *pairing) finish() {
 		p.h.Halts[len(p.h.Halts)-1].End = p.h.End
 	}
 	if p.h.Worked == 0 {
-		p.h.Worked = p.h.End
+		p.h.Worked, p.h.Asked = p.h.End, p.h.End
 	}
 	p.h.Quorums, p.h.Marked = p.quorums.finish(p.h.End), len(p.quorums.serving) > 0
 	for i := range p.h.Faults {

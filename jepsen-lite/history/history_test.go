@@ -97,3 +97,24 @@ func TestHalts(t *testing.T) {
 		t.Errorf("marks are taken for faults: %v", h.Faults)
 	}
 }
+
+// The history tells when the clients' work ended, and when it was to end.
+func TestWorked(t *testing.T) {
+	const rest = `{"time":50,"process":-1,"type":"info","op":"rest"%s}` + "\n" + `{"time":90,"process":-1,"type":"info","op":"up","node":"n1"}`
+	for value, want := range map[string][2]int64{
+		"":                 {50, 50},
+		`,"value":[]`:      {50, 50},
+		`,"value":["40"]`:  {50, 40},
+		`,"value":["60"]`:  {50, 50},
+		`,"value":["not"]`: {},
+	} {
+		h, err := Read(strings.NewReader(fmt.Sprintf(rest, value)))
+		if (err != nil) != (want == [2]int64{}) || err == nil && (h.Worked != want[0] || h.Asked != want[1]) {
+			t.Errorf("%s: %v, %+v", value, err, h)
+		}
+	}
+	h, err := Read(strings.NewReader(`{"time":90,"process":-1,"type":"info","op":"up","node":"n1"}`))
+	if err != nil || h.Worked != 90 || h.Asked != 90 {
+		t.Errorf("without that event: %v, %+v", err, h)
+	}
+}

@@ -33,7 +33,8 @@ func Stock(h *history.History) *Verdict {
 	for _, c := range countersOf(h, stockStart, -1) {
 		c.check(v)
 	}
-	takes := map[string]changes{}
+	takes, s := map[string]changes{}, newStakes()
+	defer s.count(v)
 	for i := range h.Ops {
 		o := &h.Ops[i]
 		if o.Name != "take" {
@@ -55,7 +56,7 @@ func Stock(h *history.History) *Verdict {
 		}
 		short := *o
 		short.Out = []string{"..."}
-		takes[o.Key].check(v, &short, timesOf(o.Out))
+		takes[o.Key].check(v, s, &short, timesOf(o.Out))
 	}
 	return v
 }
@@ -121,10 +122,13 @@ func (c *tally) check(v *Verdict) {
 	byEnd := slices.Clone(c.seen)
 	slices.SortFunc(byEnd, func(a, b reading) int { return cmp.Compare(a.op.End, b.op.End) })
 	slices.SortFunc(c.seen, func(a, b reading) int { return cmp.Compare(a.op.Start, b.op.Start) })
-	next, top := 0, reading{}
+	next, top, kept := 0, reading{}, 0
 	for _, s := range c.seen {
 		least, _ := slices.BinarySearch(acked, s.op.Start)
 		most, _ := slices.BinarySearch(sent, s.op.End)
+		if kept = max(kept, least); !s.change && least > 0 {
+			v.Stake(ruleRead, 1)
+		}
 		if s.change {
 			least++
 			if other := by[s.count]; other != nil {
@@ -152,6 +156,8 @@ func (c *tally) check(v *Verdict) {
 			v.Add("went back", s.op, "%s had seen %d changes, this one saw %d", top.op, top.count, s.count)
 		}
 	}
+	v.Stake(ruleKept, kept)
+	v.Stake(ruleOnce, kept)
 }
 
 // missing names an answer that shows too few changes: others saw them later, or nobody saw them again.

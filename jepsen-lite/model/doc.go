@@ -2,6 +2,8 @@
 //
 //	Checker(history) ── Verdict      problems, each with the line of an event; undecided parts; notes
 //
+//	rules.go                         the rules: what each says, and how often it must be at stake
+//	stake.go                         how often each rule was at stake, and what is undecided because of that
 //	linear.go                        a sequential machine, and the search for an order that explains all answers:
 //	                                 register, list, lock (plain, reentrant), line
 //	once.go                          changes that are done once or never: counter, set (and bank), list, register
@@ -11,7 +13,7 @@
 //	fence.go                         fences grow from grant to grant
 //	succession.go                    two waiters in line, and faults of their nodes: line, shared, probe
 //	wakeup.go                        subscriptions and their messages: wakeup, events, waiters
-//	liveness.go                      silences, answers that come late, histories that are too short to decide anything
+//	liveness.go                      silences, answers that come late, writes that nobody read
 //
 // A checker is a pure function of a history, so that a recorded one can be judged again. It accepts everything that a
 // correct server could have done with the same operations, and names the event that no correct server could have

@@ -27,16 +27,20 @@ func Events(h *history.History) *Verdict {
 	told := 0
 	for _, e := range subs {
 		told += len(e.heard)
+		v.Stake(ruleEndEarly, len(e.heard))
 		for key, o := range e.heard {
 			keys[key].event(v, clock, o)
 		}
 		for _, k := range keys {
 			k.untold(v, h, e)
+			if k.never && e.from < k.set.Start && e.until > k.set.Told {
+				v.Stake(ruleNoEnd, 1)
+			}
 		}
 		skipped(v, keys, e)
 	}
 	orders(v, subs)
-	holes(v, subs, func(key string) *history.Op {
+	holes(v, ruleNoEndMissed, subs, func(key string) *history.Op {
 		if k := keys[key]; k != nil {
 			return k.set
 		}
@@ -106,8 +110,11 @@ func (k *leased) untold(v *Verdict, h *history.History, e *subscription) {
 	if !k.must || e.from > k.set.Start {
 		return
 	}
-	due := dueAt(h, k.high)
-	switch heard := e.heard[k.set.Key]; {
+	due, heard := dueAt(h, k.high), e.heard[k.set.Key]
+	if heard != nil || e.listened(h, due) {
+		v.Stake(ruleEndTold, 1)
+	}
+	switch {
 	case heard == nil && e.listened(h, due):
 		v.Add("not told", k.set, "process %d listened since %s, was not cut off, and was not told of the key's end",
 			e.process, e.start)

@@ -46,6 +46,7 @@ func Expiry(h *history.History) *Verdict {
 		if l == nil || l.set == o || !o.OK() || o.Name == "observe" || o.Name == "glance" {
 			continue
 		}
+		l.stakes(v, h, clock, o)
 		if o.Out[0] == "nil" || o.Name == "pttl" && o.Out[0] == "-2" || o.Name == "exists" && o.Out[0] == "0" {
 			if l.gone == nil {
 				ended++
@@ -61,6 +62,33 @@ func Expiry(h *history.History) *Verdict {
 	}
 	v.Note("%d keys, %d seen to end", len(lives), ended)
 	return v
+}
+
+// stakes counts what a look at the key puts at stake.
+func (l *life) stakes(v *Verdict, h *history.History, clock *logClock, o *history.Op) {
+	lives, over := l.leftMin(clock, o) > 0, o.Start > l.set.End+l.ttl
+	if lives {
+		v.Stake(ruleNotGone, 1)
+	}
+	if over {
+		v.Stake(ruleGone, 1)
+	}
+	if l.gone != nil && l.gone.End < o.Start || l.pttl != nil && o.Name == "pttl" {
+		v.Stake(ruleStaysGone, 1)
+	}
+	if (lives || over) && begunIn(h, l.set.End, o.Start) > 0 {
+		v.Stake(ruleOverFaults, 1)
+	}
+}
+
+// begunIn returns how many faults began in a time.
+func begunIn(h *history.History, from, to int64) (faults int) {
+	for _, f := range h.Faults {
+		if from < f.Start && f.Start < to {
+			faults++
+		}
+	}
+	return faults
 }
 
 // leftMin returns a lower bound of the key's remaining time at the end of o.

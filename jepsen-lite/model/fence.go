@@ -50,7 +50,7 @@ func fences(v *Verdict, h *history.History) {
 			guarded(v, writes[key], o)
 		}
 	}
-	growing(v, grants)
+	growing(v, h, grants)
 	if len(grants) > 0 {
 		v.Note("%d grants with their fences", len(grants))
 	}
@@ -79,12 +79,16 @@ func tenures(h *history.History) map[string]*tenure {
 // guarded judges one write to the resource that checks fences: it accepts no smaller fence after a greater one, and
 // refuses none without a reason.
 func guarded(v *Verdict, writes []*history.Op, o *history.Op) {
-	greater := false
+	greater, counted := false, false
 	for _, w := range writes {
 		if w.Out[0] != "accepted" || millis(w.In[1]) <= millis(o.In[1]) {
 			continue
 		}
 		greater = greater || w.Start < o.End
+		if w.End < o.Start && !counted {
+			counted = true
+			v.Stake(ruleResource, 1)
+		}
 		if o.Out[0] == "accepted" && w.End < o.Start {
 			v.Add("older fence accepted", o, "%s had shown a greater one", w)
 			return
@@ -125,7 +129,7 @@ func unfenced(v *Verdict, h *history.History, held map[string]*tenure) {
 }
 
 // growing checks that a grant that completed before another one was requested has the smaller fence.
-func growing(v *Verdict, grants []grant) {
+func growing(v *Verdict, h *history.History, grants []grant) {
 	byStart := slices.Clone(grants)
 	slices.SortFunc(byStart, func(a, b grant) int { return cmp.Compare(a.acquire.Start, b.acquire.Start) })
 	byEnd := slices.Clone(grants)
@@ -138,6 +142,10 @@ func growing(v *Verdict, grants []grant) {
 			if byEnd[next].fence > top.fence {
 				top = byEnd[next]
 			}
+		}
+		if top.fence > 0 {
+			v.Stake(ruleFence, 1)
+			v.Stake(ruleFenceOver, begunIn(h, top.acquire.End, g.acquire.Start))
 		}
 		if g.fence <= top.fence {
 			v.Add("fence not greater", g.read, "fence %d of %s, but %d was given before to %s", g.fence, g.acquire,

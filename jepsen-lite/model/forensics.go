@@ -41,6 +41,8 @@ func Forensics(h *history.History) *Verdict {
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		p := of[key]
 		p.join(v, known)
+		v.Stake(ruleCaused, len(p.events))
+		v.Stake(ruleExact, len(p.events))
 		for i, e := range p.events {
 			if kind, why := p.contradiction(i); kind != "" {
 				v.Add(kind, inBrief(e.told), "%s: %s", e.text, why)
@@ -255,13 +257,19 @@ func (p *lockPast) join(v *Verdict, m *memory) {
 	for _, a := range p.answers {
 		p.joinOne(a, m)
 	}
-	at := map[string]int{}
+	at, told := map[string]int{}, map[string]bool{}
 	for i, e := range p.events {
 		at[e.id] = i
 	}
 	for _, a := range p.answers {
 		if len(a.events) == 0 {
 			continue
+		}
+		if slices.ContainsFunc(a.events, func(e *pastEvent) bool { return told[e.id] }) {
+			v.Stake(ruleAgrees, 1) // another answer had told of it
+		}
+		for _, e := range a.events {
+			told[e.id] = true
 		}
 		a.from = at[a.events[0].id]
 		a.to = a.from + len(a.events)
@@ -452,6 +460,9 @@ func (p *lockPast) inOrder(v *Verdict) {
 		if o == nil {
 			continue
 		}
+		if last != nil {
+			v.Stake(ruleOrdered, 1)
+		}
 		if last != nil && o.End < last.Start {
 			v.Add(toldMisplaced, inBrief(e.told), "%s: it comes after %s", e.text, last)
 		}
@@ -471,6 +482,10 @@ func (p *lockPast) holes(v *Verdict) {
 		}
 		switch {
 		case e.kind == "granted":
+			if known && fence > 0 {
+				v.Stake(ruleWhole, 1)
+				v.Stake(ruleFence, 1)
+			}
 			if held != nil {
 				v.Add(toldInPart, inBrief(e.told), "%s: the end of %s is missing", e.text, held.text)
 			}
@@ -495,7 +510,11 @@ func (p *lockPast) forgotten(v *Verdict, m *memory) {
 	for i, a := range p.answers {
 		horizon := m.horizon(a)
 		for _, o := range p.done {
-			if o.End < a.o.Start && o.Start > horizon && !a.tells(o) {
+			if o.End >= a.o.Start || o.Start <= horizon {
+				continue
+			}
+			v.Stake(ruleRemembers, 1)
+			if !a.tells(o) {
 				v.Add(toldNoMore, inBrief(a.o), "%s is missing", o)
 			}
 		}
@@ -532,6 +551,7 @@ func (p *lockPast) judgeWhys(v *Verdict, m *memory) (judged int) {
 			continue
 		}
 		judged++
+		v.Stake(ruleWhy, 1)
 		if !p.explains(o, m.forgets()) {
 			v.Add(toldWrongWhy, o, "the history tells something else about the token")
 		}

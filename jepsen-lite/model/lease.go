@@ -143,22 +143,35 @@ func (t *ticks) judge(v *Verdict) (sound bool) {
 	sound = true
 	for _, s := range t.seen {
 		o := s.op
-		if most, by := t.reached.before(o.Start); s.tick < most {
+		most, by := t.reached.before(o.Start)
+		if by != nil {
+			v.Stake(ruleForward, 1)
+		}
+		if s.tick < most {
 			v.Add("log clock went back", o, "%s had seen it at %s", by, clockMs(most))
 			sound = false
 		}
-		if most, by := t.most(o); s.tick > most {
+		if most, by = t.most(o); by != nil {
+			v.Stake(ruleFast, 1)
+		}
+		if s.tick > most {
 			v.Add("log clock fast", o, "since %s it ran %.3f ms longer than there was time", by,
 				float64(s.tick-most)/1e6)
 			sound = false
 		}
 		least, by := t.reigns[s.term].before(o.Start)
+		if by != nil {
+			v.Stake(ruleSlow, 1)
+		}
 		if lost := least + o.Start - s.tick - clockGrain; by != nil && lost > 0 {
 			v.Add("log clock slow", o, "since %s it lost %.3f ms, and one node led throughout, in term %s", by,
 				float64(lost)/1e6, s.term)
 			continue
 		}
 		least, by = t.kept.before(o.Start)
+		if by != nil {
+			v.Stake(ruleLoses, 1)
+		}
 		if lost := least + t.mustRun(o.Start) - s.tick; by != nil && lost > clockSlack {
 			v.Add("log clock lost time", o, "since %s it lost %.3f ms of the time in which a node led", by,
 				float64(lost)/1e6)
@@ -258,6 +271,12 @@ func (l *granted) look(v *Verdict, t *ticks, o *history.Op) {
 		return
 	}
 	from, to := t.during(o)
+	if !l.ends.mayBeOver(to) {
+		v.Stake(ruleLives, 1)
+	}
+	if l.ends.isOver(t.passed(o)) {
+		v.Stake(ruleEnds, 1)
+	}
 	switch {
 	case there == "0":
 		if !l.ends.mayBeOver(to) {
@@ -274,6 +293,7 @@ func (l *granted) look(v *Verdict, t *ticks, o *history.Op) {
 	if left == "" {
 		return
 	}
+	v.Stake(ruleLeft, 1)
 	narrow, told, ok := l.ends.narrowed(left, from, to)
 	if !ok {
 		v.Add("wrong remaining time", o, "%s gave it until %s to %s of the log clock: this says until %s to %s",

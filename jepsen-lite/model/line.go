@@ -110,17 +110,16 @@ func lineBroken(o *history.Op) string {
 func Line(h *history.History) *Verdict {
 	v := &Verdict{}
 	lineLock.judge(v, untold(h))
-	growing(v, firstGrants(h))
+	growing(v, h, firstGrants(h))
+	contests(v, h)
 	byKey := linesOf(h)
-	waited := 0
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		l := byKey[key]
-		waited += l.inTurn(v, h)
+		l.inTurn(v, h)
 		l.displaced(v)
 		l.dead(v, h)
 	}
 	successions(v, h, byKey)
-	v.Note("%d times a client certainly waited in line, without a fault", waited)
 	return v
 }
 
@@ -183,17 +182,17 @@ func linesOf(h *history.History) map[string]*lineOf {
 	return byKey
 }
 
-// inTurn judges what happened while a client certainly waited, without faults. It returns how often that was so.
-func (l *lineOf) inTurn(v *Verdict, h *history.History) (waited int) {
+// inTurn judges what happened while a client certainly waited, without faults.
+func (l *lineOf) inTurn(v *Verdict, h *history.History) {
 	for _, a := range l.ops {
 		if a.Name != "enter" || !a.OK() || a.Out[0] != absent && !isGrant(a) {
 			continue
 		}
-		in := dueAt(h, a.Start) // by then it is in line
+		in := a.Start + settledIn // by then it is in line
 		if in >= a.End || h.Disturbed(a.Start, a.End, settleTime) > 0 {
 			continue
 		}
-		waited++
+		l.waits(v, a, in)
 		for _, b := range l.ops {
 			if !b.OK() || b.Start <= in {
 				continue
@@ -206,7 +205,21 @@ func (l *lineOf) inTurn(v *Verdict, h *history.History) (waited int) {
 			}
 		}
 	}
-	return waited
+}
+
+// waits counts what a client puts at stake that waits certainly from a moment on: another one asks, or looks.
+func (l *lineOf) waits(v *Verdict, a *history.Op, in int64) {
+	later := func(b *history.Op) bool { return b.OK() && b.Start > in && b.Start < a.End }
+	if slices.ContainsFunc(l.ops, func(b *history.Op) bool {
+		return later(b) && asksFor(b) && b.In[0] != a.In[0]
+	}) {
+		v.Stake(ruleTurn, 1)
+	}
+	if slices.ContainsFunc(l.ops, func(b *history.Op) bool {
+		return later(b) && b.Name == "holder" && b.End < a.End
+	}) {
+		v.Stake(ruleMoves, 1)
+	}
 }
 
 // displaced judges answers that a token waits on another connection.
@@ -215,6 +228,7 @@ func (l *lineOf) displaced(v *Verdict) {
 		if !o.OK() || o.Out[0] != displaced {
 			continue
 		}
+		v.Stake(ruleDisplaced, 1)
 		if !slices.ContainsFunc(l.ops, func(b *history.Op) bool {
 			return b != o && b.Name == "enter" && b.In[0] == o.In[0] && b.Start < o.End && b.End > o.Start
 		}) {
@@ -250,20 +264,14 @@ const hangUpTime = int64(500 * time.Millisecond)
 // asked for nothing for long. A grant before the node could know of the disconnection counts as answered, and ends by
 // its lease; only a later grant is wrong.
 func (l *lineOf) dead(v *Verdict, h *history.History) {
-	type token struct {
-		first, last *history.Op // by their starts
-		told        int64       // the latest answer, or end of a request without one
-		granted     bool        // heard of, and not released since
-		unheard     int64       // when its client gave up its last unanswered request
-	}
-	tokens := map[string]*token{}
+	tokens := map[string]*asked{}
 	for _, o := range l.ops { // in the order of their starts
 		if len(o.In) == 0 {
 			continue
 		}
 		t := tokens[o.In[0]]
 		if t == nil {
-			t = &token{first: o}
+			t = &asked{first: o}
 			tokens[o.In[0]] = t
 		}
 		t.last, t.told = o, max(t.told, o.Told)
@@ -277,15 +285,34 @@ func (l *lineOf) dead(v *Verdict, h *history.History) {
 		}
 	}
 	for _, o := range l.ops {
-		if o.Name != "holder" || !o.OK() || tokens[o.Out[0]] == nil {
+		if o.Name != "holder" || !o.OK() {
 			continue
 		}
-		t := tokens[o.Out[0]]
-		if !t.granted && o.Start > dueAt(h, t.told) && h.Disturbed(t.first.Start, o.End, settleTime) == 0 &&
+		for _, t := range tokens {
+			if t.unheard > 0 && t.isOver(h, o) {
+				v.Stake(ruleDead, 1)
+				break
+			}
+		}
+		if t := tokens[o.Out[0]]; t != nil && t.isOver(h, o) &&
 			(t.unheard == 0 || l.withoutIt(o, t.unheard+hangUpTime)) {
 			v.Add("held by the dead", o, "its client has disconnected: %s", t.last)
 		}
 	}
+}
+
+// asked is what a token's clients asked for, and heard.
+type asked struct {
+	first, last *history.Op // by their starts
+	told        int64       // the latest answer, or end of a request without one
+	granted     bool        // heard of, and not released since
+	unheard     int64       // when its client gave up its last unanswered request
+}
+
+// isOver reports whether a token had nothing more to ask for and nothing to hold, long before a look and without a
+// fault.
+func (t *asked) isOver(h *history.History, look *history.Op) bool {
+	return !t.granted && look.Start > dueAt(h, t.told) && h.Disturbed(t.first.Start, look.End, settleTime) == 0
 }
 
 // withoutIt reports whether the holder that o saw was seen without the lock since a moment and before o.

@@ -27,6 +27,7 @@ type machine struct {
 	// covers reports whether every continuation of state b is one of state a, so that b need not be kept beside a; nil:
 	// states cover only themselves.
 	covers func(a, b any) bool
+	rule   *Rule  // at stake with each answer; nil: others count
 	kind   string // of the problem if there is no order
 	// name chooses a better kind; nil: there is none. ops are the operations up to o, which no order explains.
 	name func(ops []*history.Op, o *history.Op) string
@@ -51,6 +52,9 @@ func linearizable(v *Verdict, h *history.History, m machine) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if m.rule != nil {
+			v.Stake(m.rule, answeredOf(keys[key]))
+		}
 		switch m.search(keys[key], decideMax) {
 		case porcupine.Illegal:
 			m.blame(v, keys[key])
@@ -59,6 +63,16 @@ func linearizable(v *Verdict, h *history.History, m machine) {
 		}
 	}
 	v.Note("%d keys, each linearizable by itself or named", len(keys))
+}
+
+// answeredOf returns how many operations were answered.
+func answeredOf(ops []*history.Op) (n int) {
+	for _, o := range ops {
+		if o.OK() {
+			n++
+		}
+	}
+	return n
 }
 
 // position is the progress of a search: the possible states, and the number of answered operations that are left.
@@ -73,13 +87,10 @@ type position struct {
 // if there is one. Early needs fewer positions if many such operations may have happened in any order, late if one of
 // them must have happened late.
 func (m machine) model(ops []*history.Op, late bool) porcupine.Model {
-	horizon, answered := int64(0), 0
+	horizon, answered := int64(0), answeredOf(ops)
 	for _, o := range ops {
 		if o.End != history.Forever {
 			horizon = max(horizon, o.End)
-		}
-		if o.OK() {
-			answered++
 		}
 	}
 	return porcupine.Model{

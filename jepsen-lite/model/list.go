@@ -12,6 +12,7 @@ import (
 // queue is a short list: rpush value = length; lpush value = length; lpop = value | nil; llen = length; range = all
 // values. Its state is the values, with a comma after each.
 var queue = machine{
+	rule:  ruleList,
 	kind:  "not linearizable",
 	init:  "",
 	reads: func(o *history.Op) bool { return o.Name == "llen" || o.Name == "range" },
@@ -74,22 +75,23 @@ func List(h *history.History) *Verdict {
 			answers[o.Key] = append(answers[o.Key], o)
 		}
 	}
-	v := &Verdict{}
+	v, s := &Verdict{}, newStakes()
+	defer s.count(v)
 	linearizable(v, short, queue)
 	for _, key := range slices.Sorted(maps.Keys(answers)) {
-		oneList(v, appends[key], answers[key])
+		oneList(v, s, appends[key], answers[key])
 	}
 	v.Note("%d lists that grow", len(answers))
 	return v
 }
 
 // oneList judges a long list; answers are in the order of their starts.
-func oneList(v *Verdict, appends changes, answers []*history.Op) {
+func oneList(v *Verdict, s stakes, appends changes, answers []*history.Op) {
 	var longest *history.Op // the longest read
 	var before []*history.Op
 	for _, o := range answers {
 		if o.Name == "all" {
-			oneRead(v, appends, before, o)
+			oneRead(v, s, appends, before, o)
 			before = append(before, o)
 			if longest == nil || len(o.Out) > len(longest.Out) {
 				longest = o
@@ -99,6 +101,7 @@ func oneList(v *Verdict, appends changes, answers []*history.Op) {
 	if longest == nil {
 		return
 	}
+	v.Stake(rulePrefix, len(before)-1)
 	for _, o := range before {
 		if !slices.Equal(o.Out, longest.Out[:len(o.Out)]) {
 			v.Add("order differs", brief(o), "%s is not how %s begins", last(o.Out), brief(longest))
@@ -117,12 +120,12 @@ func oneList(v *Verdict, appends changes, answers []*history.Op) {
 }
 
 // oneRead judges a read by itself, and by those that began before it.
-func oneRead(v *Verdict, appends changes, before []*history.Op, o *history.Op) {
+func oneRead(v *Verdict, s stakes, appends changes, before []*history.Op, o *history.Op) {
 	seen := map[string]int64{}
 	for _, value := range o.Out {
 		seen[value]++
 	}
-	appends.check(v, brief(o), seen)
+	appends.check(v, s, brief(o), seen)
 	for _, b := range before {
 		if b.End < o.Start && len(b.Out) > len(o.Out) {
 			v.Add("went back", brief(o), "%s had seen %d values, this one %d", brief(b), len(b.Out), len(o.Out))

@@ -16,12 +16,6 @@ const (
 	answerMax  = int64(1500 * time.Millisecond) // for one answer, without a fault
 )
 
-// Operations that a history needs to mean anything: in all, and of each kind that a checker depends on.
-const (
-	leastOK        = 10
-	leastSightings = 2
-)
-
 // unmarked are faults that the marks of the history do not describe, by kind or by kind and variant. While one lasts, a
 // serving majority may be slow, out of reach of clients, or idle.
 var unmarked = []string{
@@ -59,6 +53,7 @@ func Live(h *history.History) *Verdict {
 		v.Note("how long clients waited is not judged: nothing tells when nodes served")
 		return v
 	}
+	v.Stake(ruleUndisturbed, 0)
 	silences(v, h)
 	undisturbed(v, h)
 	return v
@@ -80,6 +75,9 @@ func silences(v *Verdict, h *history.History) {
 			continue
 		}
 		for _, well := range outside(excused, span{q.Start, q.End}) {
+			if n := int((well.to - well.from) / silenceMax); n > 0 {
+				v.Stake(ruleSilence, n)
+			}
 			from := well.from
 			i, _ := slices.BinarySearch(acked, from)
 			for ; from < well.to; i++ {
@@ -216,14 +214,16 @@ func undisturbed(v *Verdict, h *history.History) {
 			since = t // its connection may have broken while it was idle
 		}
 		heard[o.Process] = o.Told
-		if o.Node == "" || died(o) || o.OK() && !late {
+		if o.Node == "" || died(o) {
 			continue
 		}
 		near := func(f span) bool { return f.from < o.Told && f.to+settleTime > since }
 		if slices.ContainsFunc(faults, near) || late && slices.ContainsFunc(hostile, near) {
 			continue
 		}
+		v.Stake(ruleUndisturbed, 1)
 		switch {
+		case o.OK() && !late:
 		case late:
 			v.Add("answered late", o, "it took %.3f s, without a fault", sec(took))
 		case o.Outcome == history.Fail:
@@ -245,27 +245,22 @@ func waits(o *history.Op) int64 {
 	return 0
 }
 
-// Least makes a checker that decides nothing about a history with too few operations: in all, or of some kinds. A kind
-// is the name of an operation, or that and the first word of its result.
-func Least(sightings ...string) Checker {
+// Least makes a checker of what a history must have to mean anything: answers of each of some kinds. A kind is the name
+// of an operation, or that and the first word of its result.
+func Least(kinds ...string) Checker {
 	return func(h *history.History) *Verdict {
-		v, all, seen := &Verdict{}, 0, map[string]int{}
+		v, seen := &Verdict{}, map[string]int{}
 		for i := range h.Ops {
 			if o := &h.Ops[i]; o.OK() {
-				all++
 				seen[o.Name]++
 				if len(o.Out) > 0 {
 					seen[o.Name+" "+o.Out[0]]++
 				}
 			}
 		}
-		if all < leastOK {
-			v.undecided("only %d operations were done, and %d are the least that says anything", all, leastOK)
-		}
-		for _, s := range sightings {
-			if seen[s] < leastSightings {
-				v.undecided("%q was seen %d times, and %d are the least", s, seen[s], leastSightings)
-			}
+		if len(kinds) > 0 {
+			v.Rarest = slices.MinFunc(kinds, func(a, b string) int { return cmp.Compare(seen[a], seen[b]) })
+			v.Stake(ruleEach, seen[v.Rarest])
 		}
 		return v
 	}

@@ -102,6 +102,7 @@ func leaseCovers(a, b any) bool {
 
 // lockKind is a kind of lock with leases.
 type lockKind struct {
+	rule    *Rule // at stake with each answer; nil: see holdings.go
 	kind    string
 	ops     []string // names of its operations
 	writes  []string // the operations that go through the log, which proves a leader
@@ -113,8 +114,14 @@ type lockKind struct {
 
 // judge judges the locks of a history: exactly by the log clock, as far as scripts have told it, and by real time.
 func (k *lockKind) judge(v *Verdict, h *history.History) {
-	linearizable(v, h, k.machine(k.clock(v, h)))
-	overlong(v, h, k.leasing, k.writes...)
+	t := k.clock(v, h)
+	linearizable(v, h, k.machine(t))
+	overlong(v, h, k)
+	for _, s := range t.seen {
+		if s.op.Out[leftWord] != "-2" {
+			v.Stake(ruleByClock, 1) // there is a lease
+		}
+	}
 }
 
 // clock returns the bounds of the log clock in the history, or no bounds if it is not sound.
@@ -135,6 +142,7 @@ func (k *lockKind) machine(t *ticks) machine {
 		moments[s.op] = k.moment(t, s.op)
 	}
 	return machine{
+		rule:   k.rule,
 		kind:   k.kind,
 		ops:    k.ops,
 		init:   lease{tick: math.MinInt64 / 2},
@@ -295,6 +303,7 @@ func Lock(h *history.History) *Verdict {
 	v := &Verdict{}
 	plainLock.judge(v, h)
 	fences(v, h)
+	contests(v, h)
 	return v
 }
 
@@ -317,6 +326,7 @@ func lockBroken(o *history.Op) string {
 // renew owner ms = 1 | 0; count owner = number | nil. "held" is any remaining time. All may tell the log clock, as
 // those of plainLock.
 var reentrant = &lockKind{
+	rule:    ruleReentrant,
 	kind:    "reentrant lock",
 	ops:     []string{"lock", "unlock", "renew", "count"},
 	writes:  []string{"lock", "unlock", "renew"},

@@ -51,7 +51,6 @@ func Moments(h *history.History) *Verdict {
 	m.judgeTimes()
 	m.judgeOrder()
 	m.judgeLocks()
-	m.tell()
 	return v
 }
 
@@ -62,26 +61,6 @@ type moments struct {
 	epoch epoch
 	wall  *wallClocks
 	clock *logClock
-
-	times, timesAtStake int // answers that tell the time of the cluster
-	ordered             int // of these, those that came after another one, with a clock that had been wrong
-	looks, looksAtStake int // at locks before their moment
-	rivals              int // times that another client took a lock
-}
-
-// clocksWrongEnough is the number of faults of clocks, without others, that certainly put locks at stake.
-const clocksWrongEnough = 3
-
-// tell notes how often each promise was at stake. If clocks were wrong and it never was, the history decides nothing.
-func (m *moments) tell() {
-	m.v.Note("the time of the cluster was told %d times, %d times while a clock was wrong; %d times it could have gone back",
-		m.times, m.timesAtStake, m.ordered)
-	m.v.Note("locks until a moment were looked at %d times before it, %d times when a clock had been wrong since they were "+
-		"taken; %d were taken", m.looks, m.looksAtStake, m.rivals)
-	others := slices.ContainsFunc(m.Faults, func(f history.Window) bool { return f.Kind != "clock" })
-	if n := len(m.Faults); n >= clocksWrongEnough && !others && (m.looksAtStake == 0 || m.timesAtStake == 0) {
-		m.v.undecided("clocks were wrong %d times, and no lock was seen to be held until its moment meanwhile", n)
-	}
 }
 
 // epoch bounds the true time at which the history began, in ns since 1970.
@@ -143,9 +122,10 @@ func (m *moments) judgeTimes() {
 			m.v.Add("time behind", o, "it is behind the true time by %.3f ms, and %.3f ms are explained by the clocks that "+
 				"were wrong", float64(by)/1e6, float64(behind)/1e6)
 		}
-		m.times++
+		m.v.Stake(ruleTime, 1)
+		m.v.Stake(ruleTimeBehind, 1)
 		if m.wall.wrong(o.Start, o.End) {
-			m.timesAtStake++
+			m.v.Stake(ruleWrongClock, 1)
 		}
 	}
 }
@@ -186,7 +166,7 @@ func (m *moments) judgeOrder() {
 			continue
 		}
 		if m.wall.wrong(by.Start, t.op.End) {
-			m.ordered++
+			m.v.Stake(ruleTimeForward, 1)
 		}
 		if t.to <= least {
 			m.v.Add("time went back", t.op, "%s had told a time that is %.3f ms later", by, float64(least-t.from)/1e6)
@@ -254,17 +234,19 @@ func (m *moments) follow(u *heldUntil, o *history.Op) {
 
 // look judges whether the token was seen to hold the lock.
 func (m *moments) look(u *heldUntil, o *history.Op, held bool) {
-	if held {
-		if late := o.Start - u.over - m.clock.lostMax(u.take.Start, o.Start) - expiryBound; late > 0 {
+	late := o.Start - u.over - m.clock.lostMax(u.take.Start, o.Start) - expiryBound
+	if late > 0 {
+		m.v.Stake(ruleMomentEnds, 1)
+		if held {
 			m.v.Add("gone late", o, "%s: it was to end at its moment, %.3f ms before", u.take, float64(late)/1e6)
 		}
 	}
 	if o.End > u.to {
 		return
 	}
-	m.looks++
+	m.v.Stake(ruleMoment, 1)
 	if m.wall.wrong(u.take.Start, o.End) {
-		m.looksAtStake++
+		m.v.Stake(ruleMomentWrong, 1)
 	}
 	if !held {
 		m.v.Add("gone early", o, "%s: there are %.3f ms left at least until its moment", u.take, float64(u.to-o.End)/1e6)
@@ -276,7 +258,6 @@ func (m *moments) judgeRivals(all []*heldUntil) {
 	slices.SortFunc(all, func(a, b *heldUntil) int { return cmp.Compare(a.take.End, b.take.End) })
 	var held []*heldUntil
 	for _, u := range all {
-		m.rivals++
 		held = slices.DeleteFunc(held, func(h *heldUntil) bool { return h.to < u.take.End })
 		for _, h := range held {
 			if h.take.End <= u.take.Start {

@@ -13,10 +13,29 @@ import (
 // changes are operations by name, each of which is done once or never.
 type changes map[string]*history.Op
 
+// stakes counts the changes that the answers of a history show: those that were acknowledged, or had an unknown
+// outcome, before one of the answers was requested; and those that an answer shows.
+type stakes struct{ acked, unknown, shown map[*history.Op]bool }
+
+func newStakes() stakes {
+	return stakes{map[*history.Op]bool{}, map[*history.Op]bool{}, map[*history.Op]bool{}}
+}
+
+// count tells a verdict what was at stake.
+func (s stakes) count(v *Verdict) {
+	v.Stake(ruleKept, len(s.acked))
+	v.Stake(ruleOnce, len(s.shown))
+	v.Stake(ruleUnknown, len(s.unknown))
+}
+
 // check judges an answer that shows how often each change was made.
-func (c changes) check(v *Verdict, o *history.Op, seen map[string]int64) {
+func (c changes) check(v *Verdict, s stakes, o *history.Op, seen map[string]int64) {
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
-		switch by := c[name]; {
+		by := c[name]
+		if seen[name] > 0 {
+			s.shown[by] = true
+		}
+		switch {
 		case seen[name] == 0:
 		case by == nil || by.Start > o.End:
 			v.Add("never sent", o, "nobody had sent %q", name)
@@ -27,8 +46,15 @@ func (c changes) check(v *Verdict, o *history.Op, seen map[string]int64) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c)) {
-		if by := c[name]; by.OK() && (by.End < o.Start || by == o) && seen[name] == 0 {
-			v.Add("update lost", o, "%s is missing", by)
+		by := c[name]
+		switch {
+		case by.Outcome == history.Info && by.Told < o.Start:
+			s.unknown[by] = true
+		case by.OK() && (by.End < o.Start || by == o):
+			s.acked[by] = true
+			if seen[name] == 0 {
+				v.Add("update lost", o, "%s is missing", by)
+			}
 		}
 	}
 }
@@ -64,11 +90,13 @@ func marks(v *Verdict, h *history.History) {
 			sums[o.Key] = append(sums[o.Key], o)
 		}
 	}
-	total := 0
+	total, s := 0, newStakes()
+	defer s.count(v)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		for _, o := range sums[key] {
-			keys[key].check(v, o, digits(o))
+			keys[key].check(v, s, o, digits(o))
 		}
+		v.Stake(ruleSums, max(len(sums[key])-1, 0))
 		inOneOrder(v, sums[key])
 		total += len(keys[key])
 	}

@@ -47,23 +47,40 @@ var reentrantLeasing = leasing{
 	},
 }
 
-// overlong checks that no lock is held longer than its leases allow. writes name the operations that go through the
-// log, as for newLogClock.
-func overlong(v *Verdict, h *history.History, l leasing, writes ...string) {
-	clock := newLogClock(h, func(o *history.Op) bool { return slices.Contains(writes, o.Name) })
-	sets := map[string][]*history.Op{}
+// overlong checks that no lock is held longer than its leases allow.
+func overlong(v *Verdict, h *history.History, k *lockKind) {
+	l := k.leasing
+	clock := newLogClock(h, func(o *history.Op) bool { return slices.Contains(k.writes, o.Name) })
+	sets, watched := map[string][]*history.Op{}, map[string]bool{} // watched: the end of the last lease was seen
 	held := 0
 	for i := range h.Ops { // in the order of their starts
 		o := &h.Ops[i]
+		if !slices.Contains(k.ops, o.Name) {
+			continue
+		}
 		if o.OK() && l.shows(o) {
 			held++
 			l.judge(v, h, clock, sets[o.Key], o)
+		} else if o.OK() && !watched[o.Key] && l.ended(h, sets[o.Key], o) {
+			watched[o.Key] = true
+			v.Stake(ruleLeaseEnds, 1)
 		}
 		if o.Maybe() && l.sets(o) {
 			sets[o.Key] = append(sets[o.Key], o)
+			watched[o.Key] = false
 		}
 	}
 	v.Note("%d times a lock was held, each time within a lease", held)
+}
+
+// ended reports whether an operation that shows that the lock is free came when the last lease had ended. sets are the
+// operations that set its lease before, or may have.
+func (l leasing) ended(h *history.History, sets []*history.Op, o *history.Op) bool {
+	if len(sets) == 0 {
+		return false
+	}
+	last := sets[len(sets)-1]
+	return o.Start > latest(h, last)+millis(last.In[1])
 }
 
 // judge judges an operation that shows that the lock was held. sets are the operations that set its lease before, or
@@ -71,7 +88,7 @@ func overlong(v *Verdict, h *history.History, l leasing, writes ...string) {
 func (l leasing) judge(v *Verdict, h *history.History, clock *logClock, sets []*history.Op, o *history.Op) {
 	var last *history.Op
 	least := int64(0)
-	for _, s := range sets {
+	for _, s := range slices.Backward(sets) { // the last one mostly lasts longest
 		ms, err := strconv.ParseInt(s.In[1], 10, 64)
 		until := latest(h, s) + ms*msNs + expiryBound
 		if err != nil || o.Start <= until || o.Start <= until+clock.lostMax(s.Start, o.Start) {
@@ -82,6 +99,7 @@ func (l leasing) judge(v *Verdict, h *history.History, clock *logClock, sets []*
 		}
 	}
 	if last != nil {
+		v.Stake(ruleLeaseEnds, 1)
 		v.Add("lock never ends", o, "the last lease it can have had was of %s: %.3f s too long", last, sec(least))
 	}
 }

@@ -30,16 +30,14 @@ func Probes(h *history.History) *Verdict {
 		}
 		keys[o.Key].add(o)
 	}
-	var all tested
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		p := keys[key]
 		if p.offer == nil {
 			continue
 		}
 		p.judge(v)
-		all.add(p.succession().judge(v))
+		p.succession().judge(v)
 	}
-	all.tell(v, h, "elements that were pushed", false)
 	return v
 }
 
@@ -123,6 +121,12 @@ func (p *probed) judge(v *Verdict) {
 func (p *probed) judgeRest(v *Verdict, rest *history.Op, by map[string]*history.Op, last bool) {
 	moves := strings.HasSuffix(p.offer.In[0], "-move")
 	settled := rest.Start > p.settled()
+	if p.leavers() > 0 && p.offer.OK() && p.offer.End < rest.Start && settled {
+		v.Stake(ruleBackSoon, 1)
+		if last {
+			v.Stake(ruleBack, 1)
+		}
+	}
 	there, places := map[string]bool{}, []int(nil)
 	for _, word := range rest.Out {
 		e, moved := strings.CutPrefix(word, Moved)
@@ -179,6 +183,16 @@ func (p *probed) doubts() (n int) {
 			continue
 		}
 		if n++; strings.HasSuffix(o.In[0], "-two") {
+			n++
+		}
+	}
+	return n
+}
+
+// leavers returns how many waiters had no answer.
+func (p *probed) leavers() (n int) {
+	for _, o := range p.seizes {
+		if o.Outcome == history.Info {
 			n++
 		}
 	}

@@ -31,6 +31,7 @@ func Queue(h *history.History) *Verdict {
 		q := queues[key]
 		q.judge(v, h)
 		given, lost = given+len(q.takes), lost+len(q.lost)
+		v.Stake(ruleGiven, len(q.takes))
 	}
 	v.Note("%d values were given out, and %d to clients that do not know it", given, lost)
 	return v
@@ -104,8 +105,11 @@ func (q *waitedFor) judgeLeft(v *Verdict, h *history.History) {
 		if by != nil && by.Name == "move" && !there[value] {
 			v.Add("lost", by, "what it moved is not there")
 		}
-		if push.OK() && push.End < q.left.Start && by == nil && !there[value] {
-			q.lost = append(q.lost, value)
+		if push.OK() && push.End < q.left.Start {
+			v.Stake(ruleElement, 1)
+			if by == nil && !there[value] {
+				q.lost = append(q.lost, value)
+			}
 		}
 	}
 	q.accountFor(v, h)
@@ -148,7 +152,11 @@ func (q *waitedFor) inOrder(v *Verdict, h *history.History) {
 			}
 			ended = ended[1:]
 		}
-		if by := q.takes[p.In[0]]; latest != nil && by.End < latest.Start && !q.wasBack(h, latest) {
+		if latest == nil || q.wasBack(h, latest) {
+			continue
+		}
+		v.Stake(ruleFifo, 1)
+		if by := q.takes[p.In[0]]; by.End < latest.Start {
 			v.Add("order differs", by, "what %s was given had been pushed before", latest)
 		}
 	}
@@ -168,8 +176,13 @@ func (q *waitedFor) wasBack(h *history.History, o *history.Op) bool {
 func (q *waitedFor) inVain(v *Verdict, h *history.History) {
 	var pushes []*history.Op
 	for _, p := range q.pushes {
-		if p.OK() && q.takes[p.In[0]] != nil {
-			pushes = append(pushes, p)
+		take := q.takes[p.In[0]]
+		if !p.OK() || take == nil {
+			continue
+		}
+		pushes = append(pushes, p)
+		if p.End < take.Start {
+			v.Stake(ruleVain, 1) // take could have been told that there is nothing
 		}
 	}
 	slices.SortFunc(pushes, func(a, b *history.Op) int { return int(a.End - b.End) })

@@ -8,6 +8,7 @@ const absent = "nil"
 // register: get = value | nil; set v = OK; swap v = the value before | nil; setnx v = OK | nil; cas old new = 1 | 0;
 // del = 1 | 0.
 var register = machine{
+	rule:  ruleRegister,
 	kind:  "not linearizable",
 	init:  absent,
 	reads: func(o *history.Op) bool { return o.Name == "get" },
@@ -38,7 +39,8 @@ func Register(h *history.History) *Verdict {
 		}
 		writes[o.Key][o.In[len(o.In)-1]] = &o
 	}
-	v := &Verdict{}
+	v, s := &Verdict{}, newStakes()
+	defer s.count(v)
 	linearizable(v, only, register)
 	for i := range v.Problems {
 		if o := h.At(v.Problems[i].Line); o != nil {
@@ -51,7 +53,7 @@ func Register(h *history.History) *Verdict {
 			for _, value := range o.Out {
 				seen[value]++
 			}
-			writes[o.Key].check(v, brief(o), seen)
+			writes[o.Key].check(v, s, brief(o), seen)
 		}
 	}
 	return v

@@ -24,15 +24,33 @@ func Scripts(h *history.History) *Verdict {
 			if o.OK() && strings.HasPrefix(o.Out[0], stopped) {
 				stops++
 			}
-		case o.Name != "left" || !o.OK() || p == nil || p.Outcome == history.Info:
-		case p.Outcome == history.Fail && o.Out[0] != "nil":
-			v.Add("failed but done", o, "%s", p)
-		case p.OK() && strings.HasPrefix(p.Out[0], stopped) && o.Out[0] != "nil":
-			v.Add("not undone", o, "%s left this behind", p)
-		case p.OK() && !strings.HasPrefix(p.Out[0], "error ") && o.Out[0] == "nil":
-			v.Add("acknowledged write lost", o, "%s wrote it", p)
+		case o.Name == "left" && o.OK() && p != nil:
+			undone(v, p, o)
 		}
 	}
 	v.Note("%d scripts that ask for too much, %d stopped at a limit", len(sent), stops)
 	return v
+}
+
+// undone judges what a script p left.
+func undone(v *Verdict, p, left *history.Op) {
+	there := left.Out[0] != "nil"
+	switch {
+	case p.Outcome == history.Info:
+	case p.Outcome == history.Fail:
+		v.Stake(ruleScript, 1)
+		if there {
+			v.Add("failed but done", left, "%s", p)
+		}
+	case strings.HasPrefix(p.Out[0], stopped):
+		v.Stake(ruleUndone, 1)
+		if there {
+			v.Add("not undone", left, "%s left this behind", p)
+		}
+	case !strings.HasPrefix(p.Out[0], "error "):
+		v.Stake(ruleScript, 1)
+		if !there {
+			v.Add("acknowledged write lost", left, "%s wrote it", p)
+		}
+	}
 }

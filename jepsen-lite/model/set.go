@@ -29,16 +29,18 @@ func Set(h *history.History) *Verdict {
 		}
 	}
 	for key, rs := range reads {
-		first := map[string]*history.Op{} // member -> the first completed read with it
+		first, kept := map[string]*history.Op{}, map[string]bool{} // member -> the first completed read with it
 		for _, r := range rs {
-			checkSetRead(v, adds[key], first, r)
+			checkSetRead(v, adds[key], first, kept, r)
 		}
+		v.Stake(ruleMembers, len(kept))
+		v.Stake(ruleMembersOnce, len(first))
 	}
 	return v
 }
 
-// checkSetRead judges one read; reads come in the order of their starts.
-func checkSetRead(v *Verdict, adds map[string]*history.Op, first map[string]*history.Op, r *history.Op) {
+// checkSetRead judges one read; reads come in the order of their starts. kept are the members that may not be missing.
+func checkSetRead(v *Verdict, adds, first map[string]*history.Op, kept map[string]bool, r *history.Op) {
 	has := map[string]bool{}
 	for _, m := range r.Out {
 		if has[m] {
@@ -54,14 +56,15 @@ func checkSetRead(v *Verdict, adds map[string]*history.Op, first map[string]*his
 	}
 	var lost []string
 	for m, a := range adds {
+		must := first[m] != nil && first[m].End < r.Start || a.OK() && a.End < r.Start
+		if must {
+			kept[m] = true
+		}
 		if has[m] {
 			if f := first[m]; f == nil || r.End < f.End {
 				first[m] = r
 			}
-			continue
-		}
-		seen := first[m] != nil && first[m].End < r.Start
-		if seen || a.OK() && a.End < r.Start {
+		} else if must {
 			lost = append(lost, m)
 		}
 	}
@@ -90,6 +93,9 @@ func Bank(h *history.History) *Verdict {
 			continue
 		}
 		reads++
+		if sum >= 0 {
+			v.Stake(ruleSum, 1)
+		}
 		if got := total(o.Out); got != sum {
 			v.Add("sum changed", o, "the balances add up to %d, not to %d", got, sum)
 		}
@@ -119,7 +125,8 @@ func total(balances []string) int64 {
 
 // ledgers judges the ledgers.
 func ledgers(v *Verdict, h *history.History) {
-	books := map[string]changes{}
+	books, s := map[string]changes{}, newStakes()
+	defer s.count(v)
 	for _, o := range h.Ops {
 		if o.Name != "transfer" || len(o.In) < 4 {
 			continue
@@ -136,7 +143,7 @@ func ledgers(v *Verdict, h *history.History) {
 		if o := &h.Ops[i]; o.Name == "ledger" && o.OK() {
 			short := *o
 			short.Out = []string{"..."}
-			books[o.Key].check(v, &short, timesOf(o.Out))
+			books[o.Key].check(v, s, &short, timesOf(o.Out))
 		}
 	}
 }

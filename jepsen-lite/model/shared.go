@@ -24,11 +24,12 @@ func Shared(h *history.History) *Verdict {
 	all := untold(h)
 	own := ownHistories(all)
 	tokenLock.judge(v, own)
-	growing(v, firstGrants(h))
+	growing(v, h, firstGrants(h))
+	contests(v, h)
 	t := tokenLock.clock(&Verdict{}, own)
 	clock := newLogClock(h, func(o *history.Op) bool { return slices.Contains(lineLock.writes, o.Name) })
 	of, ofAll := linesOf(h), linesOf(all)
-	waited, most := 0, 0
+	most := 0
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		l := of[key]
 		c := newSharedLock(h, ofAll[key], t, clock)
@@ -36,13 +37,12 @@ func Shared(h *history.History) *Verdict {
 		c.looks(v)
 		c.refusals(v)
 		c.wakeUps(v)
-		waited += l.inTurn(v, h)
+		l.inTurn(v, h)
 		l.displaced(v)
 		l.dead(v, h)
 	}
 	successions(v, h, of)
-	v.Note("%d times a client certainly waited in line, without a fault; up to %d certainly held a lock at once",
-		waited, most)
+	v.Note("up to %d clients certainly held a lock at once", most)
 	return v
 }
 
@@ -337,6 +337,10 @@ func (c *sharedLock) refusals(v *Verdict) {
 			continue
 		}
 		in := c.refusedIn(o)
+		if _, named := limitOf(o); named {
+			v.Stake(ruleLimit, 1)
+		}
+		v.Stake(ruleLongFree, 1)
 		switch own := c.of[o.In[0]]; {
 		case own != nil && c.mayHold(own, o, in, true): // tokenLock judges that
 		case !c.mayBeHeld(o, in, true):
@@ -450,6 +454,7 @@ func (c *sharedLock) wakeUps(v *Verdict) {
 			continue
 		}
 		for _, free := range outside(c.busy(o), span{o.Start, o.End}) {
+			v.Stake(ruleMoves, 1)
 			if dueAt(c.h, free.from) < free.to {
 				v.Add("free in spite of a line", o, "no client can have held it, or waited in front, from %.3f s to %.3f s",
 					sec(free.from), sec(free.to))

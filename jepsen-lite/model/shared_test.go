@@ -111,7 +111,7 @@ func TestSharedInTurn(t *testing.T) {
 	)
 	good := []string{
 		reader + "2-4500 2 enter l b,9000,9000 = 8\n 3000-4700 3 enter l c,9000,9000,shared = 9\n 4400-4401 1 release l a = 1\n 4600-4601 2 release l b = 1",
-		reader + "2-4500 2 enter l b,9000,9000 = 9\n 1000-1001 3 enter l c,9000,9000,shared = 8\n 4000-4001 3 release l c = 1\n 4400-4401 1 release l a = 1", // who came first is not known
+		reader + "2-4500 2 enter l b,9000,9000 = 9\n 400-401 3 enter l c,9000,9000,shared = 8\n 4000-4001 3 release l c = 1\n 4400-4401 1 release l a = 1", // who came first is not known
 		reader + "2-4500 2 enter l b,9000,9000 = 9\n 3000-3001 3 enter l c,9000,9000,shared = 8\n 4000-4001 3 release l c = 1\n 4400-4401 1 release l a = 1\n 3500-3600 fault kill",
 		reader + "2-4500 2 enter l b,9000,4490 = nil\n 3000-4501 3 enter l c,9000,9000,shared = 8",                                                     // he gave up
 		two + "2-4500 3 enter l c,9000,9000,2 = 8\n 3000-4400 4 enter l d,9000,9000,2 = 9\n 4300-4301 1 release l a = 1\n 4300-4301 2 release l b = 1", // told later

@@ -39,31 +39,6 @@ var judgedKinds = []string{absentKind, "kill", "pause", "restart", "transfer"}
 // absentKind is the fault that is made for the promises about silent nodes.
 const absentKind = "absent"
 
-// tested counts how often a promise of successions was tested.
-type tested struct{ passedOver, places, hungUp, stale int }
-
-func (s *tested) add(o tested) {
-	s.passedOver, s.places, s.hungUp, s.stale =
-		s.passedOver+o.passedOver, s.places+o.places, s.hungUp+o.hungUp, s.stale+o.stale
-}
-
-// absentEnough is the number of faults of absentKind, without others, that certainly test the promises about silent
-// nodes.
-const absentEnough = 3
-
-// tell notes what was tested. If the faults were made for it and it was never tested, the history decides nothing.
-func (s *tested) tell(v *Verdict, h *history.History, what string, locks bool) {
-	v.Note("%s: %d times the first waiter hung up, %d times its node was dead or silent, %d times "+
-		"its node was heard from again in time", what, s.hungUp, s.passedOver, s.places)
-	if locks {
-		v.Note("%d times a lock was granted to a waiter whose node had been silent", s.stale)
-	}
-	others := slices.ContainsFunc(h.Faults, func(f history.Window) bool { return f.Kind != absentKind })
-	if n := len(h.Faults); n >= absentEnough && !others && s.passedOver == 0 {
-		v.undecided("%s: %d nodes were killed or paused, and no waiter at them was certainly passed over", what, n)
-	}
-}
-
 // succession is one succession, as far as the history tells.
 type succession struct {
 	h             *history.History
@@ -160,25 +135,26 @@ func only(h *history.History, from, to int64) bool {
 }
 
 // judge judges one succession.
-func (w *succession) judge(v *Verdict) (s tested) {
+func (w *succession) judge(v *Verdict) {
 	if w.first == nil || w.second == nil || w.given == nil ||
 		!lives(w.h, w.first.Node, w.first.Start, w.first.Start+settledIn) {
-		return s // the first waiter may not have been in line
+		return // the first waiter may not have been in line
 	}
 	switch gone, lapsed, ok := lastSilence(w.h, w.first.Node, w.first.Start+settledIn, w.given.End); {
 	case w.first.Error == Gone:
-		s.hungUp = w.served(v, "left to one who hung up", w.first.Told)
-	case !ok || gone.from >= w.tried: // the first waiter may have got it before the silence
+		w.served(v, ruleHungUp, w.first.Told)
+	case !ok:
+		w.inPlaceOverFaults(v)
+	case gone.from >= w.tried: // the first waiter may have got it before the silence
 	case gone.dead || gone.to > w.due(gone.from+contactMax):
-		s.passedOver = w.served(v, "left to a ghost", gone.from+contactMax)
+		w.served(v, ruleGhost, gone.from+contactMax)
 	case !lapsed && gone.to+contactMax < w.tried && gone.to-gone.from < placeMax:
-		s.places = w.inPlace(v)
+		w.inPlace(v, rulePlace)
 	}
-	return s
 }
 
 // served judges that the second waiter got what was given away, in time, after the first one had gone.
-func (w *succession) served(v *Verdict, kind string, gone int64) (judged int) {
+func (w *succession) served(v *Verdict, rule *Rule, gone int64) {
 	due := w.due(gone)
 	has := w.got(w.second) && w.second.End <= due
 	until := due
@@ -187,24 +163,38 @@ func (w *succession) served(v *Verdict, kind string, gone int64) (judged int) {
 	}
 	if w.second.Outcome == history.Info && w.second.Told < due || !only(w.h, w.first.Start, until) ||
 		w.second.Start+waits(w.second) < due || !lives(w.h, w.second.Node, w.given.Start, until) {
-		return 0
+		return
 	}
+	v.Stake(rule, 1)
 	if !has {
-		v.Add(kind, w.second, "%s gave it away, and the waiter in front is gone: %s", w.given, w.first)
+		v.Add(rule.Kinds[0], w.second, "%s gave it away, and the waiter in front is gone: %s", w.given, w.first)
 	}
-	return 1
+}
+
+// inPlaceOverFaults judges that a waiter whose node served all the time was not overtaken, if there were faults while it
+// waited: the leader may have changed, and the new one knows the line, too. There was none when the third client gave,
+// since a grant whose client is not told in time may be taken back.
+func (w *succession) inPlaceOverFaults(v *Verdict) {
+	in, until := w.second.Start+settledIn, max(w.given.End, min(w.first.End, w.second.End))
+	calm := w.tried - contactMax
+	if w.first.Node == w.second.Node || w.second.Start < w.first.Start+settledIn || in > calm ||
+		w.h.Disturbed(w.first.Start, in, 0) > 0 || w.h.Disturbed(in, calm, 0) == 0 || w.h.Disturbed(calm, until, 0) > 0 ||
+		!well(w.h, w.first.Node, w.first.Start, until) || !lives(w.h, w.first.Node, calm, until) {
+		return
+	}
+	w.inPlace(v, rulePlaceOver)
 }
 
 // inPlace judges that the first waiter got what was given away before the second one.
-func (w *succession) inPlace(v *Verdict) (judged int) {
+func (w *succession) inPlace(v *Verdict, rule *Rule) {
 	if !w.first.OK() || w.first.Start+waits(w.first) < w.given.End+settledIn ||
 		!only(w.h, w.first.Start, w.given.End+settledIn) {
-		return 0
+		return
 	}
+	v.Stake(rule, 1)
 	if w.got(w.second) && w.before(w.second, w.first) {
-		v.Add("place lost", w.second, "%s came before it, and its node was silent for a while only", w.first)
+		v.Add("place lost", w.second, "%s came before it, and kept its place in line", w.first)
 	}
-	return 1
 }
 
 // SuccessionKey is in the names of locks of successions. One client has the lock, or all its permits but one by other
@@ -214,15 +204,13 @@ const SuccessionKey = "succession"
 // successions judges the locks of successions: a released lock goes to a living client, in time, and a client that
 // keeps its place gets it. It also judges that no answer of any lock is older than staleMax.
 func successions(v *Verdict, h *history.History, byKey map[string]*lineOf) {
-	var all tested
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		l := byKey[key]
 		if strings.Contains(key, SuccessionKey) {
-			all.add(l.succession(h).judge(v))
+			l.succession(h).judge(v)
 		}
-		all.stale += l.stale(v, h)
+		l.stale(v, h)
 	}
-	all.tell(v, h, "locks that were released", true)
 }
 
 // succession finds the roles of the clients.
@@ -246,16 +234,16 @@ func (l *lineOf) succession(h *history.History) *succession {
 	return w
 }
 
-// stale reports answers to waiters that arrived when the token had lost the lock again, more than staleMax ago. It
-// returns how many grants came after a silence of their node.
-func (l *lineOf) stale(v *Verdict, h *history.History) (silences int) {
+// stale reports answers to waiters that arrived when the token had lost the lock again, more than staleMax ago.
+// That is at stake after a silence of their node.
+func (l *lineOf) stale(v *Verdict, h *history.History) {
 	for _, o := range l.ops {
 		fence, granted := fenceOf(o)
 		if o.Name != "enter" || !granted || o.Slept > 0 || !only(h, o.Start, o.End) {
 			continue
 		}
 		if gone, ok := silentFrom(h, o.Node, o.Start, o.End); ok && !gone.dead {
-			silences++
+			v.Stake(ruleStale, 1)
 		}
 		switch by := l.evidence(o, fence); {
 		case by == nil:
@@ -265,7 +253,6 @@ func (l *lineOf) stale(v *Verdict, h *history.History) (silences int) {
 			v.Add("granted too late", o, "%s had got it after that one, and knew", by)
 		}
 	}
-	return silences
 }
 
 // evidence returns an operation that shows that the grant o was answered at least staleMax after its token had lost the

@@ -1,8 +1,8 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 
 	"lockd/jepsen-lite/history"
 )
@@ -21,23 +21,19 @@ type Verdict struct {
 	Notes     []string // information for readers
 	// NotJudged are the problems about real time, and the undecided parts, of a run that is judged for safety only.
 	NotJudged []string
-}
-
-// timeKinds are the problems that tell only that something took long, which may happen on a busy machine.
-var timeKinds = []string{
-	"gone late", "remaining time too long", "told too long", "told late", "not told", "not woken", "woken late",
-	"overslept", "overtaken", "free in spite of a line", "held by the dead", "refused although long free",
-	"goroutines not back", "memory not back", "stopped late", "left alone", "stuck between builds",
-	"lock never ends", "log clock lost time", "silence", "answered late", "refused without a fault",
-	"unknown without a fault", "left to a ghost", "left to one who hung up", "place lost", "granted too late",
-	"put back late", "time behind",
+	// AtStake counts how often each rule was at stake, by ID.
+	AtStake map[string]int `json:",omitempty"`
+	// Rarest is the kind of request, or of answer, that was seen the fewest times: see Least.
+	Rarest string `json:"-"`
+	// Stakes are the rules that were to be judged; that which came nearest to its bound is the first one: see Weigh.
+	Stakes []Stake `json:"-"`
 }
 
 // SafetyOnly moves everything that depends on the speed of the machine to NotJudged.
 func (v *Verdict) SafetyOnly() {
 	var kept []Problem
 	for _, p := range v.Problems {
-		if slices.Contains(timeKinds, p.Kind) {
+		if isLate(p.Kind) {
 			v.NotJudged = append(v.NotJudged, p.Kind+": "+p.Text)
 		} else {
 			kept = append(kept, p)
@@ -96,6 +92,8 @@ func All(checkers ...Checker) Checker {
 			all.Problems = append(all.Problems, v.Problems...)
 			all.Undecided = append(all.Undecided, v.Undecided...)
 			all.Notes = append(all.Notes, v.Notes...)
+			all.Count(v.AtStake)
+			all.Rarest = cmp.Or(all.Rarest, v.Rarest)
 		}
 		return all
 	}
@@ -106,7 +104,11 @@ func All(checkers ...Checker) Checker {
 func Errors(h *history.History) *Verdict {
 	v := &Verdict{}
 	for i := range h.Ops {
-		if o := &h.Ops[i]; len(o.Error) > len(Unexpected) && o.Error[:len(Unexpected)] == Unexpected {
+		o := &h.Ops[i]
+		if o.OK() && o.Node != "" {
+			v.Stake(ruleAnswered, 1)
+		}
+		if len(o.Error) > len(Unexpected) && o.Error[:len(Unexpected)] == Unexpected {
 			v.Add("unexpected error", o, "no request of this workload can have this answer")
 		}
 	}

@@ -44,6 +44,8 @@ func Waiters(h *history.History) *Verdict {
 
 // toldRight judges the lease that a try was told.
 func toldRight(v *Verdict, clock *logClock, o, owner *history.Op) {
+	v.Stake(ruleToldLong, 1)
+	v.Stake(ruleToldLease, 1)
 	told, err := strconv.ParseInt(o.Out[1], 10, 64)
 	told *= msNs
 	switch {
@@ -69,13 +71,20 @@ func toldRight(v *Verdict, clock *logClock, o, owner *history.Op) {
 
 // slept judges one wait.
 func slept(v *Verdict, h *history.History, o *history.Op, releases []*history.Op) {
+	v.Stake(ruleSleep, 1)
 	if told := millis(o.In[0]); o.End > o.Start+told+wakeBound {
 		v.Add("overslept", o, "it was told %s ms", o.In[0])
 	}
-	for _, r := range releases {
-		if r.Start > o.Start && o.End > dueAt(h, r.End) {
-			v.Add("not woken", o, "it slept through %s", r)
-			return
+	for _, r := range releases { // in the order of their starts
+		if r.Start <= o.Start {
+			continue
 		}
+		if r.Start < o.End {
+			v.Stake(ruleWoken, 1)
+		}
+		if o.End > dueAt(h, r.End) {
+			v.Add("not woken", o, "it slept through %s", r)
+		}
+		return
 	}
 }

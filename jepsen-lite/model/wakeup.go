@@ -36,6 +36,7 @@ func WakeUp(h *history.History) *Verdict {
 		}
 	}
 	for _, e := range subs {
+		v.Stake(ruleHeardOnce, len(e.heard))
 		e.gaps(v, sent)
 		for text, o := range e.heard {
 			if p := sent[text]; p == nil || p.Start > o.End || p.Outcome == history.Fail {
@@ -49,7 +50,7 @@ func WakeUp(h *history.History) *Verdict {
 		}
 	}
 	orders(v, subs)
-	holes(v, subs, func(text string) *history.Op { return sent[text] })
+	holes(v, ruleMissed, subs, func(text string) *history.Op { return sent[text] })
 	v.Note("%d subscriptions, %d messages", len(subs), len(sent))
 	return v
 }
@@ -102,8 +103,13 @@ func (e *subscription) gaps(v *Verdict, sent map[string]*history.Op) {
 			continue
 		}
 		n, _ := strconv.ParseInt(o.Out[1], 10, 64)
-		switch p := sent[text]; {
-		case p != nil && p.OK() && p.Out[0] != o.Out[1]:
+		p := sent[text]
+		numbered := p != nil && p.OK()
+		if numbered || first > 0 {
+			v.Stake(ruleMissed, 1)
+		}
+		switch {
+		case numbered && p.Out[0] != o.Out[1]:
 			v.Add("wrong number", o, "%s", p)
 		case first == 0:
 			first = n
@@ -144,6 +150,9 @@ func dueAt(h *history.History, moment int64) int64 {
 // missed judges one message that was acknowledged during the subscription.
 func (e *subscription) missed(v *Verdict, h *history.History, p, heard *history.Op) {
 	due := dueAt(h, p.End)
+	if heard != nil || e.listened(h, due) {
+		v.Stake(ruleWoken, 1)
+	}
 	switch {
 	case heard == nil && e.listened(h, due):
 		v.Add("not woken", p, "process %d listened since %s, was not cut off, and did not hear it", e.process, e.start)
@@ -172,6 +181,9 @@ func orders(v *Verdict, subs []*subscription) {
 				if !ok {
 					continue
 				}
+				if last >= 0 {
+					v.Stake(ruleMessages, 1)
+				}
 				if place < last {
 					v.Add("order differs", b.heard[text], "process %d heard %s before it, process %d after it",
 						a.process, at, b.process)
@@ -185,7 +197,7 @@ func orders(v *Verdict, subs []*subscription) {
 
 // holes checks that no subscriber misses a message that others got before one that it got, if it had subscribed before
 // the cause of the message was sent; cause may return nil. It needs no bound on time.
-func holes(v *Verdict, subs []*subscription, cause func(text string) *history.Op) {
+func holes(v *Verdict, rule *Rule, subs []*subscription, cause func(text string) *history.Op) {
 	for _, e := range subs {
 		missed := map[string]bool{}
 		for _, other := range subs {
@@ -197,7 +209,12 @@ func holes(v *Verdict, subs []*subscription, cause func(text string) *history.Op
 				last--
 			}
 			for _, text := range other.order[:max(last, 0)] {
-				if c := cause(text); e.heard[text] == nil && !missed[text] && c != nil && c.Start > e.from {
+				c := cause(text)
+				if c == nil || c.Start <= e.from {
+					continue
+				}
+				v.Stake(rule, 1)
+				if e.heard[text] == nil && !missed[text] {
 					missed[text] = true
 					v.Add("missed", e.heard[other.order[last]],
 						"before it, process %d heard %s, of %s, and process %d did not", other.process, text, c,

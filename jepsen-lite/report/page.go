@@ -28,6 +28,7 @@ func Page(path, again string, results []Result) error {
 		}
 		b.WriteString(Picture(r))
 		problems(&b, r)
+		stakes(&b, r)
 		for _, n := range r.Verdict.Notes {
 			fmt.Fprintf(&b, "<p>%s</p>\n", html.EscapeString(n))
 		}
@@ -47,6 +48,20 @@ var legend = "<p>Upper rows: when faults of each kind were on. Rows of nodes: " 
 
 func swatch(fill, text string) string {
 	return fmt.Sprintf("<b style='border-bottom:4px solid %s'>%s</b>", fill, text)
+}
+
+// stakes writes how often each rule was at stake.
+func stakes(b *strings.Builder, r Result) {
+	if len(r.Verdict.Stakes) == 0 {
+		return
+	}
+	b.WriteString("<details><summary>How often each rule was at stake</summary><table>\n" +
+		"<tr><th>times<th>at least<th>rule<th>what it says</tr>\n")
+	for _, s := range r.Verdict.Stakes {
+		fmt.Fprintf(b, "<tr><td>%d<td>%d<td>%s<td>%s</tr>\n",
+			s.Times, s.Least, s.Rule.ID, html.EscapeString(s.Rule.Says))
+	}
+	b.WriteString("</table></details>\n")
 }
 
 // problems writes the list to which the numbers in the picture refer.

@@ -68,20 +68,20 @@ func Count(h *history.History) Figures {
 // Table writes the table at the end of a run, and every problem.
 func Table(w io.Writer, results []Result) {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "workload\tok\tfailed\tunknown\tfaults\tlongest silence\tverdict")
+	fmt.Fprintln(tw, "workload\tok\tfailed\tunknown\tfaults\tlongest silence\tleast at stake\tverdict")
 	var sum Figures
 	for _, r := range results {
 		if r.Skipped != "" {
-			fmt.Fprintf(tw, "%s\t-\t-\t-\t-\t-\t%s\n", r.Workload, Word(r.Verdict))
+			fmt.Fprintf(tw, "%s\t-\t-\t-\t-\t-\t-\t%s\n", r.Workload, Word(r.Verdict))
 			continue
 		}
 		f := Count(r.History)
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n",
-			r.Workload, f.OK, f.Fail, f.Info, f.Faults, f.Gap.Round(time.Millisecond), Word(r.Verdict))
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", r.Workload, f.OK, f.Fail, f.Info, f.Faults,
+			f.Gap.Round(time.Millisecond), leastAtStake(r.Verdict), Word(r.Verdict))
 		sum.OK, sum.Fail, sum.Info = sum.OK+f.OK, sum.Fail+f.Fail, sum.Info+f.Info
 		sum.Faults, sum.Gap = sum.Faults+f.Faults, max(sum.Gap, f.Gap)
 	}
-	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%d\t%s\t\n",
+	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%d\t%s\t\t\n",
 		sum.OK, sum.Fail, sum.Info, sum.Faults, sum.Gap.Round(time.Millisecond))
 	_ = tw.Flush()
 	outages(w, results)
@@ -93,6 +93,16 @@ func Table(w io.Writer, results []Result) {
 		}
 	}
 	skipped(w, results)
+}
+
+// leastAtStake names the rule that came nearest to the least number of times that it must be at stake, with both
+// numbers.
+func leastAtStake(v *model.Verdict) string {
+	if len(v.Stakes) == 0 {
+		return "-"
+	}
+	s := v.Stakes[0]
+	return fmt.Sprintf("%s %d of %d", s.Rule.ID, s.Times, s.Least)
 }
 
 // skipped writes once why workloads were not run.
