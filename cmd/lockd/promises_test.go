@@ -1,0 +1,230 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Sentences of docs that promise something have an id, in a comment at the end of their paragraph, in the order of the
+// sentences: <!-- promise: never-held-twice lease-never-early -->. What shows a promise claims its id: a transcript by a
+// comment above the lines that tell it, # promise: never-held-twice; anything else by a row of notInTranscripts.
+
+// promising are the pages whose promises are shown, each with its translation, which has the same ids.
+var promising = map[string]string{
+	"guarantees.md": "guarantees.zh-CN.md",
+	"locks.md":      "locks.zh-CN.md",
+}
+
+// telling are the folders with transcripts.
+var telling = []string{"clustertest/testdata", "cluster/testdata", "keyspace/testdata", "resp/server/testdata"}
+
+// shown is what shows a promise where no transcript does, or not all of it.
+type shown struct {
+	promise string
+	by      string // a kind of evidence, and its name: "test cluster TestRestart"
+	why     string // why no transcript tells it
+}
+
+// notInTranscripts are the promises that no transcript can tell, or not to the end.
+var notInTranscripts = []shown{
+	{"pipeline-in-pieces", "test resp/server TestPipelineIsBounded", "a pipeline of so many commands is no text to read"},
+	{"linearizable", "workload register", "a transcript has one order; of many clients at a time the search for one judges"},
+	{"clock-of-a-dead-voter", "test cluster TestTwoClocksLeft", "an hour of a cluster with sessions takes a minute"},
+	{"wrong-clock-is-named", "test cluster TestWrongClockIsNamed", "it is a figure for Prometheus"},
+	{"failover-in-order", "test cluster TestStoppedLeaderElectsOnce", "an election beside it takes as long in a transcript"},
+	{"loading-is-not-done", "test cluster TestClusterDown", "a transcript has no flags, and so no cluster mode"},
+	{"leader-that-commits-nothing", "test cluster TestLeaderThatCommitsNothing",
+		"its links carry heartbeats, and too little of an entry"},
+	{"unknown-is-not-resent", "test cluster TestNothingAcknowledgedIsLost", "it is about clients"},
+	{"fences-rise-over-restores", "test cluster/refound TestFencesOfNewCluster", "a restore is a command for a folder"},
+	{"half-close-is-hanging-up", "test resp/server TestBlockedClientIsGone", "clients of transcripts close both ways"},
+	{"who-had-it-then", "test cmd/lockd TestWhoHadItThen", "moments differ from run to run"},
+	{"libraries-are-woken", "test cmd/lockd TestRedissonsWaitersAreWoken", "the waiter is a library"},
+	{"force-is-asked-once", "test cmd/lockd TestLocksOutliveANode", programs},
+	{"names-are-escaped", "test console TestPrintable", programs},
+	{"top-forces-who-was-seen", "test cmd/lockd/top TestForce", programs},
+	{"console-needs-a-password", "test cmd/lockd TestServeOptions", programs},
+	{"console-password", "test console TestPassword", programs},
+	{"wrong-passwords-are-limited", "test console TestWrongPasswordsAreLimited", programs},
+	{"console-is-a-client", "test cmd/lockd TestConsole", programs},
+	{"console-and-other-sites", "test console TestOtherSites", programs},
+	{"doctor-names-mistakes", "test cmd/lockd TestDoctorNamesMistakes", "the mistakes are those of programs"},
+	{"each-connection-is-told", "test resp/server TestWhoIsTold", "all the ways in which a lock is lost are a table"},
+	{"not-told", "test resp/server TestHoldersAreBounded", "1,024 locks are no text to read"},
+	{"jedis-is-told-nothing", "test resp/server TestHolderWhoConfusesPushes", programs},
+	{"run-holds-the-lock", "test cmd/lockd TestRunHoldsTheLock", programs},
+	{"run-outlives-a-node", "test cmd/lockd TestRunOutlivesTheLeader", programs},
+	{"run-status", "test cmd/lockd TestRunDoesNotRun", programs},
+	{"run-beside-others", "test cmd/lockd TestRunBesideOthers", programs},
+	{"run-ends-with-the-lock", "test cmd/lockd TestRunLosesTheLock", programs},
+	{"run-passes-signals-on", "test cmd/lockd TestRunPassesSignalsOn", programs},
+	{"run-dies-with-its-command", "test cmd/lockd TestRunIsKilled", programs},
+}
+
+const programs = "transcripts have commands of clients, and no programs"
+
+// evidence says of each kind of it whether the named one exists.
+var evidence = map[string]func(name []string) bool{
+	"test":     func(name []string) bool { return len(name) == 2 && hasTest(name[0], name[1]) },
+	"bug":      func(name []string) bool { return len(name) == 1 && isFile("jepsen-lite/planted/"+name[0]+".bug") },
+	"workload": func(name []string) bool { return len(name) == 1 && isWorkload(name[0]) },
+}
+
+// Each promise is shown, in a transcript or by what notInTranscripts names; nothing shows what is not promised.
+func TestPromises(t *testing.T) {
+	pages := map[string]string{}
+	for page, translation := range promising {
+		pages[page] = readText(t, filepath.Join(docsDir, page))
+		translated := idsOf(marker, readText(t, filepath.Join(docsDir, translation)))
+		for _, id := range unlike(idsOf(marker, pages[page]), translated) {
+			t.Errorf("the promise %s is in one of %s and %s only", id, page, translation)
+		}
+	}
+	told := map[string]string{}
+	for _, folder := range telling {
+		for _, path := range filesOf(t, ".txt") {
+			if strings.HasPrefix(path, filepath.Join(repository, folder)+"/") {
+				told[path] = readText(t, path)
+			}
+		}
+	}
+	for _, fault := range faultsOf(pages, told, notInTranscripts) {
+		t.Error(fault)
+	}
+	if n := len(idsOf(marker, strings.Join(slices.Collect(maps.Values(pages)), "\n"))); n < 100 {
+		t.Errorf("only %d promises were found", n)
+	}
+}
+
+var (
+	marker = regexp.MustCompile(`<!-- promise:((?: [a-z0-9-]+)+) -->`)
+	claim  = regexp.MustCompile(`(?m)^# promise:((?: [a-z0-9-]+)+)$`)
+	near   = regexp.MustCompile(`(?mi)(?:<!--|^#) *promises?\b.*`) // whatever looks like one of them
+)
+
+// idsOf returns the ids that a text has in such comments.
+func idsOf(form *regexp.Regexp, text string) map[string]bool {
+	ids := map[string]bool{}
+	for _, found := range form.FindAllStringSubmatch(text, -1) {
+		for _, id := range strings.Fields(found[1]) {
+			ids[id] = true
+		}
+	}
+	return ids
+}
+
+// unlike returns what is in one of two sets only.
+func unlike(a, b map[string]bool) (ids []string) {
+	for _, id := range slices.Sorted(maps.Keys(a)) {
+		if !b[id] {
+			ids = append(ids, id)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(b)) {
+		if !a[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// faultsOf compares the promises of pages with what shows them: transcripts, by path, and a table.
+func faultsOf(pages, told map[string]string, table []shown) (faults []string) {
+	promised, proved := map[string]bool{}, map[string]bool{}
+	add := func(to map[string]bool, form *regexp.Regexp, path, text string) {
+		maps.Copy(to, idsOf(form, text))
+		for _, line := range near.FindAllString(text, -1) {
+			if !form.MatchString(line) {
+				faults = append(faults, fmt.Sprintf("%s: %q is no mark of a promise", path, line))
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(pages)) {
+		add(promised, marker, path, pages[path])
+	}
+	for _, path := range slices.Sorted(maps.Keys(told)) {
+		add(proved, claim, path, told[path])
+	}
+	for _, row := range table {
+		proved[row.promise] = true
+		kind, name, _ := strings.Cut(row.by, " ")
+		if exists := evidence[kind]; exists == nil || !exists(strings.Fields(name)) {
+			faults = append(faults, fmt.Sprintf("%s: there is no %s", row.promise, row.by))
+		}
+		if row.why == "" {
+			faults = append(faults, fmt.Sprintf("%s: why does no transcript tell it?", row.promise))
+		}
+	}
+	for _, id := range unlike(promised, proved) {
+		if promised[id] {
+			faults = append(faults, fmt.Sprintf("nothing shows the promise %s: write a transcript with the line "+
+				"\"# promise: %s\" in clustertest/testdata/promises, or a row in notInTranscripts", id, id))
+		} else {
+			faults = append(faults, fmt.Sprintf("no page promises %s, which something shows", id))
+		}
+	}
+	return faults
+}
+
+// Promises that nothing shows are found, and so is what shows nothing that is promised.
+func TestPromisesFindsFaults(t *testing.T) {
+	pages := map[string]string{"p.md": "A.\n<!-- promise: a b -->\n\nB.\n<!-- promises: c -->\n"}
+	told := map[string]string{"t.txt": "# What is told.\n# promise: a d\n# Promise: a\n"}
+	got := strings.Join(faultsOf(pages, told, []shown{
+		{"e", "test cmd/lockd TestPromises", "why"}, {"a", "test cmd/lockd TestNone", "why"}, {"a", "magic x", "why"},
+		{"a", "workload none", "why"}, {"a", "bug none", "why"}, {"a", "workload register", ""},
+	}), "\n")
+	for _, want := range []string{
+		"nothing shows the promise b:", "no page promises d,", "no page promises e,", "a: there is no test cmd/lockd TestNone",
+		"a: there is no magic x", "a: there is no workload none", "a: there is no bug none", "a: why does no transcript",
+		`p.md: "<!-- promises: c -->" is no mark`, `t.txt: "# Promise: a" is no mark`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("nothing says %q:\n%s", want, got)
+		}
+	}
+	if n := strings.Count(got, "\n") + 1; n != 10 {
+		t.Errorf("%d faults, not 10:\n%s", n, got)
+	}
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(filepath.Join(repository, path))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// hasTest reports whether a package, named by its folder, has a test.
+func hasTest(folder, name string) bool {
+	files, _ := filepath.Glob(filepath.Join(repository, folder, "*_test.go"))
+	return slices.ContainsFunc(files, func(path string) bool {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		return err == nil && slices.ContainsFunc(file.Decls, func(d ast.Decl) bool {
+			f, ok := d.(*ast.FuncDecl)
+			return ok && f.Recv == nil && f.Name.Name == name && strings.HasPrefix(name, "Test")
+		})
+	})
+}
+
+// isWorkload reports whether jepsen-lite describes such a workload, by its rules: as a heading or in a row.
+func isWorkload(name string) bool {
+	text, err := os.ReadFile(filepath.Join(repository, "jepsen-lite/REFERENCE.md"))
+	return err == nil && regexp.MustCompile(`(?m)^(?:### `+name+`$|\| `+name+` \|)`).Match(text)
+}
