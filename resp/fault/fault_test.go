@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockd/internal/freeport"
@@ -77,39 +78,44 @@ func TestFaultArm(t *testing.T) {
 
 // A stalled operation waits and then goes well.
 func TestFaultStall(t *testing.T) {
-	defer reset()
-	const stall = 30 * time.Millisecond
-	if err := arm(Propose, actStall, stall, 0); err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	if err := At(Propose); err != nil || time.Since(start) < stall {
-		t.Errorf("%v after %s", err, time.Since(start))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		defer reset()
+		const stall = 30 * time.Millisecond
+		if err := arm(Propose, actStall, stall, 0); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if err := At(Propose); err != nil || time.Since(start) != stall {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+	})
 }
 
 // A slow operation waits each time, until a reset.
 func TestFaultSlow(t *testing.T) {
-	defer reset()
-	const most = 40 * time.Millisecond
-	if err := arm(LogSync, actSlow, most, 1); err != nil {
-		t.Fatal(err)
-	}
-	for i, least := range []time.Duration{0, most / 4, most / 4, 0} {
-		if i == 3 {
-			reset()
-			state.Lock()
-			left := len(state.points)
-			state.Unlock()
-			if left > 0 {
-				t.Error("still slow after a reset")
+	synctest.Test(t, func(t *testing.T) {
+		defer reset()
+		const most = 40 * time.Millisecond
+		if err := arm(LogSync, actSlow, most, 1); err != nil {
+			t.Fatal(err)
+		}
+		for i, slow := range []bool{false, true, true, false} {
+			if i == 3 {
+				reset()
+				state.Lock()
+				left := len(state.points)
+				state.Unlock()
+				if left > 0 {
+					t.Error("still slow after a reset")
+				}
+			}
+			start := time.Now()
+			err := At(LogSync)
+			if took := time.Since(start); err != nil || took > most || slow && took < most/4 || !slow && took > 0 {
+				t.Errorf("time %d: %v after %s", i, err, took)
 			}
 		}
-		start := time.Now()
-		if err := At(LogSync); err != nil || time.Since(start) < least {
-			t.Errorf("time %d: %v after %s", i, err, time.Since(start))
-		}
-	}
+	})
 }
 
 // As long as a file is there, whatever writes finds no space.
@@ -140,27 +146,27 @@ func TestFaultFull(t *testing.T) {
 
 // The wall clock steps and drifts, one step on top of the other, until a reset.
 func TestFaultClock(t *testing.T) {
-	defer reset()
-	const hour = int64(3600 * 1000 * 1000)
-	off := func() int64 { return Wall(0) }
-	if off() != 0 {
-		t.Fatalf("off by %d to begin with", off())
-	}
-	setClock(hour, 0)
-	setClock(-hour/2, 10)
-	time.Sleep(10 * time.Millisecond)
-	if gained := off() - hour/2; gained < 100_000 || gained > 100_000_000 {
-		t.Errorf("a clock at ten times the speed too much gained %d µs in 10 ms", gained)
-	}
-	setClock(0, 0)
-	kept := off()
-	if time.Sleep(time.Millisecond); off() != kept || kept < hour/2 {
-		t.Errorf("a clock that is no longer fast went from %d to %d", kept, off())
-	}
-	reset()
-	if off() != 0 {
-		t.Errorf("off by %d after a reset", off())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		defer reset()
+		const hour = int64(3600 * 1000 * 1000)
+		off := func(want int64) {
+			t.Helper()
+			if got := Wall(0); got != want {
+				t.Errorf("off by %d µs, want %d", got, want)
+			}
+		}
+		off(0)
+		setClock(hour, 0)
+		setClock(-hour/2, 10)
+		off(hour / 2)
+		time.Sleep(10 * time.Millisecond)
+		off(hour/2 + 100_000) // ten times the speed too much
+		setClock(0, 0)
+		time.Sleep(time.Minute)
+		off(hour/2 + 100_000)
+		reset()
+		off(0)
+	})
 }
 
 // Each command gets one answer line: its result, or the reason why it failed.
