@@ -140,7 +140,7 @@ func TestCheckOfLittle(t *testing.T) {
 	}{
 		{judgeAll, "", false, "register: undecided: change-kept was at stake 3 times, and 5 are the least (it needs 5s, and had 0s): "},
 		{judgeAll, "", false, "answered 2 of 10  UNDECIDED\n"},
-		{judgeSafety, "", true, "change-kept 3 of 1  ok\n"},
+		{judgeSafety, "", true, "each-request 1 of 0  ok\n"},
 		{judgeAll, "info", false, "register: undecided: answered was at stake 0 times, and 10 are the least: "},
 		{judgeSafety, "info", false, "register: undecided: answered was at stake 0 times, and 1 are the least: "},
 		{judgeSafety, "fail", false, "register: undecided: answered was at stake 0 times, and 1 are the least: "},

@@ -62,13 +62,14 @@ func (v *Verdict) Weigh(h *history.History, workload string, safety bool) {
 		if safety && least > 0 {
 			least = max(1, least/safetyPart)
 		}
-		switch {
-		case n >= least:
-		case enough || r.Need.timed() && !safety:
+		switch able := enough || r.Need.timed() && !safety; {
+		case n < least && able:
 			v.undecided("%s was at stake %d times, and %d are the least%s: %s", v.name(r), n, least, r.Need.lacks(h), r.Says)
-		default:
+		case n < least:
 			unable = append(unable, r.ID+r.Need.lacks(h))
 			continue
+		case !able:
+			least = 0
 		}
 		own = own || len(r.Workloads) > 0
 		v.Stakes = append(v.Stakes, Stake{r, n, least})
@@ -91,11 +92,11 @@ func (v *Verdict) name(r *Rule) string {
 	return r.ID
 }
 
-// rank orders rules by how often they were at stake, compared with how often they must be. A rule of all workloads
-// comes last, unless it was at stake too few times: it would hide the others.
+// rank orders rules by how often they were at stake, compared with how often they must be. Last come rules that need
+// not be at stake, and rules of all workloads, unless they were at stake too few times: they would hide the others.
 func (s Stake) rank() float64 {
 	share := float64(s.Times) / float64(max(s.Least, 1))
-	if len(s.Rule.Workloads) == 0 && s.Times >= s.Least {
+	if s.Least == 0 || len(s.Rule.Workloads) == 0 && s.Times >= s.Least {
 		share += math.MaxInt32
 	}
 	return share

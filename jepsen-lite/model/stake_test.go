@@ -50,17 +50,17 @@ func TestWeigh(t *testing.T) {
 		{ruleRegister, "register", long(5, "", 0), 0, "undecided", "undecided"},
 		{ruleRegister, "register", long(50, "", 0), 99, "undecided", "99 of 10"},
 		{ruleRegister, "register", long(50, "", 0), 9, "undecided", "undecided"},
-		{ruleRegister, "register", long(3, "", 0), 10, "10 of 10", "10 of 1"}, // too short, and long enough all the same
-		{ruleRegister, "register", long(3, "", 0), 9, "undecided", "9 of 1"},
+		{ruleRegister, "register", long(3, "", 0), 10, "10 of 10", "10 of 0"}, // too short, and long enough all the same
+		{ruleRegister, "register", long(3, "", 0), 9, "undecided", "9 of 0"},
 		{ruleRegister, "register", long(3, "", 0), 0, "undecided", "not judged"},
 		{ruleMembers, "lock", long(50, "", 0), 0, "", ""},
 		{ruleGone, "expiry", long(50, "", 0), 0, "undecided", ""}, // about times
 		{ruleTurn, "line", long(50, "", 0), 0, "undecided", ""},   // once in 10 s without a fault
 		{ruleTurn, "line", long(15, "kill", 1), 0, "not judged", ""},
-		{ruleTurn, "line", long(15, "kill", 1), 1, "1 of 1", ""},
+		{ruleTurn, "line", long(15, "kill", 1), 1, "1 of 0", ""},
 		{ruleTurn, "line", long(16, "kill", 1), 0, "undecided", ""},
 		{ruleFenceOver, "lock", long(50, "kill", 0), 0, "", ""}, // twice in 8 faults
-		{ruleFenceOver, "lock", long(50, "kill", 7), 1, "not judged", "1 of 1"},
+		{ruleFenceOver, "lock", long(50, "kill", 7), 1, "not judged", "1 of 0"},
 		{ruleFenceOver, "lock", long(50, "kill", 8), 1, "undecided", "1 of 1"},
 		{ruleFenceOver, "lock", long(50, "kill", 8), 0, "undecided", "undecided"},
 		{ruleFenceOver, "lock", long(50, "kill", 16), 4, "4 of 4", "4 of 1"},
