@@ -13,10 +13,10 @@ type nodeCommand struct {
 	onLeader func(context.Context, *Node, resp.Args) (peer.Outcome, resp.Reply) // runs on the leader, perhaps twice
 }
 
-// settled is the outcome of a command that has the reply r.
+// settled returns the outcome of a command whose reply is r.
 func settled(r resp.Reply) (peer.Outcome, resp.Reply) { return peer.Done, r }
 
-// row is a row of a table, from its parts in the order of Spec.
+// row returns a row of a table from its parts, in the order of Spec.
 func row(
 	name string, arity int, flags resp.Flags, group, since, summary, syntax string, run nodeCommand,
 ) resp.Row[nodeCommand] {
@@ -41,14 +41,14 @@ func always(r resp.Reply) nodeCommand {
 	return here(func(context.Context, *Node, resp.Args) resp.Reply { return r })
 }
 
-// protocol is what clients take the nodes for.
+// protocol tells clients whether they speak to a Redis server or to a Redis Cluster.
 type protocol struct {
 	rows    *resp.Table[nodeCommand]
 	enabled string // cluster_enabled of INFO
 	notDone string // the error after which clients send a command again
 }
 
-// commands are all that clients may send to this node: those about the node or the cluster, and the
+// commands knows all that clients may send to this node: commands about the node or the cluster, and the
 // machine's. All methods may be called concurrently.
 type commands struct {
 	*protocol
@@ -57,7 +57,7 @@ type commands struct {
 		Check(cmd resp.Cmd) (fail resp.Reply, wrong bool)
 		Specs() []*resp.Spec
 	}
-	members *members // who says which level is in force
+	members *members // for the level in force
 }
 
 // Identify looks up the row of each command that has none yet: the request was made here, or it
@@ -77,12 +77,12 @@ func (k *commands) Identify(cmds []resp.Cmd) {
 	}
 }
 
-// own is the row of a command about the node; nil for a command on data.
+// own returns the row of a command about the node; nil for a command on data.
 func (k *commands) own(c *resp.Cmd) *resp.Row[nodeCommand] { return k.rows.Row(c.Spec) }
 
-// wrong returns what each command of a client's request is answered whose arguments are wrong whatever the state is;
-// nil: there is none. Such a command is neither logged nor sent to another node. Those of a MULTI are left to the machine,
-// which answers each in its place.
+// wrong returns the answers to those commands of a client's request whose arguments are wrong whatever the state is;
+// nil: there are none. Such a command is neither logged nor sent to another node. The commands of a MULTI are left to the
+// machine, which answers each in its place.
 func (k *commands) wrong(req resp.Request) (fails map[int]resp.Reply) {
 	if req.Multi {
 		return nil
@@ -100,7 +100,7 @@ func (k *commands) wrong(req resp.Request) (fails map[int]resp.Reply) {
 	return fails
 }
 
-// check is Machine.Check of a command that the machine has.
+// check calls Machine.Check for a command of the machine.
 func (k *commands) check(c *resp.Cmd) (fail resp.Reply, wrong bool) {
 	if c.Spec == nil || k.own(c) != nil {
 		return resp.Reply{}, false

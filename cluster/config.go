@@ -34,7 +34,7 @@ const (
 	snapshotBytesDefault   = 64 << 20 // bytes of entries after which a snapshot is taken
 )
 
-// Config is what a Node is made of. Machine, Publisher and ID are required.
+// Config configures a Node. Machine, Publisher and ID are required.
 type Config struct {
 	ID         string // this node's name, unique for ever
 	Dir        string // data folder
@@ -49,10 +49,10 @@ type Config struct {
 	// together, once all are there. None: a single node.
 	Members map[string]string
 	// PeerSecrets have at least peer.SecretMin bytes each. Peers prove to each other, over TLS, that they know
-	// one: a node shows the first, and believes who knows any. SetPeerSecrets changes them.
+	// one: a node shows the first, and believes a peer that knows any. SetPeerSecrets changes them.
 	PeerSecrets [][]byte
-	// PeerCerts does beside the secrets or instead of them: a node believes who has a certificate for the
-	// node that it says it is. With neither peers are on loopback only.
+	// PeerCerts does beside the secrets or instead of them: a node believes a peer with a certificate for the
+	// node that the peer says it is. With neither, peers are on loopback only.
 	PeerCerts func() (*tls.Certificate, *x509.CertPool)
 	// PeerInsecure lets peers be anywhere without these. Whoever reaches the peer port may then
 	// read and change everything.
@@ -150,11 +150,11 @@ func (c *Config) complete() error {
 	return c.checkPeers()
 }
 
-// passingSegmentBytes is the size of a file of the log where no room is kept: such nodes are there for a while, and many at
-// a time. A file takes its room at once.
+// passingSegmentBytes is the size of a file of the log where no room is kept. Such nodes run for a while only, many of
+// them at a time, and a file takes its room at once.
 const passingSegmentBytes = 4 << 20
 
-// segmentBytes is the size of a file of the log; 0: the usual one.
+// segmentBytes returns the size of a file of the log; 0: the usual one.
 func (c *Config) segmentBytes() int {
 	if c.KeepRoom {
 		return 0
@@ -175,7 +175,7 @@ func (c *Config) checkPeers() error {
 	return c.needsSecret("advertised peer address", c.PeerAdvertise)
 }
 
-// needsSecret is nil if peers may be at an address.
+// needsSecret returns an error if peers may not be at an address without a secret.
 func (c *Config) needsSecret(what, addr string) error {
 	if !c.onlyLoopback() || peer.IsLoopback(addr) {
 		return nil
@@ -186,7 +186,7 @@ func (c *Config) needsSecret(what, addr string) error {
 		what, peer.OneLine(addr, peer.NameMax), makeSecret)
 }
 
-// makeSecret is the command that makes a good secret.
+// makeSecret is a command that makes a good secret.
 const makeSecret = "head -c 32 /dev/urandom | base64 > lockd.secret"
 
 // onlyLoopback reports whether peers must be on this machine. Networks of tests have
@@ -196,7 +196,7 @@ func (c *Config) onlyLoopback() bool {
 	return ok && tcp.LoopbackOnly
 }
 
-// clientAddrs are the addresses by which the node makes itself known.
+// clientAddrs returns the addresses by which the node makes itself known.
 func (c *Config) clientAddrs() []string {
 	all := slices.Clone(c.ClientAddrs)
 	if c.TLSAddr != "" {

@@ -15,35 +15,35 @@ import (
 	"lockd/cluster/wake"
 )
 
-// A process that ends takes its connections with it, and its port refuses: nobody has to wait for its silence. But a
+// A process that ends takes its connections with it, and its port refuses, so nobody has to wait for its silence. But a
 // port may refuse though the process lives, and a connection may break. So a node that has lost its last connection
-// with a member looks whether its port refuses, twice, and asks the other voters, each of which looks for itself. What
-// a majority of all voters says, and none denies that sees the process alive, is so: a leader is replaced at once, and
-// a follower is waited for by nobody.
+// with a member looks twice whether the member's port refuses, and asks the other voters, each of which looks for
+// itself. If a majority of all voters finds that the process has ended, and none sees it alive, it has ended: another
+// node replaces a leader at once, and nobody waits for a follower.
 
 const (
 	// lookPause is the time between two looks at a port.
 	lookPause = 20 * time.Millisecond
-	// looksEnough is how many looks in a row find that the port refuses, at least.
+	// looksEnough is the least number of looks in a row that find that the port refuses.
 	looksEnough = 2
-	// looksMax is how many looks wait for the last connection to end: what it has brought is stored first.
+	// looksMax bounds the looks that wait for the last connection to end: what the connection has brought is stored first.
 	looksMax = 4
-	// lookMax bounds a look: where a process lives, a machine is not cut off and its disks do not matter here, it is
-	// answered in a few milliseconds.
+	// lookMax bounds a look. A process that lives answers in a few milliseconds, whatever its disks do, unless its machine
+	// is cut off.
 	lookMax = 100 * time.Millisecond
-	// findingMax is how old the finding that a process has ended may be which another node is told.
+	// findingMax bounds the age of a finding, that a process has ended, that this node tells another one.
 	findingMax = 100 * time.Millisecond
-	// askMax bounds the wait for what the others see. Members that are cut off do not answer.
+	// askMax bounds the wait for the findings of the others. Members that are cut off do not answer.
 	askMax = 100 * time.Millisecond
-	// inquiryMax bounds an inquiry: from then on --heartbeat does.
+	// inquiryMax bounds an inquiry. After that the silence of a heartbeat timeout decides.
 	inquiryMax = time.Second
-	// standStep is how long a node lets the one before it begin to stand for election. One that stands is waited for:
-	// it stores its vote before it asks for others.
+	// standStep is the time that a node leaves the one before it to begin to stand for election. A node that stands is
+	// waited for: it stores its vote before it asks for others.
 	standStep = 100 * time.Millisecond
-	// keepEvery is how often a leader calls each member, so that there is a connection on which its end is read at once:
-	// peer closes one that is idle for longer.
+	// keepEvery is the time between two calls of a leader to each member, so that there is a connection on which the end
+	// of the member is read at once. Package peer closes a connection that is idle for longer.
 	keepEvery = 20 * time.Second
-	// formerMax is how many processes of a member are remembered that later ones have replaced.
+	// formerMax bounds the replaced processes of a member that are remembered.
 	formerMax = 8
 )
 
@@ -59,7 +59,7 @@ type deaths struct {
 	room     *figures.Room
 
 	// gone is called on the leader, by a goroutine of its own and without locks, with the id of a member whose process
-	// has ended: once for each process. A node that begins to lead asks contacts.gone for those that it knew of before.
+	// has ended: once for each process. A node that begins to lead asks contacts.Gone for ends that it knew of before.
 	gone func(id string)
 
 	due chan struct{} // capacity 1: this node leads, or a member has another process
@@ -93,7 +93,7 @@ type doubter struct {
 	respond func(peer.Finding)
 }
 
-// inquiry is about one process of a member.
+// inquiry finds out whether one process of a member has ended.
 type inquiry struct {
 	id      string
 	addr    string
@@ -211,7 +211,8 @@ func (d *deaths) doubted(q peer.Doubt, respond func(peer.Finding)) {
 	respond(d.finding(sees))
 }
 
-// lookAround is called when this node begins to lead: it may not have been told of members that ended before.
+// lookAround inquires about the members when this node begins to lead. Of those that ended before it may not have been
+// told.
 func (d *deaths) lookAround() {
 	wake.Signal(d.due)
 	d.mu.Lock()
@@ -251,7 +252,7 @@ func (d *deaths) begin(id string, l *life, process uint64, asked bool) bool {
 	return true
 }
 
-// addrOf is the peer address of another member; "" if it is none.
+// addrOf returns the peer address of another member; "" if there is no such member.
 func (d *deaths) addrOf(id string) string {
 	for _, s := range d.raft.StartedServers() {
 		if string(s.ID) == id && id != d.cfg.ID {
@@ -261,8 +262,8 @@ func (d *deaths) addrOf(id string) string {
 	return ""
 }
 
-// inquire finds out what has become of a process, and does what follows. Where it is not sure, it looks again: a process
-// that ends may close its connections before its port, and reset who dials meanwhile.
+// inquire finds out what has become of a process, and does what follows. Where it is not sure it looks again: a process
+// that ends may close its connections before its port, and reset new connections meanwhile.
 func (d *deaths) inquire(l *life, q *inquiry) {
 	defer d.end(l, q)
 	if !q.asked && d.connected(q) {
@@ -308,7 +309,7 @@ func (d *deaths) end(l *life, q *inquiry) {
 	}
 }
 
-// found keeps what a look has found, and tells who has asked.
+// found keeps the finding of a look, and answers the nodes that have asked.
 func (d *deaths) found(l *life, q *inquiry, sees peer.Life) {
 	d.mu.Lock()
 	l.found, l.foundOf, l.foundAt = sees, q.process, d.clock.Monotonic()
@@ -326,7 +327,7 @@ func (d *deaths) found(l *life, q *inquiry, sees peer.Life) {
 	}
 }
 
-// finding is what this node answers.
+// finding returns this node's answer to another one.
 func (d *deaths) finding(sees peer.Life) peer.Finding {
 	f := peer.Finding{Sees: sees}
 	if !d.raft.Started.Load() {
@@ -374,7 +375,7 @@ func (d *deaths) look(l *life, q *inquiry) peer.Life {
 	}
 }
 
-// lookOnce asks who is at the address of the process.
+// lookOnce asks at the address of the process who is there.
 func (d *deaths) lookOnce(l *life, q *inquiry) peer.Life {
 	if d.inspect(l, q.replaced) {
 		return peer.Ended
@@ -430,7 +431,7 @@ func (d *deaths) mark(l *life, q *inquiry) {
 	}
 }
 
-// voice is what one of the voters has found.
+// voice is the finding of one of the voters.
 type voice struct {
 	id string
 	peer.Finding

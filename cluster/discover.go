@@ -19,7 +19,7 @@ import (
 	"lockd/cluster/store"
 )
 
-// Discovery is how nodes found a cluster without a list of members, and find one that has been founded.
+// Discovery lets nodes found a cluster without a list of members, and find one that has been founded.
 type Discovery struct {
 	// Expect is how many nodes found the cluster, founding.Min to founding.Max; the same on every node. Of 2*Expect empty
 	// nodes or more two halves that do not find each other would found a cluster each.
@@ -84,7 +84,7 @@ func (e *entrance) discover(ctx context.Context, password string) error {
 	return f.Run(ctx, e.members.search)
 }
 
-// finder is what founding by a list and without one have in common.
+// finder returns what founding by a list and founding without one have in common.
 func (e *entrance) finder(ctx context.Context) *founding.Finder {
 	return &founding.Finder{
 		Self: e.members.identity, Identify: e.peers.Identify,
@@ -186,8 +186,8 @@ func (e *entrance) checkFound(heard []peer.Identity) error {
 	return nil
 }
 
-// findMoved looks where the other members are, if none leads: nodes that have all come back at other addresses know only
-// the old ones of each other. Once one leads, it has their new addresses agreed on (keeper.follow).
+// findMoved looks where the other members are, if none leads: nodes that have all come back at other addresses know
+// only the old ones of each other. Once one leads, it has the new addresses agreed on (keeper.follow).
 func (e *entrance) findMoved() {
 	if e.cfg.Discover == nil || e.members.search.On() {
 		return
@@ -256,7 +256,7 @@ func (e *entrance) joinFound(ctx context.Context, members []peer.Identity, passw
 	return e.joiner.Run(ctx, addrs, password)
 }
 
-// joinAddrs are where clients reach some members, by TLS first where this node has certificates.
+// joinAddrs returns where clients reach some members, by TLS first where this node has certificates.
 func joinAddrs(members []peer.Identity, certificates bool) (addrs []string) {
 	for _, who := range members {
 		m := membership.MemberFrom(who)

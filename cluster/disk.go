@@ -22,7 +22,7 @@ const diskEvery = time.Second
 const yieldEvery = 30 * time.Second
 
 // diskWatch follows the room on this node's disk, and has the cluster refuse what lets the state grow before so many
-// disks are full that no majority is left. One that is full alone stops its node, and no other.
+// disks are full that no majority is left. A single full disk stops its own node only.
 type diskWatch struct {
 	*core
 	room      *figures.Room
@@ -96,7 +96,7 @@ func (d *diskWatch) report() {
 // leadsBetter reports whether a member may lead, and its disk has room.
 func leadsBetter(m surveyed) bool { return m.Suffrage == raft.Voter && m.err == nil && !m.Short }
 
-// hindered are the voters whose disks are nearly full, if those that answer and have room are no majority.
+// hindered returns the voters whose disks are nearly full, unless a majority answers and has room.
 func hindered(members []surveyed) (short []string) {
 	voters, able := 0, 0
 	for _, m := range members {
@@ -119,7 +119,7 @@ func hindered(members []surveyed) (short []string) {
 	return short
 }
 
-// metrics are about the disk; none in memory, or where nothing is known.
+// metrics returns figures of the disk; none in memory, or where nothing is known.
 func (d *diskWatch) metrics() []resp.Metric {
 	room := d.room.Now()
 	if room == (store.Room{}) {

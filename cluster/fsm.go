@@ -233,8 +233,8 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 // A node that had another one as of that entry has done something else with the same log: it,
 // or the leader.
 
-// digestsKept is how many digests a node remembers: more than there can be entries between one
-// that is stamped and the last one its leader had applied then.
+// digestsKept bounds the digests that a node remembers. There are never as many entries between a stamped entry and the
+// last one that its leader had applied then.
 const digestsKept = 1024
 
 // recordDigest remembers the state's digest as of the last entry.

@@ -207,7 +207,7 @@ type leaderWatch struct {
 
 	mu        sync.Mutex
 	last      leaderTerm
-	successor string          // the node that leadership is being handed over to
+	successor string          // the node to which leadership is being handed over
 	closing   bool            // this node is stopping
 	current   context.Context // ends termGrace after the present leader's term
 	end       context.CancelFunc
@@ -222,7 +222,7 @@ type leaderWatch struct {
 	began   time.Duration   // when the node started
 }
 
-// change is what becomes of the leadership, as this node sees it, and why.
+// change says what becomes of the leadership, as this node sees it, and why.
 type change uint8
 
 const (
@@ -241,7 +241,7 @@ const (
 	changeKinds
 )
 
-// changeNames are the event and the reason of each.
+// changeNames lists the event and the reason of each change.
 var changeNames = [changeKinds][2]string{
 	leadsFirst: {"leads", "elected"}, leadsAfter: {"leads", "succeeded"}, leadsAlone: {"leads", "only-voter"},
 	follows:        {"follows", "elected"},
@@ -272,8 +272,8 @@ type leaderTerm struct {
 	term   uint64
 }
 
-// termGrace is how long a leader may still answer a request after its term. A leader that hands
-// over does answer; one that is gone does not.
+// termGrace bounds the wait for a leader's answer after its term. A leader that hands over still answers, a dead one
+// does not.
 const termGrace = time.Second
 
 func newLeaderWatch(c *core, contacts *followers.Contacts, noteLoss func(), diskHangs func() bool) *leaderWatch {
@@ -411,7 +411,7 @@ func (w *leaderWatch) tell() {
 	}
 }
 
-// lineOf says a change in one line. mu is held.
+// lineOf describes a change in one line. mu is held.
 func (w *leaderWatch) lineOf(was, now leaderTerm, loss change) logLine {
 	self, level := w.cfg.ID, slog.LevelInfo
 	var what, why string
@@ -451,7 +451,7 @@ func afterWhom(was leaderTerm, alone bool) string {
 	return " by a majority of the voters"
 }
 
-// loss is why this node does not lead any more, if it did. mu is held.
+// loss returns why this node does not lead any more, if it did. mu is held.
 func (w *leaderWatch) loss() change {
 	switch {
 	case w.successor != "":
@@ -466,7 +466,7 @@ func (w *leaderWatch) loss() change {
 	return lostDeposed
 }
 
-// lossText is a loss in the words of the log. mu is held.
+// lossText returns a loss in the words of the log. mu is held.
 func (w *leaderWatch) lossText(loss change) string {
 	switch loss {
 	case lostHandedOver:
@@ -481,8 +481,8 @@ func (w *leaderWatch) lossText(loss change) string {
 	return fmt.Sprintf("a majority of the voters did not answer for %s, or a later term has begun", w.cfg.Heartbeat)
 }
 
-// silence is how long this node has neither heard from a leader nor led. Raft does not count the time for which a node
-// leads as contact with a leader.
+// silence returns how long this node has neither heard from a leader nor led. Raft does not count the time for which a
+// node leads as contact with a leader.
 func (w *leaderWatch) silence() time.Duration {
 	silent := w.clock.Monotonic() - max(w.began, time.Duration(w.led.Load()))
 	if last := w.raft.LastContact(); !last.IsZero() {

@@ -19,7 +19,7 @@ import (
 
 // The level in force rises by one when every member can do the next one: DESIGN.md, "Levels".
 
-// whyNot says which members keep a level from being in force, in words that follow a colon.
+// whyNot names the members that keep a level from being in force, in words that follow a colon.
 func (m *members) whyNot(level int) string {
 	if why := m.behind(level); why != "" {
 		return why
@@ -52,7 +52,7 @@ func (m *members) behind(level int) string {
 	return ""
 }
 
-// levelsOf is what a peer has said, and the level up to which its rules are those of this node.
+// levelsOf returns what a peer has said of itself, and the level up to which its rules are those of this node.
 func (m *members) levelsOf(id string) (who peer.Identity, common int) {
 	m.metMu.Lock()
 	defer m.metMu.Unlock()
@@ -78,7 +78,8 @@ func absent(list []surveyed) string {
 	return ""
 }
 
-// levelsReply returns the levels as LOCKD LEVEL shows them: the one in force, why it does not rise, and those of each member.
+// levelsReply returns the levels as LOCKD LEVEL shows them: the one in force, why it does not rise, and the levels of
+// each member.
 func levelsReply(ctx context.Context, m *members) resp.Reply {
 	level, waits, list := m.level(), "", m.survey(ctx)
 	if level < m.highest {
@@ -105,7 +106,8 @@ func levelsReply(ctx context.Context, m *members) resp.Reply {
 	)
 }
 
-// formatsSince are versions of what this package writes. A new one is a new line, with its level and a name of one word.
+// formatsSince lists versions of what this package writes. A new version is a new line, with its level and a name of
+// one word.
 var formatsSince = []resp.Rule{
 	{Level: 1, Name: "entry", Version: 1},
 	{Level: 1, Name: "snapshot", Version: 1},

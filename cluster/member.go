@@ -93,7 +93,7 @@ func (k *keeper) logAwaited(members []surveyed, now time.Duration) {
 		"leaderless", k.watch.silence().Round(time.Second))
 }
 
-// trouble says why a member does not answer: what became of the last dial, if one has failed.
+// trouble returns why a member does not answer: the error of the last dial, if one has failed.
 func (k *keeper) trouble(m surveyed) string {
 	if err := k.members.peers.Trouble(string(m.Address)); err != nil {
 		return peer.OneLine(err.Error(), waitTextMax)
@@ -207,7 +207,7 @@ func (k *keeper) raiseTo(ctx context.Context, level int) (peer.Outcome, error) {
 	return k.proposer.Change(ctx, membership.Change{Level: level}), nil
 }
 
-// setLevel is LOCKD LEVEL with a level.
+// setLevel runs LOCKD LEVEL with a level.
 func (k *keeper) setLevel(ctx context.Context, level int64) (peer.Outcome, resp.Reply) {
 	switch now := int64(k.members.level()); {
 	case level == now:

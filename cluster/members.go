@@ -51,11 +51,11 @@ type members struct {
 	process     uint64                 // of this process, drawn at its start
 	incarnation string                 // of this node's data folder
 	rules       string                 // what membership.Rules gives of this node
-	lowest      int                    // level that this node can
-	highest     int                    // likewise
+	lowest      int                    // level that this node can do
+	highest     int                    // the highest one
 	number      atomic.Int64           // of this node in the ids of its clients; 0: not known yet
 	starts      uint64                 // of this node's data folder
-	tokens      string                 // likewise
+	tokens      string                 // of these starts
 	dirCluster  string                 // the cluster that the data folder belonged to at the start
 	founder     bool                   // the data folder was empty, and this node is a cluster by itself
 	toldLevel   int                    // level in force as of the last entry applied
@@ -106,7 +106,7 @@ func (m *members) isMember(id string) bool {
 	return known || hinted
 }
 
-// identity is what this node says of itself to the others.
+// identity returns what this node says of itself to the others.
 func (m *members) identity() peer.Identity {
 	return peer.Identity{
 		ID: m.cfg.ID, Process: m.process, Incarnation: m.incarnation, PeerAddr: *m.advertise.Load(),
@@ -185,8 +185,8 @@ func (g *gatekeeper) admit(who peer.Identity, kind peer.Kind) error {
 	return nil
 }
 
-// checkLevel reports why a node may not take part because of its level, or else the level at which it and this node
-// must be alike. That is the one in force as far as either of them knows: it never falls.
+// checkLevel returns why a node may not take part because of its level, or else the level at which the node and this
+// one must be alike: the level in force as far as either of them knows. It never falls.
 func (g *gatekeeper) checkLevel(who peer.Identity) (level int, err error) {
 	level = max(g.members.level(), who.Level)
 	lowest, highest := max(who.Lowest, membership.LevelFirst), max(who.Highest, membership.LevelFirst)
@@ -196,8 +196,8 @@ func (g *gatekeeper) checkLevel(who peer.Identity) (level int, err error) {
 		g.fatal(err) // the log that this node would be sent is beyond it
 		return level, err
 	case level > highest:
-		return level, peer.Because(peer.Outdated, fmt.Errorf("node %s is too old for this cluster: level %d is in force, and "+
-			"it can do %s; start a newer lockd on its data folder", who.ID, level, membership.SayLevels(lowest, highest)))
+		return level, peer.Because(peer.Outdated, fmt.Errorf("node %s is too old for this cluster: level %d is in force, "+
+			"and it can do %s; start a newer lockd on its data folder", who.ID, level, membership.SayLevels(lowest, highest)))
 	case level < g.members.lowest || level < lowest:
 		return level, fmt.Errorf("nodes %s and %s are of versions too far apart: level %d is in force, and they can do %s "+
 			"and %s; start the version between them first",
@@ -207,9 +207,9 @@ func (g *gatekeeper) checkLevel(who peer.Identity) (level int, err error) {
 	return level, nil
 }
 
-// checkCaller reports why a node that has connected may not do what it connected for. A joining
+// checkCaller returns why a node that has connected may not do what it connected for. A joining
 // node is called, and calls nobody before it knows its cluster. A member that this node has not
-// heard of may only replicate, because that is how this node hears of it; it may not forward
+// heard of may replicate, since that is how this node hears of it, and may not forward
 // requests of clients.
 func (g *gatekeeper) checkCaller(who peer.Identity, kind peer.Kind) error {
 	switch {
@@ -246,8 +246,8 @@ func (g *gatekeeper) refused(r *peer.Refusal) {
 }
 
 // foundsBeside stops a single node that was founded at an address of another cluster, whose member at an address calls
-// it: two side by side would both grant the same lock. Its folder is refused from then on. A caller may say anything, so
-// the member is asked where it is.
+// it: two clusters side by side would both grant the same lock. The folder of the node is refused from then on. A caller
+// may say anything, so the member is asked where it is.
 func (g *gatekeeper) foundsBeside(met error, at string) {
 	if g.clock.Monotonic()-g.members.openedAt >= foundingMax || peer.ReasonOf(met) != peer.Foreign {
 		return
@@ -293,23 +293,24 @@ func (g *gatekeeper) checkOriginal(who peer.Identity, addr string) error {
 	if err != nil || there.ID != who.ID || there.Incarnation != who.Incarnation || there.Starts >= who.Starts {
 		return nil
 	}
-	return peer.Because(peer.Copied, fmt.Errorf("node %s %s: the original answers at %s, on its start %d, and this is start "+
-		"%d; stop this node, and give it a new id and an empty data folder (a folder is moved while its node is stopped)",
+	return peer.Because(peer.Copied, fmt.Errorf("node %s %s: the original answers at %s, on its start %d, and this is "+
+		"start %d; stop this node, and give it a new id and an empty data folder (a folder is moved while its node is "+
+		"stopped)",
 		who.ID, membership.SaysCopied, addr, there.Starts, who.Starts))
 }
 
-// checkPeer reports why a node may not take part. Its address is no reason: this node may have been
-// away, or be replaying its log, and know that address as that of a former member. Refusing it
+// checkPeer returns why a node may not take part. Its address is no reason: this node may have been
+// away, or be replaying its log, and know that address as that of a former member. To refuse it
 // could keep out the leader, the only node from which this one can learn the change. Where an
-// answer counts for the member at an address, admitAt checks that it comes from that member.
+// answer counts for the member at an address, package peer checks that it comes from that member.
 func (m *members) checkPeer(who peer.Identity) error {
 	if who.ID == m.cfg.ID {
 		return fmt.Errorf("node %s met itself: two nodes have the same id, or an address points back to its own node",
 			who.ID)
 	}
 	if mine := m.identity().Cluster; mine != "" && who.Cluster != "" && who.Cluster != mine {
-		return peer.Because(peer.Foreign, fmt.Errorf("node %s belongs to another cluster (%s, here it is %s): check the addresses",
-			who.ID, who.Cluster, mine))
+		return peer.Because(peer.Foreign, fmt.Errorf("node %s belongs to another cluster (%s, here it is %s): check the "+
+			"addresses", who.ID, who.Cluster, mine))
 	}
 	if err := m.roster.Load().Check(who, membership.OwnArch); err != nil {
 		return err
@@ -320,7 +321,7 @@ func (m *members) checkPeer(who peer.Identity) error {
 	return nil
 }
 
-// level is the level in force, as far as this node has applied the log.
+// level returns the level in force, as far as this node has applied the log.
 func (m *members) level() int { return m.roster.Load().Level }
 
 // tooOld returns why this node cannot go on where a level is in force.
@@ -341,8 +342,8 @@ func (m *members) stateConfig() replica.Config {
 	}
 }
 
-// foundingMax is how long after its first start a new single node stops if it meets members of a cluster. Later a
-// stranger must not stop it.
+// foundingMax bounds the time after its first start in which a new single node stops if it meets members of a cluster.
+// Later a stranger must not stop it.
 const foundingMax = 30 * time.Second
 
 // tellLevel logs that the level has risen since it was last called. Only the goroutine that applies calls it.
@@ -354,10 +355,10 @@ func (m *members) tellLevel() {
 	}
 }
 
-// askBackMax is how long a node that calls makes another one wait while it asks at an address who is there.
+// askBackMax bounds the wait of a caller while this node asks at an address who is there.
 const askBackMax = 300 * time.Millisecond
 
-// set takes a new roster into use. state.mu is held.
+// set takes a new roster into use. The lock of the state is held.
 func (m *members) set(next *membership.Roster) {
 	m.roster.Store(next)
 	if next.Removed[m.cfg.ID] && m.raft.Started.Load() {
@@ -404,7 +405,7 @@ func (m *members) disconnectRefused() {
 	}
 }
 
-// removedGrace is how long a removed peer may still be answered. It does no harm, since Raft no
+// removedGrace is the time for which a removed peer is still answered. That does no harm, since Raft no
 // longer counts the peer.
 const removedGrace = 500 * time.Millisecond
 
@@ -419,7 +420,7 @@ func (m *members) identityOf(id string) (peer.Identity, bool) {
 	return who, ok
 }
 
-// hostOf is the host at which a member, or one of the list of founders, is reached by its peers, or "".
+// hostOf returns the host at which peers reach a member, or one of the list of founders; "" if it is not known.
 func (m *members) hostOf(id string) string {
 	addr := m.cfg.Members[id]
 	if known, ok := m.roster.Load().Members[id]; ok {
@@ -463,7 +464,7 @@ type surveyed struct {
 	err error // why there is no answer
 }
 
-// errGone is instead of the answer of a member whose process has ended.
+// errGone stands for the answer of a member whose process has ended.
 var errGone = errors.New("its process has ended")
 
 // surveyMax bounds the wait for members' answers.
@@ -512,7 +513,7 @@ func (m *members) AppliedBy() map[string]uint64 {
 	return applied
 }
 
-// ClientHostPort is where clients reach a member, or its peer address while that
+// ClientHostPort returns where clients reach a member, or its peer address while that
 // is not known.
 func (m *members) ClientHostPort(s raft.Server) (host, port string) {
 	addr := m.MemberOf(string(s.ID)).ClientAddr()
@@ -526,7 +527,7 @@ func (m *members) ClientHostPort(s raft.Server) (host, port string) {
 	return host, port
 }
 
-// missing are the voters that did not answer a node without a leader. Its methods may be called
+// missing lists the voters that did not answer a node without a leader. Its methods may be called
 // concurrently.
 type missing struct {
 	mu sync.Mutex
@@ -566,14 +567,14 @@ func (m *missing) note(answers []surveyed, now time.Duration, why func(surveyed)
 	return voters, away
 }
 
-// forget is called when there is a leader.
+// forget empties the list: there is a leader.
 func (m *missing) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.of = nil
 }
 
-// list says who is missed, since when and why.
+// list returns who is missed, since when and why.
 func (m *missing) list() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -585,7 +586,7 @@ func (m *missing) list() string {
 	return strings.Join(list, ", ")
 }
 
-// sentence is what follows a sentence about this node.
+// sentence returns the list as the end of a sentence about this node.
 func (m *missing) sentence() string {
 	if list := m.list(); list != "" {
 		return ": this node waits for " + list

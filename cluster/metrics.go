@@ -15,7 +15,7 @@ import (
 	"lockd/resp"
 )
 
-// Metrics are the figures of this node, for those who watch it from outside. A member that does not
+// Metrics returns the figures of this node, for those who watch it from outside. A member that does not
 // answer may make it wait for surveyMax.
 func (n *Node) Metrics() []resp.Metric {
 	figures, tick := n.state.Metrics()
@@ -28,11 +28,11 @@ func (n *Node) Metrics() []resp.Metric {
 	return figures
 }
 
-// logMetrics are about the way of an entry.
+// logMetrics returns figures of the way of an entry.
 func logMetrics(n *Node) []resp.Metric {
 	return []resp.Metric{
-		n.requests.Proposer.Commits.Metric("lockd_commit_duration_seconds", "From the moment at which this leader hands an entry "+
-			"to Raft until it is on the disks of a majority and applied here."),
+		n.requests.Proposer.Commits.Metric("lockd_commit_duration_seconds", "From the moment at which this leader hands an "+
+			"entry to Raft until it is on the disks of a majority and applied here."),
 		n.syncs.Metric("lockd_sync_duration_seconds", "How long this node's disk took to store entries of the log."),
 		n.fsm.applies.Metric("lockd_apply_duration_seconds", "How long this node's machine took to apply an entry."),
 		n.state.Work.Metric(),
@@ -74,7 +74,7 @@ func clockMetrics(n *Node, tick int64) []resp.Metric {
 	return list
 }
 
-// leadMetrics are about who leads.
+// leadMetrics returns figures of the leadership.
 func leadMetrics(n *Node) []resp.Metric {
 	_, leader := n.raft.LeaderWithID()
 	silence := time.Duration(0)
@@ -96,7 +96,7 @@ func leadMetrics(n *Node) []resp.Metric {
 	}
 }
 
-// memberMetrics are about the members, as this node sees them.
+// memberMetrics returns figures of the members, as this node sees them.
 func memberMetrics(n *Node) []resp.Metric {
 	count := resp.Metric{Name: "lockd_members", Labels: []string{"suffrage"}, Help: "Members of the cluster."}
 	up := resp.Metric{
@@ -130,7 +130,8 @@ type surveyCache struct {
 	last []surveyed
 }
 
-// surveyKept is how long the members' answers are good for: whoever reads the figures needs no password.
+// surveyKept is the time for which the members' answers are good. It bounds what readers of figures, who need no
+// password, may cause.
 const surveyKept = time.Second
 
 func (l *surveyCache) get(m *members) []surveyed {
@@ -142,7 +143,7 @@ func (l *surveyCache) get(m *members) []surveyed {
 	return l.last
 }
 
-// readyLagMax is how many entries a node may be behind what it knows to be committed and still be ready.
+// readyLagMax bounds the entries that a ready node is behind what it knows to be committed.
 const readyLagMax = 1000
 
 // Ready says of each condition of serving why it is not met, and for whom this node waits; "": it is met. No disk

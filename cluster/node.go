@@ -94,7 +94,7 @@ func Open(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// data is what this node keeps on its disk, open.
+// data holds what this node keeps on its disk, open.
 type data struct {
 	dir    *store.Folder      // nil in memory
 	mark   *store.AppliedMark // nil in memory
@@ -138,13 +138,14 @@ func (d data) close() error {
 	return errors.Join(errs...)
 }
 
-// assemble makes the parts, from below: each is made with those that it uses. Where two use each other, the lower one is
-// given a function of the upper one, which it calls once the node has started.
+// assemble makes the parts, from below: each is made with those that it uses. Where two parts use each other, the lower
+// one is given a function of the upper one, which it calls once the node has started.
 func assemble(c *core, d data) *Node {
 	n := &Node{core: c, data: d, peers: peer.New(), ready: make(chan struct{}), room: &figures.Room{}}
 	lost := make(chan struct{}, 1) // a member's process has ended, or this node leads: for the suspender
 	n.contacts = followers.NewContacts(c.clock, c.raft.Self, c.cfg.Heartbeat)
-	n.members = newMembers(c, d, n.peers, clock.NewMembers(c.clock, c.raft, &c.lead, c.log, n.peers), n.serveStatus, n.contacts.Gone)
+	clocks := clock.NewMembers(c.clock, c.raft, &c.lead, c.log, n.peers)
+	n.members = newMembers(c, d, n.peers, clocks, n.serveStatus, n.contacts.Gone)
 	n.gate = &gatekeeper{core: c, members: n.members}
 	n.commands = &commands{protocol: protocolOf(&c.cfg), data: c.cfg.Machine, members: n.members}
 	n.state = replica.New(n.members.stateConfig())
@@ -153,7 +154,7 @@ func assemble(c *core, d data) *Node {
 	n.requests = request.New(request.Config{
 		Self: c.cfg.ID, LeaderWait: c.cfg.LeaderWait, Heartbeat: c.cfg.Heartbeat, Clock: c.clock, Raft: c.raft,
 		Lead: &c.lead, Changed: &c.changed, Due: c.wakeProposer, Stop: c.stop, State: n.state, Peers: n.peers,
-		Clocks: n.members.clocks, Commands: n.commands, NotDone: n.commands.notDone,
+		Clocks: clocks, Commands: n.commands, NotDone: n.commands.notDone,
 		Own:    func(ctx context.Context, c resp.Cmd) (peer.Outcome, resp.Reply) { return leadOwn(ctx, n, c) },
 		TermOf: n.leaderWatch.termOf, Gone: n.contacts.Gone, Listening: c.cfg.Publisher.Listening, Fatal: c.fatal,
 	})
@@ -199,13 +200,13 @@ func assemble(c *core, d data) *Node {
 	n.asker = clients.New(asking)
 	n.elections = &elections{
 		core: c, state: n.state, members: n.members, requests: n.requests, announcer: n.announcer,
-		clocks: n.members.clocks, deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender,
+		clocks: clocks, deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender,
 		elected: make(chan bool, 16),
 	}
 	n.entrance = newEntrance(c, d, n.peers, n.members, n.gate, n.state)
 	n.keeper = &keeper{
-		core: c, state: n.state, members: n.members, proposer: n.requests.Proposer, elections: n.elections, watch: n.leaderWatch,
-		find: n.entrance.findMoved,
+		core: c, state: n.state, members: n.members, proposer: n.requests.Proposer, elections: n.elections,
+		watch: n.leaderWatch, find: n.entrance.findMoved,
 	}
 	n.disk = &diskWatch{
 		core: c, room: n.room, look: d.stores.Look, state: n.state, members: n.members, elections: n.elections,
@@ -216,7 +217,7 @@ func assemble(c *core, d data) *Node {
 		attempts: n.requests.Attempts, blocker: n.blocker, announcer: n.announcer, snapshots: n.snapshots, ownLog: n.ownLog,
 	}
 	known := face.Host{
-		Clock: c.clock, Raft: c.raft, Lead: &c.lead, Changed: &c.changed, Stop: c.stop, Peers: n.peers, Clocks: n.members.clocks,
+		Clock: c.clock, Raft: c.raft, Lead: &c.lead, Changed: &c.changed, Stop: c.stop, Peers: n.peers, Clocks: clocks,
 		Members: n.members, Applied: n.state.Applied.Load, Heartbeat: c.cfg.Heartbeat, LeaderWait: c.cfg.LeaderWait,
 	}
 	n.topology, n.sentinel = face.New(known, c.cfg.Sentinel)
@@ -267,7 +268,7 @@ func (n *Node) open() error {
 // peer.SecretMin bytes. It does nothing on a node that was opened with neither secrets nor certificates.
 func (n *Node) SetPeerSecrets(secrets [][]byte) { n.peers.SetSecrets(secrets) }
 
-// openPeers opens the peer port. It is served when the node is ready to judge who connects.
+// openPeers opens the peer port. The port is served once the node is ready to judge callers.
 func (n *Node) openPeers() error {
 	var certs *peer.Certificates
 	if n.cfg.PeerCerts != nil {
@@ -310,7 +311,7 @@ func raftConfig(cfg *Config, elected chan<- bool) *raft.Config {
 	return c
 }
 
-// never is an interval that does not pass. Raft adds up to as much again.
+// never is an interval that does not pass, although Raft adds up to as much again.
 const never = 100 * 365 * 24 * time.Hour
 
 // startRaft makes the first configuration if there is none yet, and starts Raft.
@@ -357,7 +358,7 @@ func (n *Node) startRaft() (err error) {
 	return nil
 }
 
-// logScan is what a look through the log finds before Raft starts.
+// logScan holds what a look through the log finds before Raft starts.
 type logScan struct {
 	replayTo uint64             // index of the last entry that the machine applies
 	hints    *membership.Roster // what the log says of the members, committed or not
@@ -516,7 +517,7 @@ func (n *Node) Ask(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error) {
 	return n.asker.Ask(ctx, q)
 }
 
-// Leases says what this node knows of locks: by the entries that it has applied, and by the log clock
+// Leases returns what this node knows of locks: by the entries that it has applied, and by the log clock
 // as far as it can have run. While no leader is heard from that clock stands still, and so does what
 // is left of a lease. It may be called concurrently.
 func (n *Node) Leases(locks []resp.HeldLock) []resp.Lease {

@@ -120,7 +120,7 @@ func (t *transport) answer(answers <-chan raft.RPCResponse) (raft.RPCResponse, b
 // even one older than the state: it removes the whole log, and with it entries that this node has
 // acknowledged and the cluster has committed. So Raft never sees what this node already has.
 
-// ownLog is what this node has on its disk and has applied. All methods may be called concurrently.
+// ownLog knows what this node has on its disk and has applied. All methods may be called concurrently.
 type ownLog struct {
 	*core
 	state     *replica.State
@@ -155,7 +155,7 @@ func (o *ownLog) skipApplied(req *raft.AppendEntriesRequest) *raft.AppendEntries
 	return nil
 }
 
-// has is the index up to which this node has the committed entries on its disk. A snapshot may end
+// has returns the index up to which this node has the committed entries on its disk. A snapshot may end
 // with an entry of Raft's own, which is never applied here; behind it the log has everything.
 func (o *ownLog) has() uint64 {
 	index, _ := o.snapshots.Base()

@@ -41,7 +41,7 @@ func protocolOf(c *Config) *protocol {
 
 const lockdGroup = "lockd"
 
-// lockdRows are the commands about the cluster that are lockd's own.
+// lockdRows lists the commands about the cluster that are lockd's own.
 var lockdRows = []resp.Row[nodeCommand]{
 	resp.WithHelp("1.0.0", always, resp.Row[nodeCommand]{
 		Spec: resp.Spec{

@@ -11,7 +11,7 @@ import (
 	"lockd/resp"
 )
 
-// clusterRows are CLUSTER's. lockd is a cluster of one shard that holds all slots;
+// clusterRows lists CLUSTER's rows. lockd is a cluster of one shard that holds all slots;
 // its leader is the master. run has the last word on what a row does: outside this
 // protocol every row says that it is off, which is how clients find out.
 func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
@@ -164,7 +164,7 @@ func cmdFailureReports(ctx context.Context, n *Node, args resp.Args) resp.Reply 
 	return resp.Int(0) // nodes do not report each other: Raft decides
 }
 
-// cmdClusterInfo says that the cluster fails only when requests do: a node holds
+// cmdClusterInfo tells that the cluster fails only when requests do: a node holds
 // them for LeaderWait.
 func cmdClusterInfo(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	s := n.topology.Shard(ctx)

@@ -19,7 +19,7 @@ const (
 	adminFlags = resp.Admin | resp.NoScript
 )
 
-// infoRows are Redis's commands about a server and its replication.
+// infoRows lists Redis's commands about a server and its replication.
 var infoRows = []resp.Row[nodeCommand]{
 	row("info", -1, face.ReadFlags, "server", "1.0.0",
 		"Returns information and statistics about the server.", "[section [section ...]]", here(cmdInfo)),
@@ -97,7 +97,7 @@ func cmdLastSave(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	return resp.Int(n.snapshots.LastSave.Load())
 }
 
-// cmdSave is SAVE and LOCKD SNAPSHOT.
+// cmdSave runs SAVE and LOCKD SNAPSHOT.
 func cmdSave(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	if err := n.snapshots.Save(ctx); err != nil {
 		return resp.Errf("ERR no snapshot was taken: %s", peer.OneLine(err.Error(), 256))
@@ -230,7 +230,7 @@ func infoReplication(n *Node) resp.Section {
 	return s
 }
 
-// raftFields are the figures of Raft that INFO shows.
+// raftFields lists the figures of Raft that INFO shows.
 var raftFields = []string{
 	"state", "term", "last_log_index", "last_log_term", "commit_index", "applied_index",
 	"last_snapshot_index", "last_snapshot_term", "last_contact", "num_peers",

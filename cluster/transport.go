@@ -21,13 +21,13 @@ import (
 
 // transport is Raft's transport without its fast path for heartbeats: Raft would
 // handle them on the connection's goroutine, where they change term and state
-// behind the back of its main one (hashicorp/raft#695). The handler that is not set
-// makes them ordinary messages. AppendEntries goes its own way (replicate.go), which
-// answers for a Raft that is busy but changes nothing of it.
+// behind the back of its main one (hashicorp/raft#695). Without a handler they are
+// ordinary messages. AppendEntries goes its own way (replicate.go), which answers
+// for a Raft that is busy but changes nothing of it.
 //
 // It also keeps trying to replicate to a member that cannot be reached: Raft itself
-// pauses longer after each failure, up to ten seconds, so that a member that comes
-// back would be left behind for as long.
+// pauses longer after each failure, up to ten seconds, for which a member that comes
+// back would be left behind.
 type transport struct {
 	*raft.NetworkTransport
 	*core
@@ -69,7 +69,7 @@ func (t *transport) AppendEntries(
 	alive := followers.IsHeartbeat(args)
 	args.LeaderCommitIndex = t.stores.Log.Committed(args.LeaderCommitIndex)
 	args.Entries = args.Entries[:withinMessage(args.Entries)]
-	// What comes behind may be another's with the member, and Raft there would take it for committed.
+	// Later entries of the member may be another leader's, and Raft there would take them for committed.
 	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
 	if !alive {
 		t.contacts.Sending(id, args)
@@ -96,8 +96,8 @@ func (t *transport) AppendEntries(
 		}
 		if err == nil && !alive && resp.Success {
 			t.announcer.Answered(id, target, args)
-			// Before the first entry of this leader a member may have what it sent itself while it led in
-			// memory only (store.ParallelLog), and say that it has it: with an entry it is on its disk.
+			// A member may confirm entries that it sent while it led, and has in memory only (store.ParallelLog). With
+			// the first entry of this leader they are on its disk.
 			if len(args.Entries) > 0 {
 				t.acked.Note(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
 			}
@@ -114,7 +114,7 @@ func (t *transport) AppendEntries(
 	}
 }
 
-// withinMessage is how many entries go into one message: a member that lags behind must
+// withinMessage returns how many entries go into one message: a member that lags behind must
 // have taken and stored it before peerTimeout, or it is sent again for ever. Raft reads
 // from args how far it has come.
 func withinMessage(entries []*raft.Log) int {
@@ -180,9 +180,9 @@ func (*transport) DecodePeer(b []byte) raft.ServerAddress {
 	return raft.ServerAddress(addr)
 }
 
-// elect has Raft stand for election now, as if a leader had handed over, as long as it may: the only voter need not wait
-// for a leader that there cannot be, nor the others for one whose process has ended (deaths). It returns false if Raft has
-// not been told.
+// elect has Raft stand for election now, as if a leader had handed over, as long as it may: the only voter need not
+// wait for a leader that there cannot be, nor the others for a leader whose process has ended (deaths). It returns false
+// if Raft has not been told.
 func (t *transport) elect(may func() bool) bool {
 	answers := make(chan raft.RPCResponse, 1)
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
@@ -203,7 +203,7 @@ func (t *transport) elect(may func() bool) bool {
 	return false
 }
 
-// electPause is how long a question whether to stand for election holds.
+// electPause is the time for which a permission to stand for election holds.
 const electPause = time.Millisecond
 
 // acceptLogs serves the connections on which a leader replicates.

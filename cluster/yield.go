@@ -14,10 +14,11 @@ import (
 )
 
 // A leader whose disk hangs answers nobody, and Raft goes on leading (raft#503), until the
-// store ends the process (store.Options.StallMax). The others can do without it: they have
-// what it has sent while its disk did not write. So a leader whose append has not ended
-// after a fifth of that time has the best of them stand for election, and sends nothing
-// more until its disk is back, so that they elect another also if that message is lost.
+// store ends the process (store.Options.StallMax). The others can do without that leader:
+// they have what it has sent while its disk did not write. So a leader whose append has not
+// ended after a fifth of StallMax has the best of the others stand for election, and sends
+// nothing more until its disk is back, so that they elect another also if that message is
+// lost.
 
 // yielder decides whether this node goes on leading, and whether it stands for election. All methods may be called
 // concurrently.
@@ -36,7 +37,7 @@ type yielder struct {
 	tried    atomic.Uint64 // the last term in which it has tried its links
 }
 
-// errYields is what Raft hears instead of an answer. It gives up when it hears of no
+// errYields ends Raft's calls instead of an answer. Raft gives up when it hears of no
 // majority for its lease.
 var errYields = errors.New("the disk of this node hangs: it lets another one lead")
 
@@ -65,7 +66,7 @@ func (y *yielder) yields() bool {
 	return true
 }
 
-// prepared is a voter that has the whole log on its disk; nil if those that have, and
+// prepared returns a voter that has the whole log on its disk; nil if those that have, and
 // answer, are no majority without this node: then they wait for their disks, too.
 func (y *yielder) prepared() *raft.Server {
 	voters, last := y.raft.Voters(), y.raft.LastIndex()
@@ -83,9 +84,10 @@ func (y *yielder) prepared() *raft.Server {
 	return next
 }
 
-// A leader may be heard by all and get its entries to nobody (contacts). It resigns: it gives up its term for good.
+// A leader that all others hear may get its entries to none of them (contacts). It resigns: it gives up its term for
+// good.
 
-// errResigned is what Raft hears instead of an answer when this node has resigned. It gives up when it hears of no
+// errResigned ends Raft's calls when this node has resigned. Raft gives up when it hears of no
 // majority for its lease.
 var errResigned = errors.New("the entries of this node do not arrive: it lets another one lead")
 
@@ -107,11 +109,11 @@ func (y *yielder) resigns(term uint64) bool {
 	return true
 }
 
-// surveyPart of a heartbeat timeout is what a leader that resigned has to ask the others how long their logs are: when
-// they have not heard from it for all of that time they stand for election by themselves.
+// surveyPart of a heartbeat timeout bounds the time for which a leader that resigned asks the others how long their
+// logs are. After a whole timeout without a word of the leader they stand for election by themselves.
 const surveyPart = 5
 
-// callBest has one of the nodes stand for election: the one with the longest log if it answers, which all others but
+// callBest has one of the nodes stand for election: if it answers, the one with the longest log, which all others but
 // this node elect.
 func (y *yielder) callBest(term uint64, able []raft.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), y.cfg.Heartbeat/surveyPart)
@@ -163,7 +165,7 @@ func (y *yielder) goodLink(to raft.ServerAddress) bool {
 	return err == nil && y.clock.Monotonic() <= limit
 }
 
-// standsBack says why this node does not stand for election now; nil if it may.
+// standsBack returns why this node does not stand for election now; nil if it may.
 func (y *yielder) standsBack() error {
 	switch {
 	case y.yields():
@@ -174,11 +176,11 @@ func (y *yielder) standsBack() error {
 	return nil
 }
 
-// errOtherLeads is the answer to whoever has this node stand for election and leads no more.
+// errOtherLeads answers a node that has this one stand for election and leads no more.
 var errOtherLeads = errors.New("another node leads by now")
 
-// mayNotStand says why this node does not stand for election though another one says so. A TimeoutNow has no term, and
-// Raft asks nothing: one that comes late would depose the leader that was elected meanwhile.
+// mayNotStand returns why this node does not stand for election though another one says so. A TimeoutNow has no term,
+// and Raft asks nothing: a late one would depose the leader that was elected meanwhile.
 func (y *yielder) mayNotStand(req *raft.TimeoutNowRequest) error {
 	if !y.raft.Started.Load() {
 		return nil
@@ -192,7 +194,7 @@ func (y *yielder) mayNotStand(req *raft.TimeoutNowRequest) error {
 	return nil
 }
 
-// calledByResigned is in the place of the sender's address, which Raft does not read there, where a leader that
+// calledByResigned stands for the sender's address, which Raft does not read, in the message by which a leader that
 // resigned has another node stand for election.
 const calledByResigned = "resigned"
 
