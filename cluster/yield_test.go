@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/peer"
+	"lockd/cluster/request"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -288,7 +289,7 @@ func TestLeaderBehindNarrowLinkStays(t *testing.T) {
 	}
 }
 
-// A leader that leads on and gets nothing to a majority says that nobody knows what became of it: after commitWaitMax,
+// A leader that leads on and gets nothing to a majority says that nobody knows what became of it: after CommitWaitMax,
 // and the time for which its log may still show that.
 func TestLeaderThatCommitsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -298,7 +299,7 @@ func TestLeaderThatCommitsNothing(t *testing.T) {
 		to.set(true)
 		began := time.Now()
 		c.expect(lead, "SET a "+strings.Repeat("x", 2*narrowBytes), "-"+resp.ErrUnknown)
-		if took := time.Since(began) - commitWaitMax - leaderWaitDefault; took.Abs() > 100*time.Millisecond {
+		if took := time.Since(began) - request.CommitWaitMax - leaderWaitDefault; took.Abs() > 100*time.Millisecond {
 			t.Errorf("its client is told %s too late", took)
 		}
 		lead.sameTerm(t, term)

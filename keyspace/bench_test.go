@@ -120,7 +120,7 @@ func BenchmarkUnlockScript(b *testing.B) {
 	for command, script := range map[string]string{"EVALSHA": library.SHA(source), "EVAL": source} {
 		b.Run(command, func(b *testing.B) {
 			m := filled(b, 1000)
-			if r, _ := apply(m, resp.Stamp{}, "SCRIPT LOAD '"+source+"'"); len(r.Str) != shaChars {
+			if r, _ := apply(m, resp.Stamp{}, "SCRIPT LOAD '"+source+"'"); len(r.Str) != 40 {
 				b.Fatal(r.Str)
 			}
 			reqs := []resp.Request{{Cmds: []resp.Cmd{
@@ -203,11 +203,12 @@ func BenchmarkQueue(b *testing.B) {
 func BenchmarkRank(b *testing.B) {
 	for _, n := range []int{1000, 1_000_000} {
 		m := New(nil)
-		editZset(&ctx{s: &m.state}, "z", func(z *value.Zset) {
-			for i := range n {
-				z.Add(value.Scored{Score: float64(i * 7919 % n), Member: "member" + strconv.Itoa(i)})
-			}
-		})
+		z := value.NewZset(m.state.Keys.Generation)
+		z.Limit(m.state.Settings.Zsets)
+		for i := range n {
+			z.Add(value.Scored{Score: float64(i * 7919 % n), Member: "member" + strconv.Itoa(i)})
+		}
+		keep(m, "z", z)
 		for name, args := range map[string]resp.Args{
 			"rank":  {"ZRANK", "z", "member" + strconv.Itoa(n/3)},
 			"score": {"ZRANGEBYSCORE", "z", strconv.Itoa(n / 3), "+inf", "LIMIT", "0", "3"},

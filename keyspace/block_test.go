@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/command"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
+	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/keyspace/wait"
 	"lockd/resp"
@@ -46,7 +48,7 @@ func checkBlocked(t testing.TB, m *Machine) {
 // checkQueued compares the places of a waiter in the queues of its keys with what follows from it, and counts them.
 func checkQueued(t testing.TB, m *Machine, w *wait.Waiter, suspended bool) (places int) {
 	t.Helper()
-	p := pendingOf(w)
+	c := command.NewCtx(&m.state, resp.Stamp{}, w.DB)
 	for i, key := range w.Keys() {
 		q := wait.Queue{DB: w.DB, Key: key, Kind: w.Kind()}
 		if queued := m.state.Waits.Queues.Next(q, w.Seq-1) == w; queued == suspended {
@@ -58,7 +60,7 @@ func checkQueued(t testing.TB, m *Machine, w *wait.Waiter, suspended bool) (plac
 		if !slices.Contains(w.Keys()[:i], key) {
 			places++
 		}
-		if e, ok := m.state.Keys.DBs[w.DB].Keys.Get(key); ok && !m.state.Expired(e) && e.Aggregate() != nil && e.Aggregate().Kind() == p.kind && (p.ready == nil || p.ready(&ctx{s: &m.state, db: w.DB}, key)) {
+		if e, ok := m.state.Keys.DBs[w.DB].Keys.Get(key); ok && !m.state.Expired(e) && e.Aggregate() != nil && state.KindOf(e.Aggregate().Kind()) == w.Kind() && command.Ready(&c, w, key) {
 			t.Fatalf("%v waits for %q, which is there", w.ID, key)
 		}
 	}

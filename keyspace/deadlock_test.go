@@ -51,7 +51,7 @@ func newWaitGraph(m *Machine) *waitGraph {
 		} else if want.Mode > 0 {
 			mode = fmt.Sprint("LIMIT ", want.Mode)
 		}
-		g.wait(w.Name().Key, want.Owner, inLine{w.ID.Number, want.Token, mode, pendingOf(w).lock.leaseMs, w.End})
+		g.wait(w.Name().Key, want.Owner, inLine{w.ID.Number, want.Token, mode, leaseOf(w), w.End})
 	}
 	return g
 }
@@ -384,4 +384,11 @@ func TestNoDeadlock(t *testing.T) {
 	s.ask(2, "LOCK door t5 PX 9000 WAIT 9000 OWNER b")
 	s.tick(s.at.Tick + 200)
 	s.expect("1/1 timed out")
+}
+
+// leaseOf returns the lease that a LOCK waits for.
+func leaseOf(w *wait.Waiter) (ms int64) {
+	at := slices.IndexFunc(w.Args, func(word string) bool { return resp.Is(word, "PX") })
+	ms, _ = resp.ParseInt(w.Args[at+1])
+	return ms
 }

@@ -14,20 +14,14 @@
 //	steps.go     what nodes log about blocking commands of their clients
 //	serve.go     the sweep, and how those who wait for what has become ready are served
 //	wake.go      waking those who wait by a library
-//	table.go     the rows of all families, the commands that are elsewhere, and the levels of the cluster
-//	cmd_*.go     one file for each family of commands, its rows first
-//	script.go    a running script: its calls
-//	block.go     a command that may wait, until it waits
-//	lookup.go    how commands reach, compare and change what a key holds
-//	ctx.go       what a command is, and all that it may touch
-//	call.go      the two halves of a command: what reads its arguments, and what runs
 //
 // Each calls those below it.
 //
-// Below them are packages that know nothing of the machine, state/ above the others:
+// Below them are packages that know nothing of the machine, command/ and then state/ above the others:
 //
 //	algebra/     union and its like, of sets and sorted sets
 //	arg/         the arguments that several families have
+//	command/     the commands, by families: rows, parsers, what runs
 //	digest/      what nodes compare
 //	doctor/      what is wrong with the locks of programs
 //	emit/        what an entry emits: messages, keyspace notifications, and changes to those who track

@@ -223,7 +223,7 @@ func (g *golden) step(b block, s step) bool {
 	if mine.Kind == resp.KindNone {
 		return true
 	}
-	if spec := table.Lookup(args[0]); spec != nil && spec.Flags&resp.CountsReceivers != 0 && !mine.IsErr() {
+	if spec := lookupSpec(args[0]); spec != nil && spec.Flags&resp.CountsReceivers != 0 && !mine.IsErr() {
 		return true // the session counts them
 	}
 	ours := mine.AppendTo(nil, g.proto)

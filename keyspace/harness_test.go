@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/command"
+	"lockd/keyspace/fate"
+	"lockd/keyspace/store"
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -172,7 +176,7 @@ func view(m *Machine, at resp.Stamp, db int, line string) resp.Reply {
 func plain(r resp.Reply) string {
 	switch r.Kind {
 	case resp.KindInt, resp.KindBool:
-		return itoa(r.Int)
+		return decimal(r.Int)
 	case resp.KindDouble:
 		return resp.FormatDouble(r.Float())
 	case resp.KindNil, resp.KindNilArray:
@@ -215,11 +219,32 @@ func mustRefuse(t *testing.T, m *Machine, list []refusal) {
 		m.state.Applying = true
 		m.state.Meter.BeginRequest(m.state.UsedBytes())
 		m.state.Meter.Spend(r.work)
-		if got := plain((&ctx{s: &m.state}).execute(resp.Cmd{Args: split(r.line)})); got != r.want {
+		if got := plain(run(m, resp.Stamp{}, 0, split(r.line))); got != r.want {
 			t.Errorf("%s: %.100s, want %s", r.line, got, r.want)
 		}
 	}
 	if m.state.Keys.Sequence != before {
 		t.Error("a refused command has changed something")
 	}
+}
+
+// run executes a command outside of an entry.
+func run(m *Machine, at resp.Stamp, db int, args resp.Args) resp.Reply {
+	c := command.NewCtx(&m.state, at, db)
+	return c.Execute(resp.Cmd{Args: args})
+}
+
+// keep stores a value that no command could make.
+func keep(m *Machine, key string, v value.Aggregate) {
+	m.state.Put(&fate.Cause{}, 0, key, nil, store.NewEntry(key, nil, value.OfAggregate(v), store.Never))
+}
+
+// lookupSpec returns the row of a command, or of a container, by its name; nil: there is none.
+func lookupSpec(name string) *resp.Spec {
+	for _, spec := range command.Specs() {
+		if strings.EqualFold(spec.Name, name) {
+			return spec
+		}
+	}
+	return nil
 }

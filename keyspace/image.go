@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 
+	"lockd/keyspace/command"
 	"lockd/keyspace/digest"
 	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
@@ -121,19 +122,18 @@ func (f *frozen) write(dst io.Writer) error {
 // Restore replaces the state by an image; see cluster.Machine. On an error, which is
 // value.ErrDamaged where the image itself causes it, the state stays as it was.
 func (m *Machine) Restore(src io.Reader) error {
-	known := commandsAt(m.state.Level).known
-	next := state.New(m.state.Scripts, m.state.Level, known)
+	next := command.NewState(m.state.Scripts, m.state.Level)
 	next.Keys.Generation = m.state.Keys.Generation + 1
 	r := value.NewReader(src)
 	readHeader(r)
 	readClock(&next, r)
 	next.Settings = settings.Read(r, next.Level)
 	next.UsersRev = r.U64()
-	next.Users = readUsers(r, known)
+	next.Users = readUsers(r, command.Known(next.Level))
 	next.Library = library.ReadScripts(r)
 	next.Functions = library.ReadFunctions(r)
 	next.Keys.Read(r, fate.NamesHolder)
-	next.Waits = wait.Read(r, waitable{commandsAt(next.Level).table})
+	next.Waits = wait.Read(r, command.Waitable(next.Level))
 	next.Events = history.ReadLog(r)
 	next.Digest = digest.Digest(r.U64())
 	r.End()

@@ -246,7 +246,7 @@ func TestListSearchIsWork(t *testing.T) {
 		{resp.Args{"LINDEX", "long", "50000"}, 0},
 		{resp.Args{"LSET", "long", "50000", "x"}, 0},
 		{resp.Args{"RPUSH", "long", "x"}, 0},
-		{resp.Args{"LREM", "long", "0", "x"}, 100_000 * (value.VisitWork + removeWork + 1)},
+		{resp.Args{"LREM", "long", "0", "x"}, 100_000 * (value.VisitWork + 4*value.VisitWork + 1)},
 	} {
 		ask(m, c.args)
 		if got := m.state.Meter.Work(); got < c.work || got > c.work+c.work/10+10*meter.CommandWork {

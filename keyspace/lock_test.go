@@ -63,7 +63,7 @@ func (l *lineModel) room(token, mode string) (room bool, why string) {
 	case ofLimit && isLimit && wants != has:
 		return false, "ERR this lock is held with LIMIT " + has + " now"
 	case l.holder(token) >= 0 && mode != l.mode:
-		return false, errHeldOtherwise
+		return false, "ERR this token holds the lock in another way: UNLOCK it first"
 	case l.holder(token) >= 0:
 		return true, ""
 	case mode != l.mode || mode == "":
@@ -391,15 +391,16 @@ func TestLimitsOfLock(t *testing.T) {
 	if got := s.run("LOCK door " + long + " PX 5000"); got != s.run("FENCE door") {
 		t.Errorf("the longest token is answered %s", got)
 	}
-	want := fmt.Sprintf(errTextTooLongFmt, "token", fate.TokenBytesMax)
+	const tooLong = "ERR the %s of a lock may have %d bytes at most"
+	want := fmt.Sprintf(tooLong, "token", fate.TokenBytesMax)
 	for _, line := range []string{"LOCK door " + long + "t PX 5000", "RENEW door " + long + "t PX 5000"} {
 		if got := s.run(line); got != want {
 			t.Errorf("a token that is too long is answered %s", got)
 		}
 	}
-	for option, bytesMax := range map[string]int{"OWNER": lockOwnerBytesMax, "NOTE": lockNoteBytesMax} {
+	for option, bytesMax := range map[string]int{"OWNER": 512, "NOTE": 1024} {
 		longest := "LOCK free f PX 5000 " + option + " " + strings.Repeat("o", bytesMax)
-		want := fmt.Sprintf(errTextTooLongFmt, strings.ToLower(option), bytesMax)
+		want := fmt.Sprintf(tooLong, strings.ToLower(option), bytesMax)
 		if got := s.run(longest + "o"); got != want {
 			t.Errorf("%s that is too long is answered %s", option, got)
 		}

@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"lockd/keyspace/command"
 	"lockd/keyspace/emit"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/state"
@@ -11,7 +12,7 @@ import (
 // for concurrent use, except for Find, Check, Specs and the function that Snapshot returns.
 type Machine struct {
 	state   state.State
-	command ctx // of the running request
+	command command.Ctx // of the running request
 	replies replyRoom
 }
 
@@ -20,7 +21,7 @@ type Scripts = state.Scripts
 
 // New returns an empty machine that runs its scripts with scripts.
 func New(scripts Scripts) *Machine {
-	return &Machine{state: state.New(scripts, LevelLowest, commandsAt(LevelLowest).known)}
+	return &Machine{state: command.NewState(scripts, command.LevelLowest)}
 }
 
 // Apply runs one entry of the log; see cluster.Machine.
@@ -52,7 +53,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	s.Seen.CountEvents(messages)
 	s.Applying = false
 	s.Out.End()
-	m.replies, m.command = replyRoom{}, ctx{}
+	m.replies, m.command = replyRoom{}, command.Ctx{}
 	return results, messages
 }
 
@@ -75,7 +76,7 @@ func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool
 	}
 	cmd := req.Cmds[0]
 	if cmd.Spec == nil {
-		cmd.Spec, _ = find(cmd.Args)
+		cmd.Spec, _ = command.Find(cmd.Args)
 	}
 	if cmd.Spec == nil || !cmd.Spec.MayRefuse(cmd.Args) {
 		return resp.Result{}, false
@@ -86,8 +87,8 @@ func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool
 	s.Draws, s.Reads = 0, nil
 	s.Meter.BeginRequest(s.UsedBytes())
 	s.DryRun = state.DryRun{Running: true}
-	c := newCtx(s, at, cmd.DB)
-	reply := c.execute(cmd)
+	c := command.NewCtx(s, at, cmd.DB)
+	reply := c.Execute(cmd)
 	changes := s.DryRun.Changes
 	s.DryRun = state.DryRun{}
 	s.Out.End()
@@ -130,9 +131,9 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		if before > meter.WorkMax || !req.Multi && s.Meter.RepliesExceeded() {
 			break // the rest goes into another entry, so that others get their turn in between
 		}
-		m.command = newCtx(s, at, cmd.DB)
-		m.command.why.Client = req.Sender
-		addReply(&s.Meter, &res, m.command.execute(cmd))
+		m.command = command.NewCtx(s, at, cmd.DB)
+		m.command.Why.Client = req.Sender
+		addReply(&s.Meter, &res, m.command.Execute(cmd))
 		s.Reads.EndCommand(s.Out.Position())
 		if !req.Multi {
 			serviceAt(s, at).ready()

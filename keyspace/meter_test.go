@@ -13,6 +13,8 @@ import (
 	"lockd/resp"
 )
 
+const longestString = 16 << 20 // the bytes that APPEND and SETRANGE may make
+
 // ask runs a transaction on a machine at tick 1.
 func ask(m *Machine, lines ...[]string) []resp.Reply {
 	req := resp.Request{Multi: true}
@@ -34,7 +36,7 @@ func repeat(n int, lines ...[]string) [][]string {
 // A few bytes of one request cannot take the memory or the time of every replica:
 // what goes beyond a limit is refused, and nothing else is.
 func TestMeter(t *testing.T) {
-	large := fmt.Sprint(stringBytesMax - 1)
+	large := fmt.Sprint(longestString - 1)
 	var keys []string
 	for i := range 40 {
 		keys = append(keys, fmt.Sprint("k", i))
@@ -80,7 +82,7 @@ func TestMeter(t *testing.T) {
 // for another.
 func TestEntryMeter(t *testing.T) {
 	m := New(nil)
-	large := resp.Cmd{Args: resp.Args{"SETRANGE", "k", fmt.Sprint(stringBytesMax - 1), "x"}}
+	large := resp.Cmd{Args: resp.Args{"SETRANGE", "k", fmt.Sprint(longestString - 1), "x"}}
 	var reqs []resp.Request
 	for i := range 40 {
 		grow := large
@@ -169,7 +171,7 @@ func TestScriptTakesWhatItsRequestLeaves(t *testing.T) {
 				work -= program
 			}
 			m.state.Meter.Spend(work)
-			if got := (&ctx{s: &m.state}).execute(resp.Cmd{Args: tt.line}).Str; got != tt.want {
+			if got := run(m, resp.Stamp{}, 0, tt.line).Str; got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 			if m.state.Meter.Work() > meter.WorkMax+meter.LimitWork+program+4<<20 { // a command may end what it has begun
@@ -322,7 +324,7 @@ func TestSearchesAreCounted(t *testing.T) {
 	} {
 		m.state.Applying = true
 		m.state.Meter.BeginRequest(m.state.UsedBytes())
-		if r := (&ctx{s: &m.state}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() {
+		if r := run(m, resp.Stamp{}, 0, split(tt.line)); r.IsErr() {
 			t.Fatalf("%s: %s", tt.line, r.Str)
 		}
 		keys := 6 * m.state.Keys.DBs[0].FindWork("s") // at the most: the key is found and stored

@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"testing"
 
@@ -138,11 +139,11 @@ func (m *model) incr(key string) string {
 	if there {
 		n, ok = resp.ParseInt(k.val)
 	}
-	if !ok || n == maxInt {
+	if !ok || n == math.MaxInt64 {
 		return "error"
 	}
-	m.put(key, itoa(n+1), k.until)
-	return itoa(n + 1)
+	m.put(key, decimal(n+1), k.until)
+	return decimal(n + 1)
 }
 
 // Random commands on strings and leases give the answers of a model that is a Go

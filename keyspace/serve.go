@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/command"
 	"lockd/keyspace/fate"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
@@ -49,15 +50,15 @@ func (s service) queue(q wait.Queue) {
 	s.state.Serving = true
 	defer func() { s.state.Serving = false }()
 	for w := s.state.Waits.Queues.Next(q, 0); w != nil; w = s.state.Waits.Queues.Next(q, w.Seq) {
-		c := newCtx(s.state, s.at, q.DB)
-		if e := c.lookup(q.Key); e == nil || e.Aggregate() == nil || state.KindOf(e.Aggregate().Kind()) != q.Kind {
+		c := command.NewCtx(s.state, s.at, q.DB)
+		if e := c.Lookup(q.Key); e == nil || e.Aggregate() == nil || state.KindOf(e.Aggregate().Kind()) != q.Kind {
 			return
 		}
 		if s.state.ServedBytes > meter.ReplyBytesMax || s.state.Meter.Exceeded() {
 			s.End(w, resp.BlockDropped, resp.Reply{}) // its node asks again, in another entry
 			continue
 		}
-		if ready := pendingOf(w).ready; ready != nil && !ready(&c, q.Key) {
+		if !command.Ready(&c, w, q.Key) {
 			continue
 		}
 		s.serve(&c, w, q.Key)
@@ -65,15 +66,11 @@ func (s service) queue(q wait.Queue) {
 }
 
 // serve executes the command of a waiter.
-func (s service) serve(c *ctx, w *wait.Waiter, key string) {
+func (s service) serve(c *command.Ctx, w *wait.Waiter, key string) {
 	s.state.Meter.Spend(s.state.Waits.Leave(w))
-	began, lastFence := s.state.Out.Mark(), s.state.Keys.LastFence
-	c.why = causeOf(w, s.state.Tick)
-	p := pendingOf(w)
-	reply, u := p.take(c, key)
-	if p.lock != nil {
-		u = reverseLock(s.state, w.DB, p, reply, lastFence)
-	}
+	began := s.state.Out.Mark()
+	c.Why = causeOf(w, s.state.Tick)
+	reply, u := command.Serve(c, w, key)
 	s.state.ServedBytes += reply.Size()
 	s.state.Meter.Spend(meter.CommandWork + meter.ReplyWork(reply))
 	given := s.remember(w.ID, w.DB, u, true)
@@ -215,18 +212,18 @@ func (s service) moveUp(name lock.Name, gave int64) {
 func (s service) line(name lock.Name, gave int64) {
 	s.state.Serving = true
 	defer func() { s.state.Serving = false }()
-	c := newCtx(s.state, s.at, name.Space)
-	c.moment = gave
-	c.lookup(name.Key) // a lease that is over ends first
+	c := command.NewCtx(s.state, s.at, name.Space)
+	c.Moment = gave
+	c.Lookup(name.Key) // a lease that is over ends first
 	held := s.state.Holdings(gave)
 	for s.turn(&c, held, name, gave) {
 	}
 }
 
 // turn does what comes next in the line for a lock, and reports whether there was anything.
-func (s service) turn(c *ctx, held *state.Holdings, name lock.Name, gave int64) bool {
+func (s service) turn(c *command.Ctx, held *state.Holdings, name lock.Name, gave int64) bool {
 	t := state.LockTable(held)
-	turn := t.Turn(name, gave, c.at.Tick, s.state.Searched <= deadlockEntryWorkMax)
+	turn := t.Turn(name, gave, s.at.Tick, s.state.Searched <= deadlockEntryWorkMax)
 	s.state.Searched += state.PayFor(s.state, &t)
 	if turn.What == lock.Rest {
 		return false
@@ -237,7 +234,7 @@ func (s service) turn(c *ctx, held *state.Holdings, name lock.Name, gave int64) 
 	case lock.GiveUp:
 		s.Drop(w, resp.BlockTimedOut, resp.Reply{})
 	case lock.Refuse:
-		s.Drop(w, resp.BlockServed, resp.Fail(lockError(turn.Err)))
+		s.Drop(w, resp.BlockServed, resp.Fail(command.LockError(turn.Err)))
 	case lock.Deadlock:
 		s.breakCircle(turn.Circle)
 	}

@@ -142,11 +142,11 @@ func sortedNames(s map[string]bool) string {
 
 // anySetCommand draws a command on a few sets of a few members.
 func anySetCommand(rng *rand.Rand) []string {
-	key := func() string { return "k" + itoa(rng.Int64N(5)) }
+	key := func() string { return "k" + decimal(rng.Int64N(5)) }
 	names := func(most int) (list []string) {
 		for range 1 + rng.IntN(most) {
 			if n := rng.Int64N(12); rng.IntN(3) > 0 {
-				list = append(list, itoa(n-6))
+				list = append(list, decimal(n-6))
 			} else {
 				list = append(list, strings.Repeat("m", int(n)+1))
 			}
@@ -187,8 +187,8 @@ func TestSetsAreLikeAModel(t *testing.T) {
 			case 1:
 				m.Snapshot()
 			case 2:
-				ask(m, []string{"CONFIG", "SET", "set-max-intset-entries", itoa(rng.Int64N(9)),
-					"set-max-listpack-entries", itoa(rng.Int64N(9)), "set-max-listpack-value", itoa(rng.Int64N(9))})
+				ask(m, []string{"CONFIG", "SET", "set-max-intset-entries", decimal(rng.Int64N(9)),
+					"set-max-listpack-entries", decimal(rng.Int64N(9)), "set-max-listpack-value", decimal(rng.Int64N(9))})
 			}
 			args := anySetCommand(rng)
 			want, reply := model.do(args), ask(m, args)[0]
@@ -275,12 +275,12 @@ func randomSetWrite(rng *rand.Rand, key string) string {
 func hugeSet(m *Machine, key string, n int) {
 	const mib = 1 << 20
 	text := strings.Repeat("x", mib+n)
-	c := &ctx{s: &m.state}
-	editSet(c, key, func(s *value.Set) {
-		for i := range n {
-			s.Add(text[:mib+i])
-		}
-	})
+	s := value.NewSet(m.state.Keys.Generation)
+	s.Limit(m.state.Settings.Sets)
+	for i := range n {
+		s.Add(text[:mib+i])
+	}
+	keep(m, key, s)
 }
 
 // A command that would answer, store or do more than one request may is refused, and
@@ -341,7 +341,7 @@ func TestSetWorkIsCounted(t *testing.T) {
 	} {
 		m.state.Applying = true
 		m.state.Meter.BeginRequest(m.state.UsedBytes())
-		if r := (&ctx{s: &m.state}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() {
+		if r := run(m, resp.Stamp{}, 0, split(tt.line)); r.IsErr() {
 			t.Fatalf("%s: %s", tt.line, r.Str)
 		}
 		if got := m.state.Meter.Work(); got < tt.least || got > 20*tt.least {

@@ -1,10 +1,7 @@
 package keyspace
 
 import (
-	"bytes"
-	"fmt"
 	"reflect"
-	"slices"
 	"testing"
 
 	"lockd/keyspace/settings"
@@ -77,60 +74,9 @@ func TestSmallHashIsBounded(t *testing.T) {
 	m := New(nil)
 	do(m, 1, "CONFIG SET hash-max-listpack-entries 9000000000")
 	for i := range value.SmallMax + 1 {
-		do(m, 1, "HSET h f"+itoa(int64(i))+" v")
+		do(m, 1, "HSET h f"+decimal(int64(i))+" v")
 	}
 	if got := do(m, 1, "OBJECT ENCODING h"); got != "hashtable" {
 		t.Error(got)
-	}
-}
-
-// A parameter of the next level is none before: nobody can set or see it, nor is it in an image, and the rules of before
-// are those of a build that does not have it. An image of that level has it.
-func TestParameterOfALevel(t *testing.T) {
-	was, rules := settings.Parameters, New(nil).Formats(Level)["settings"]
-	settings.Parameters = append(slices.Clone(was),
-		settings.Parameter{Name: "later", Value: "no", Check: settings.YesNo, Level: Level + 1})
-	defer func() { settings.Parameters = was }()
-	if settings.SumAt(Level) != rules || settings.SumAt(Level+1) == rules {
-		t.Error("the rules")
-	}
-	withNextLevel(t)
-	image := func(m *Machine) (*Machine, []byte) {
-		var b bytes.Buffer
-		if err := m.Snapshot()(&b); err != nil {
-			t.Fatal(err)
-		}
-		copied := New(nil)
-		copied.SetLevel(m.state.Level)
-		if err := copied.Restore(bytes.NewReader(b.Bytes())); err != nil {
-			t.Errorf("level %d: %v", m.state.Level, err)
-		}
-		return copied, b.Bytes()
-	}
-	m := New(nil)
-	_, empty := image(New(nil))
-	play(t, m, []turn{
-		{1, "CONFIG SET timeout 5 later yes", "ERR Unknown option or number of arguments for CONFIG SET - 'later'"},
-		{1, "CONFIG GET timeout lat*r", "timeout 0"},
-	})
-	if _, got := image(m); len(got) != len(empty) || bytes.Contains(got, []byte("later")) {
-		t.Errorf("the image of before: %q, of an empty machine %q", got, empty)
-	}
-	m.SetLevel(Level + 1)
-	play(t, m, []turn{{1, "CONFIG GET lat*r", "later no"}, {1, "CONFIG SET later yes", "OK"}})
-	copied, of := image(m)
-	if got := do(copied, 1, "CONFIG GET later"); got != "later yes" {
-		t.Error(got)
-	}
-	old := New(nil)
-	if err := old.Restore(bytes.NewReader(of)); err == nil {
-		t.Error("a setting of the next level is read at this one")
-	}
-	for line, want := range map[string]string{"CONFIG SET timeout 1 LATER 1": fmt.Sprint("later ", Level+1), "CONFIG SET timeout 1": " 0"} {
-		args, _ := resp.SplitWords(line)
-		spec, _ := m.Find(args)
-		if name, level := spec.ArgLevel(args); fmt.Sprint(name, " ", level) != want {
-			t.Errorf("%s: %q comes with level %d", line, name, level)
-		}
 	}
 }

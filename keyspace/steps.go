@@ -4,7 +4,8 @@ import (
 	"math"
 	"strings"
 
-	"lockd/keyspace/fate"
+	"lockd/keyspace/command"
+	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/state"
 	"lockd/keyspace/store"
@@ -20,7 +21,7 @@ type steps struct{ service }
 // run executes a step.
 func (s steps) run(req resp.Request) resp.Reply {
 	if !s.state.Applying {
-		return resp.Err(errNotLogged)
+		return resp.Err(command.ErrNotLogged)
 	}
 	step := req.Block
 	var reply resp.Reply
@@ -87,26 +88,25 @@ func (s steps) askOnce(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (
 // ask executes a blocking command, or lets it wait.
 func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (leftMs int64) {
 	st, began, lastFence := s.state, s.state.Out.Mark(), s.state.Keys.LastFence
-	call, reply := s.execute(cmd, client)
+	call, reply := command.Ask(st, s.at, cmd, client)
 	w := &wait.Waiter{ID: step.ID, DB: cmd.DB, End: store.Never.Tick, Client: resp.Sender(strings.Clone(string(client)))}
 	args := cmd.Args
-	if call.args != nil {
-		args = call.args
+	if call.Args != nil {
+		args = call.Args
 	}
-	if call.waits {
+	if call.Waits {
 		reply = s.admit(w, args)
 	}
-	if call.waits && call.timeoutMs > 0 {
-		w.End = st.Tick + call.timeoutMs - step.SpentMs
+	if call.Waits && call.TimeoutMs() > 0 {
+		w.End = st.Tick + call.TimeoutMs() - step.SpentMs
 	}
 	switch {
-	case !call.waits || reply.IsErr():
+	case !call.Waits || reply.IsErr():
 		st.Meter.AddReply(reply.Size())
-		if call.lock != nil {
-			lastFence = s.replaceGift(step, call, lastFence)
-			call.reversal = reverseLock(st, cmd.DB, &call.pending, reply, lastFence)
+		if call.Lock() != nil && s.replacesGift(step.Instead, call.Lock(), call.Keys()[0]) {
+			lastFence = 0
 		}
-		given := s.remember(w.ID, cmd.DB, call.reversal, false)
+		given := s.remember(w.ID, cmd.DB, call.Reverse(st, cmd.DB, reply, lastFence), false)
 		st.Out.EmitServed(resp.BlockEnd{ID: w.ID, Reply: reply, Given: given}, began)
 		return 0
 	case w.End <= st.Tick:
@@ -120,34 +120,15 @@ func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (left
 	return w.LeftMs(st.Tick)
 }
 
-// execute executes a blocking command up to where it would wait. If it answers something else, the call is the zero
-// one.
-func (s steps) execute(cmd resp.Cmd, client resp.Sender) (call *blockCall, reply resp.Reply) {
-	call = &blockCall{}
-	if cmd.Spec == nil {
-		cmd.Spec, reply = find(cmd.Args)
-	}
-	switch {
-	case cmd.Spec == nil:
-	case !cmd.Spec.Blocks(cmd.Args):
-		reply = resp.Err("ERR this is no blocking command")
-	default:
-		c := newCtx(s.state, s.at, cmd.DB)
-		c.why.Client, c.block = client, call
-		reply = c.execute(cmd)
-	}
-	return call, reply
-}
-
-// replaceGift forgets a lock that was granted under another id, of which no client was told: the lock that the token is
-// granted now takes its place, as if no fence had been given before. It returns the last fence before the grant.
-func (s steps) replaceGift(step *resp.BlockStep, call *blockCall, lastFence uint64) uint64 {
-	gift := s.state.Waits.Gifts.Get(step.Instead)
-	if gift == nil || gift.Lock == nil || gift.Lock.Key != call.lock.key || gift.Cmds[0][2] != call.lock.Token {
-		return lastFence
+// replacesGift forgets a lock that was granted under another id, of which no client was told, and reports whether there
+// was one: the lock that the token is granted now takes its place, as if no fence had been given before.
+func (s steps) replacesGift(instead resp.BlockID, want *lock.Want, key string) bool {
+	gift := s.state.Waits.Gifts.Get(instead)
+	if gift == nil || gift.Lock == nil || gift.Lock.Key != key || gift.Cmds[0][2] != want.Token {
+		return false
 	}
 	s.state.Waits.Gifts.TakeBack(gift.ID)
-	return 0
+	return true
 }
 
 // enter lets a waiter wait. In the line for a lock it takes the place of the waiter with its token.
@@ -165,7 +146,7 @@ func (s steps) enter(w *wait.Waiter) {
 // admit fills in the waiter, or returns an error if the command may not wait.
 func (s steps) admit(w *wait.Waiter, args resp.Args) resp.Reply {
 	w.Args = value.CloneTexts(args)
-	w.Command = waitable{commandsAt(s.state.Level).table}.Waiting(w.Args)
+	w.Command = command.Waitable(s.state.Level).Waiting(w.Args)
 	if err := s.state.Waits.Admit(w); err != nil {
 		return resp.Fail(err)
 	}
@@ -246,18 +227,14 @@ func (s steps) giveBack(id resp.BlockID) {
 		gift.Lock != nil && s.state.HaveChanged([]resp.Watch{*gift.Lock}) {
 		return
 	}
-	c := newCtx(s.state, s.at, gift.DB)
-	absent := gift.Key != "" && c.lookup(gift.Key) == nil
+	c := command.NewCtx(s.state, s.at, gift.DB)
+	absent := gift.Key != "" && c.Lookup(gift.Key) == nil
 	for _, cmd := range gift.Cmds {
-		row, _ := table.Find(cmd)
-		c.why = fate.Cause{By: row.Name}
-		s.state.Meter.Spend(meter.CommandWork)
-		req, wrong := row.Run(cmd)
-		if reply := perform(&c, req, wrong); reply.IsErr() || reply.Kind == resp.KindInt && reply.Int == 0 {
+		if !command.Redo(&c, cmd) {
 			return
 		}
 	}
 	if absent && gift.Until.IsSet() {
-		setDeadline(&c, gift.Key, gift.Until)
+		command.SetDeadline(&c, gift.Key, gift.Until)
 	}
 }

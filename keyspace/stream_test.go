@@ -153,7 +153,7 @@ func TestStreamAgreesWithASlice(t *testing.T) {
 func manyItems(m *Machine, n int) {
 	var req resp.Request
 	for i := range n {
-		req.Cmds = append(req.Cmds, resp.Cmd{Args: resp.Args{"XADD", "s", itoa(int64(i + 1)), "a", "1"}})
+		req.Cmds = append(req.Cmds, resp.Cmd{Args: resp.Args{"XADD", "s", decimal(int64(i + 1)), "a", "1"}})
 	}
 	m.Apply(at(1), []resp.Request{req})
 }
@@ -181,7 +181,7 @@ func TestStreamWorkIsMetered(t *testing.T) {
 	m := New(fakeScripts{})
 	long := strings.Repeat("v", 1<<20)
 	for i := range 70 {
-		m.Apply(at(1), []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"XADD", "big", itoa(int64(i + 1)), "a", long}}}}})
+		m.Apply(at(1), []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"XADD", "big", decimal(int64(i + 1)), "a", long}}}}})
 	}
 	if got := do(m, 1, "XRANGE big - +"); got != meter.ErrReplyTooLarge {
 		t.Errorf("70 MiB: %.80q", got)

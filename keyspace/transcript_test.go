@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lockd/internal/testfile"
+	"lockd/keyspace/command"
 	"lockd/luavm"
 	"lockd/resp"
 	"lockd/resp/notation"
@@ -125,7 +126,7 @@ func TestFamilies(t *testing.T) {
 				if words[0] == "client" {
 					words = words[2:]
 				}
-				if spec := table.Lookup(words[0]); spec != nil {
+				if spec := lookupSpec(words[0]); spec != nil {
 					if leaf, _ := spec.Check(words); leaf != nil {
 						seen[leaf] = true
 					}
@@ -138,7 +139,7 @@ func TestFamilies(t *testing.T) {
 			if leaf.Keys != (resp.Keys{}) && leaf.Flags&(resp.Changes|resp.ReadOnly) == 0 {
 				t.Errorf("%s has keys, and no flag says whether it writes: resp.Write, resp.MayReplicate or resp.ReadOnly", leaf.Name)
 			}
-			if leaf.Level > Level {
+			if leaf.Level > command.Level {
 				t.Errorf("%s is of level %d, above that of this build: nobody can call it", leaf.Name, leaf.Level)
 			}
 			if !seen[leaf] {
@@ -541,7 +542,7 @@ func (s *stage) command(args resp.Args) resp.Reply {
 // one runs a command by itself. What only reads is run by View too, and both
 // must agree: a client cannot tell by which way its read went.
 func (s *stage) one(args resp.Args) resp.Reply {
-	spec := table.Lookup(args[0])
+	spec := lookupSpec(args[0])
 	if spec == nil {
 		return resp.UnknownCommand(args)
 	}

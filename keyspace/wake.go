@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/command"
 	"lockd/keyspace/emit"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/state"
@@ -37,25 +38,31 @@ func (s service) wakeLibraries() {
 		g := st.Gone[0]
 		st.Gone = st.Gone[1:]
 		st.Serving = true // what it changes is nobody's command
-		if c := newCtx(st, s.at, g.DB); c.lookup(g.Key) == nil {
-			wake(&c, g)
+		if c := command.NewCtx(st, s.at, g.DB); c.Lookup(g.Key) == nil {
+			(&wakeup{st, &c, g}).run()
 		}
 		st.Serving = false
 	}
 	st.Gone = nil
 }
 
-// wake wakes the programs that may wait for a lock.
-func wake(c *ctx, g state.GoneLock) {
-	switch g.Wake {
+// wakeup wakes the programs that may wait for a lock.
+type wakeup struct {
+	state *state.State
+	c     *command.Ctx
+	state.GoneLock
+}
+
+func (w *wakeup) run() {
+	switch w.Wake {
 	case state.RedissonLocks:
-		wakeRedisson(c, g.Key)
+		w.redisson()
 	case state.RedissonWriters:
-		publishRedisson(c, redissonName(redissonRWLock, g.Key), redissonOne)
+		w.publish(redissonName(redissonRWLock, w.Key), redissonOne)
 	case state.RedissonReaders:
-		publishRedisson(c, redissonName(redissonRWLock, g.Key), redissonAll)
+		w.publish(redissonName(redissonRWLock, w.Key), redissonAll)
 	case state.PythonLocks:
-		wakePython(c, g.Key)
+		w.python()
 	}
 }
 
@@ -67,29 +74,29 @@ func redissonName(what, key string) string {
 	return what + ":{" + key + "}"
 }
 
-// publishRedisson publishes as PUBLISH and as SPUBLISH: clients of a Redis Cluster listen to the latter.
-func publishRedisson(c *ctx, channel, message string) {
-	c.s.Meter.Spend(2 * meter.PublishWork)
-	c.publish(resp.MessageChannel, channel, message)
-	c.publish(resp.MessageShard, channel, message)
+// publish publishes as PUBLISH and as SPUBLISH: clients of a Redis Cluster listen to the latter.
+func (w *wakeup) publish(channel, message string) {
+	w.state.Meter.Spend(2 * meter.PublishWork)
+	w.c.Publish(resp.MessageChannel, channel, message)
+	w.c.Publish(resp.MessageShard, channel, message)
 }
 
-// wakeRedisson wakes one program that waits for a lock, and the next one in the queue of a fair lock.
-func wakeRedisson(c *ctx, key string) {
-	channel := redissonName(redissonChannel, key)
-	publishRedisson(c, channel, redissonOne)
-	if next := nextInQueue(c, key); next != "" {
-		publishRedisson(c, channel+":"+next, redissonOne)
+// redisson wakes one program that waits for a lock, and the next one in the queue of a fair lock.
+func (w *wakeup) redisson() {
+	channel := redissonName(redissonChannel, w.Key)
+	w.publish(channel, redissonOne)
+	if next := w.nextInQueue(); next != "" {
+		w.publish(channel+":"+next, redissonOne)
 	}
 }
 
 // nextInQueue returns the first in the queue of a fair lock that has not given up by now.
-func nextInQueue(c *ctx, key string) string {
-	queue, err := lookupList(c, redissonName(redissonQueue, key))
+func (w *wakeup) nextInQueue() string {
+	queue, err := command.LookupList(w.c, redissonName(redissonQueue, w.Key))
 	if err != nil || queue == nil {
 		return ""
 	}
-	ends, err := lookupZset(c, redissonName(redissonTimeouts, key))
+	ends, err := command.LookupZset(w.c, redissonName(redissonTimeouts, w.Key))
 	if err != nil {
 		return ""
 	}
@@ -98,26 +105,26 @@ func nextInQueue(c *ctx, key string) string {
 		if ends == nil {
 			return next
 		}
-		c.s.Meter.Spend(value.FarWork + ends.FindWork(next))
-		if end, there := ends.Get(next); !there || end > float64(c.wallMs()) {
+		w.state.Meter.Spend(value.FarWork + ends.FindWork(next))
+		if end, there := ends.Get(next); !there || end > float64(w.c.WallMs()) {
 			return next
 		}
 	}
 	return ""
 }
 
-// wakePython wakes one program that waits for a lock of python-redis-lock, in BLPOP of a list, if there is one.
-func wakePython(c *ctx, key string) {
-	signal := pythonSignal + strings.TrimPrefix(key, state.PythonLock)
-	c.s.Meter.Spend(value.TreeWork(c.s.Waits.Queues.Len()))
-	if c.s.Waits.Queues.Next(wait.Queue{DB: c.db, Key: signal, Kind: state.KindOf(value.ListKind)}, 0) == nil || c.lookup(signal) != nil {
+// python wakes one program that waits for a lock of python-redis-lock, in BLPOP of a list, if there is one.
+func (w *wakeup) python() {
+	signal := pythonSignal + strings.TrimPrefix(w.Key, state.PythonLock)
+	w.state.Meter.Spend(value.TreeWork(w.state.Waits.Queues.Len()))
+	if w.state.Waits.Queues.Next(wait.Queue{DB: w.DB, Key: signal, Kind: state.KindOf(value.ListKind)}, 0) == nil || w.c.Lookup(signal) != nil {
 		return
 	}
-	until, ok := c.after(pythonSignalMs)
+	until, ok := w.c.After(pythonSignalMs)
 	if !ok {
 		return
 	}
-	pushAll(c, signal, []string{redissonAll}, value.LeftEnd, false)
-	setDeadline(c, signal, until)
-	c.notify(emit.Generic, "expire", signal)
+	command.PushAll(w.c, signal, []string{redissonAll}, value.LeftEnd, false)
+	command.SetDeadline(w.c, signal, until)
+	w.c.Notify(emit.Generic, "expire", signal)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"lockd/keyspace/command"
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
 	"lockd/keyspace/lock"
@@ -41,7 +42,7 @@ type worstSize struct {
 
 var (
 	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, waiters: 50, line: 60, waiterKeys: 100, events: 200, libraries: 3, sources: 3, functions: 40}
-	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: value.SmallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, line: wait.LineMax, waiterKeys: wait.KeysMax, events: history.EventsMax, libraries: 500, sources: 40, functions: 990}
+	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: value.SmallMax, names: 1 << 20, text: longestString - 1, waiters: 10_000, line: wait.LineMax, waiterKeys: wait.KeysMax, events: history.EventsMax, libraries: 500, sources: 40, functions: 990}
 )
 
 // worstCase is a call of a command with the worst arguments: needs are the data that it
@@ -625,7 +626,7 @@ func (s *worstStage) script(line string, calls []resp.Args) (eval resp.Args, ok 
 	}
 	var argv resp.Args
 	for _, args := range calls {
-		row, fail := table.Find(args)
+		row, fail := command.Find(args)
 		if row == nil {
 			s.Errorf("%s: %s", line, fail.Str)
 			return nil, false
@@ -648,7 +649,7 @@ func (c worstCase) delay(t testing.TB, z worstSize, stages map[string]*worstStag
 	}
 	delete(stages, c.needs)
 	req, ok := s.request(c, how)
-	row, _ := table.Find(s.calls(c.line, 0)[0])
+	row, _ := command.Find(s.calls(c.line, 0)[0])
 	if row != nil && row.Flags&resp.ReadOnly != 0 || !ok {
 		stages[c.needs] = s // it stays as it is
 	}
@@ -678,7 +679,7 @@ func TestWorstCases(t *testing.T) {
 	}
 	cases := worstCases(z)
 	known := map[string]bool{"(ask)": true, "(close)": true, "(tick)": true} // steps of blocking commands
-	for _, spec := range table.Specs() {
+	for _, spec := range command.Specs() {
 		rows := spec.Subs
 		if len(rows) == 0 {
 			rows = []*resp.Spec{spec}

@@ -246,11 +246,12 @@ func TestZaddWithoutChange(t *testing.T) {
 // hugeZset stores a sorted set of n members of so many bytes, which share their memory.
 func hugeZset(m *Machine, key string, n, bytes int) {
 	text := strings.Repeat("x", n) + "y" + strings.Repeat("x", bytes)
-	editZset(&ctx{s: &m.state}, key, func(z *value.Zset) {
-		for i := range n {
-			z.Add(value.Scored{Score: float64(i), Member: text[i : i+bytes]})
-		}
-	})
+	z := value.NewZset(m.state.Keys.Generation)
+	z.Limit(m.state.Settings.Zsets)
+	for i := range n {
+		z.Add(value.Scored{Score: float64(i), Member: text[i : i+bytes]})
+	}
+	keep(m, key, z)
 }
 
 // A command that would answer, store or do more than one request may is refused, and
@@ -321,7 +322,7 @@ func TestZsetWorkIsCounted(t *testing.T) {
 	} {
 		m.state.Applying = true
 		m.state.Meter.BeginRequest(m.state.UsedBytes())
-		if r := (&ctx{s: &m.state}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() || m.state.Meter.Work() < tt.least {
+		if r := run(m, resp.Stamp{}, 0, split(tt.line)); r.IsErr() || m.state.Meter.Work() < tt.least {
 			t.Errorf("%s: %.60s, %d of work, want at least %d", tt.line, plain(r), m.state.Meter.Work(), tt.least)
 		}
 	}

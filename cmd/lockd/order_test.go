@@ -17,7 +17,7 @@ import (
 )
 
 // The packages whose doc.go lists their files from top to bottom.
-var ordered = []string{"keyspace", "keyspace/state", "resp/server", "cluster"}
+var ordered = []string{"keyspace", "keyspace/command", "keyspace/state", "resp/server", "cluster"}
 
 // Each file calls those below it, as its package's doc.go lists them, but for the calls that doc.go
 // names: "\tlow.go -> high.go". A function that is handed on counts as called where it is named, and

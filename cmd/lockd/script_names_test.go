@@ -29,12 +29,12 @@ func TestScriptsKnowTheCommandsElsewhere(t *testing.T) {
 	for name, arity := range shown {
 		if _, ok := own[name]; !ok && listed[name] != arity {
 			t.Errorf("scripts must know the commands of connections and nodes: write %s:%d into elsewhereList of "+
-				"keyspace/table.go", name, arity)
+				"keyspace/command/table.go", name, arity)
 		}
 	}
 	for name := range listed {
 		if _, ok := shown[name]; !ok {
-			t.Errorf("elsewhereList of keyspace/table.go has %s, which nobody has: take it out", name)
+			t.Errorf("elsewhereList of keyspace/command/table.go has %s, which nobody has: take it out", name)
 		}
 	}
 }

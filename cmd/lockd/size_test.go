@@ -15,11 +15,10 @@ const (
 )
 
 // larger lists what does not keep the bounds, with the number that it may not pass. The parser has a method for each
-// production of Lua's grammar. The machine has the families of commands in its folder.
+// production of Lua's grammar.
 var larger = map[string]int{
 	"lockd/luavm/compiler.parser": 36,
 	"lockd/keyspace.Machine":      32,
-	"lockd/keyspace":              32,
 }
 
 // most returns the bound of a type or a package.

@@ -168,7 +168,7 @@ func plantBuild(t *testing.T, name string) (texts map[string]string) {
 // The next build has its command and its setting, in a file that sorts before that of the table.
 func TestNextBuild(t *testing.T) {
 	texts := plantBuild(t, NextBuild)
-	added := texts["keyspace/cmd_jepsenlite.go"]
+	added := texts["keyspace/command/cmd_jepsenlite.go"]
 	if len(texts) != 4 || !strings.Contains(added, strconv.Quote(NextCommand)) ||
 		!strings.Contains(added, strconv.Quote(NextSetting)) {
 		t.Errorf("%d files\n%s", len(texts), added)
@@ -178,7 +178,7 @@ func TestNextBuild(t *testing.T) {
 // The other build has its additional command, in a file that sorts before that of the table.
 func TestOtherBuild(t *testing.T) {
 	for path, text := range plantBuild(t, OtherBuild) {
-		if !strings.Contains(text, strconv.Quote(OtherCommand)) || path > "keyspace/table.go" {
+		if !strings.Contains(text, strconv.Quote(OtherCommand)) || path > "keyspace/command/table.go" {
 			t.Errorf("%s:\n%s", path, text)
 		}
 	}

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"strings"
@@ -26,14 +26,29 @@ func init() {
 	}
 }
 
-// find looks up the row of a command.
-func find(args resp.Args) (*resp.Spec, resp.Reply) {
+// Find looks up the row of a command.
+func Find(args resp.Args) (*resp.Spec, resp.Reply) {
 	row, fail := table.Find(args)
 	if row == nil {
 		return nil, fail
 	}
 	return &row.Spec, resp.Reply{}
 }
+
+// Check parses a call whose row is known. wrong: its arguments are, whatever the state is, and fail says how.
+func Check(cmd resp.Cmd) (fail resp.Reply, wrong bool) {
+	row := table.Row(cmd.Spec)
+	if row == nil {
+		return resp.Reply{}, false
+	}
+	if _, err := row.Run(cmd.Args); err != nil {
+		return resp.Fail(err), true
+	}
+	return resp.Reply{}, false
+}
+
+// Specs lists the rows of all commands.
+func Specs() []*resp.Spec { return table.Specs() }
 
 // elsewhere are the commands that connections and nodes have, with their arities: a script
 // that calls one is told that it may not. The list is fixed, because what a script is
@@ -139,16 +154,24 @@ func (l *commandSet) namesForScripts() uint64 {
 	return xxh3.HashString(b.String())
 }
 
-// formats returns the versions of everything, besides the rows, that the state follows from at a level.
-func formats(level int) map[string]uint64 {
+// Formats returns the versions of everything, besides the rows, that the state follows from at a level.
+func Formats(level int) map[string]uint64 {
 	formats := resp.RulesAt(rulesSince, level)
 	formats["names-for-scripts"] = commandsAt(level).namesForScripts()
 	formats["settings"] = settings.SumAt(level)
 	return formats
 }
 
-// setLevel has a level in force, with its commands. Users may have rights to commands that are new.
-func setLevel(s *state.State, level int) {
+// Known returns the commands that rules of users may name at a level.
+func Known(level int) *acl.Commands { return commandsAt(level).known }
+
+// NewState returns an empty state at a level, whose scripts run with scripts.
+func NewState(scripts state.Scripts, level int) state.State {
+	return state.New(scripts, level, commandsAt(level).known)
+}
+
+// SetLevel has a level in force, with its commands. Users may have rights to commands that are new.
+func SetLevel(s *state.State, level int) {
 	s.Level = level
 	known := commandsAt(level).known
 	users := acl.NewUsers(known)

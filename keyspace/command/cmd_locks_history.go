@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"slices"
@@ -31,8 +31,8 @@ func parseLocksHistory(args resp.Args) (call, error) {
 	return &locksHistoryCall{args[2], o}, nil
 }
 
-func (o *locksHistoryCall) Run(c *ctx) resp.Reply {
-	o.times(c.wallMs())
+func (o *locksHistoryCall) Run(c *Ctx) resp.Reply {
+	o.times(c.WallMs())
 	found := foundEvents{o: &o.locksOptions}
 	if err := historyOf(c, o.key, found.add); err != nil {
 		return resp.Fail(err)
@@ -92,7 +92,7 @@ func (f *foundEvents) add(e *history.Event) bool {
 
 // historyOf visits the events of a key in their order, of those about whole databases the ones that ended
 // a lock of its, until visit returns false.
-func historyOf(c *ctx, key string, visit func(e *history.Event) bool) error {
+func historyOf(c *Ctx, key string, visit func(e *history.Event) bool) error {
 	held := map[history.Grant]bool{}
 	c.s.Meter.Spend(value.HashWork * int64(len(key)))
 	return eachEvent(c, history.Hash(key), func(e *history.Event) bool {
@@ -114,7 +114,7 @@ func historyOf(c *ctx, key string, visit func(e *history.Event) bool) error {
 }
 
 // eachEvent is history.Log.each, with its work.
-func eachEvent(c *ctx, hash uint32, visit func(e *history.Event) bool) error {
+func eachEvent(c *Ctx, hash uint32, visit func(e *history.Event) bool) error {
 	if err := c.s.Meter.Pay(c.s.Events.Work(hash)); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func parseLocksWhy(args resp.Args) (call, error) {
 	return &locksWhyCall{args[2], args[3]}, nil
 }
 
-func (r *locksWhyCall) Run(c *ctx) resp.Reply {
+func (r *locksWhyCall) Run(c *Ctx) resp.Reply {
 	key, token := r.key, r.token
 	said, err := sayNow(c, key, token)
 	switch {
@@ -158,8 +158,8 @@ func (r *locksWhyCall) Run(c *ctx) resp.Reply {
 }
 
 // sayNow says whether a token holds a lock, or stands in its line; "" if neither.
-func sayNow(c *ctx, key, token string) (string, error) {
-	if e := c.lookup(key); e != nil {
+func sayNow(c *Ctx, key, token string) (string, error) {
+	if e := c.Lookup(key); e != nil {
 		for _, h := range holdersOf(c, e) {
 			if history.FitsToken(h.Token, token) && h.LeaseMs != 0 {
 				return sayHeld(c, key, h), nil
@@ -182,7 +182,7 @@ func sayNow(c *ctx, key, token string) (string, error) {
 	return "", nil
 }
 
-func sayHeld(c *ctx, key string, h *lock.Holder) string {
+func sayHeld(c *Ctx, key string, h *lock.Holder) string {
 	said := c.shownToken(h.Token) + " holds " + key + " since " + arg.FormatTime(h.SinceMs) + " (fence " +
 		itoa(int64(h.Fence)) + "), " + history.SayRenewals(uint64(h.Renewals), fate.RenewedMs(h))
 	if h.Tick == lock.NoLease {
@@ -198,7 +198,7 @@ const (
 )
 
 // openCase gathers what is known of all locks, or of those that match.
-func openCase(c *ctx, match *arg.Glob) (*doctor.Case, error) {
+func openCase(c *Ctx, match *arg.Glob) (*doctor.Case, error) {
 	report, err := lockuse.Read(c.s.LockUsage)
 	if err != nil {
 		return nil, resp.Errorf("ERR what the node has seen cannot be read: %v", err)
@@ -208,7 +208,7 @@ func openCase(c *ctx, match *arg.Glob) (*doctor.Case, error) {
 	if err := c.s.Meter.Pay(work + value.SortWork(count, int64(8*count))); err != nil {
 		return nil, err
 	}
-	d, skip := doctor.New(report, c.wallMs()), c.s.Events.Count()-count
+	d, skip := doctor.New(report, c.WallMs()), c.s.Events.Count()-count
 	err = eachEvent(c, 0, func(e *history.Event) bool {
 		if skip--; skip < 0 && (e.Key == "" || c.s.Meter.Matches(match, e.Key)) {
 			d.Add(forDoctor(e))
@@ -257,7 +257,7 @@ func parseLocksDoctor(args resp.Args) (call, error) {
 	return bareCall(locksDoctor), nil
 }
 
-func locksDoctor(c *ctx) resp.Reply {
+func locksDoctor(c *Ctx) resp.Reply {
 	d, err := openCase(c, nil)
 	if err != nil {
 		return resp.Fail(err)
@@ -273,17 +273,17 @@ func locksDoctor(c *ctx) resp.Reply {
 }
 
 // examine looks up the locks that the doctor asks about.
-func examine(c *ctx, d *doctor.Case) {
+func examine(c *Ctx, d *doctor.Case) {
 	for _, s := range d.StillTaken() {
 		if s.DB < store.Databases {
-			e := (&ctx{s: c.s, at: c.at, db: s.DB}).lookup(s.Key)
+			e := (&Ctx{s: c.s, at: c.at, db: s.DB}).Lookup(s.Key)
 			if e != nil && e.Mark() == store.MayBeLock && !e.Deadline().IsSet() {
 				d.NoLease(s, e.Str())
 			}
 		}
 	}
 	for _, s := range d.Suspects() {
-		e := (&ctx{s: c.s, at: c.at, db: s.DB}).lookup(s.Key)
+		e := (&Ctx{s: c.s, at: c.at, db: s.DB}).Lookup(s.Key)
 		if e == nil {
 			continue
 		}
@@ -296,7 +296,7 @@ func examine(c *ctx, d *doctor.Case) {
 }
 
 // knownBy begins an answer with the times from which on the log, and the node that was asked, know everything.
-func knownBy(c *ctx, report *lockuse.Report) history.Fields {
+func knownBy(c *Ctx, report *lockuse.Report) history.Fields {
 	return history.NewFields().Time("known-since", c.s.Events.KnownSinceMs()).Text("node", report.Node).
 		Time("seen-since", report.SinceMs)
 }
@@ -315,7 +315,7 @@ func parseLocksAdvice(args resp.Args) (call, error) {
 	return r, nil
 }
 
-func (r *locksAdviceCall) Run(c *ctx) resp.Reply {
+func (r *locksAdviceCall) Run(c *Ctx) resp.Reply {
 	d, err := openCase(c, r.match)
 	if err != nil {
 		return resp.Fail(err)

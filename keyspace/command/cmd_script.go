@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"strings"
@@ -153,7 +153,7 @@ func parseEval(readOnly bool) parser {
 	}
 }
 
-func (r *evalCall) Run(c *ctx) resp.Reply {
+func (r *evalCall) Run(c *Ctx) resp.Reply {
 	sha := library.SHA(r.script)
 	known := c.s.Library.Find(sha)
 	if known == nil {
@@ -186,7 +186,7 @@ func parseEvalSHA(readOnly bool) parser {
 	}
 }
 
-func (r *evalSHACall) Run(c *ctx) resp.Reply {
+func (r *evalSHACall) Run(c *Ctx) resp.Reply {
 	sha := strings.ToLower(r.script)
 	known := c.s.Library.Find(sha)
 	if known == nil {
@@ -212,7 +212,7 @@ func scriptArgs(args resp.Args, notInt string) (keys, argv []string, err error) 
 }
 
 // runScript runs a compiled script.
-func runScript(c *ctx, sha string, s *library.Script, keys, argv []string, readOnly bool) resp.Reply {
+func runScript(c *Ctx, sha string, s *library.Script, keys, argv []string, readOnly bool) resp.Reply {
 	full := c.s.OverMemory() && !s.AllowOOM
 	switch {
 	case readOnly && s.Shebang > 0 && !s.NoWrites:
@@ -232,7 +232,7 @@ func runScript(c *ctx, sha string, s *library.Script, keys, argv []string, readO
 	})
 }
 
-func scriptLoad(c *ctx, source string) resp.Reply {
+func scriptLoad(c *Ctx, source string) resp.Reply {
 	sha := library.SHA(source)
 	known := c.s.Library.Find(sha)
 	if known == nil {
@@ -248,7 +248,7 @@ func scriptLoad(c *ctx, source string) resp.Reply {
 	return resp.Bulk(sha)
 }
 
-func scriptExists(c *ctx, shas []string) resp.Reply {
+func scriptExists(c *Ctx, shas []string) resp.Reply {
 	if !c.s.Meter.Affords(value.TreeWork(c.s.Library.Len()) * int64(len(shas))) {
 		return resp.Err(meter.ErrWork)
 	}
@@ -266,7 +266,7 @@ func parseScriptFlush(args resp.Args) (call, error) {
 	return bareCall(scriptFlush), nil
 }
 
-func scriptFlush(c *ctx) resp.Reply {
+func scriptFlush(c *Ctx) resp.Reply {
 	c.s.Library = library.Scripts{}
 	return resp.OK()
 }
@@ -304,7 +304,7 @@ func parseFCall(readOnly bool) parser {
 	return func(args resp.Args) (call, error) { return &fcallCall{args, readOnly}, nil }
 }
 
-func (r *fcallCall) Run(c *ctx) resp.Reply {
+func (r *fcallCall) Run(c *Ctx) resp.Reply {
 	args := r.args
 	f, ok := c.s.Functions.Find(args[1])
 	if !ok {
@@ -349,7 +349,7 @@ func parseFunctionLoad(args resp.Args) (call, error) {
 	return &functionLoadCall{args[last], last > 2}, nil
 }
 
-func (r *functionLoadCall) Run(c *ctx) resp.Reply {
+func (r *functionLoadCall) Run(c *Ctx) resp.Reply {
 	next, left := c.s.Functions.Copy(), c.s.Settings.Script
 	name, err := create(c.s, &next, strings.Clone(r.source), r.replace, &left)
 	switch {
@@ -362,7 +362,7 @@ func (r *functionLoadCall) Run(c *ctx) resp.Reply {
 	return resp.Bulk(name)
 }
 
-func functionDelete(c *ctx, name string) resp.Reply {
+func functionDelete(c *Ctx, name string) resp.Reply {
 	l := c.s.Functions.Library(name)
 	if l == nil {
 		return resp.Err("ERR Library not found")
@@ -381,7 +381,7 @@ func parseFunctionFlush(args resp.Args) (call, error) {
 	return bareCall(functionFlush), nil
 }
 
-func functionFlush(c *ctx) resp.Reply {
+func functionFlush(c *Ctx) resp.Reply {
 	c.s.Functions = library.Functions{}
 	return resp.OK()
 }
@@ -415,7 +415,7 @@ func parseFunctionList(args resp.Args) (call, error) {
 	return r, nil
 }
 
-func (r *functionListCall) Run(c *ctx) resp.Reply {
+func (r *functionListCall) Run(c *Ctx) resp.Reply {
 	list, pattern := []resp.Reply{}, r.pattern
 	c.s.Functions.Each(func(l *library.Library) bool {
 		if pattern.Matches(strings.ToLower(l.Name)) {
@@ -430,7 +430,7 @@ func (r *functionListCall) Run(c *ctx) resp.Reply {
 	return resp.Array(list...)
 }
 
-func functionDump(c *ctx) resp.Reply {
+func functionDump(c *Ctx) resp.Reply {
 	c.s.Meter.Spend(dumpWork * c.s.Functions.Bytes())
 	return resp.Bulk(c.s.Functions.Dump())
 }
@@ -453,7 +453,7 @@ func parseFunctionRestore(args resp.Args) (call, error) {
 	return &functionRestoreCall{args[2], policy}, nil
 }
 
-func (r *functionRestoreCall) Run(c *ctx) resp.Reply {
+func (r *functionRestoreCall) Run(c *Ctx) resp.Reply {
 	c.s.Meter.Spend(dumpWork * int64(len(r.dump)))
 	sources, ok := library.ParseDump(r.dump)
 	if !ok {
@@ -484,7 +484,7 @@ func (r *functionRestoreCall) Run(c *ctx) resp.Reply {
 
 // functionStats reports that nothing runs: a function is a part of one entry of the
 // log and ends, by its limits at the latest, before anything else is run.
-func functionStats(c *ctx) resp.Reply {
+func functionStats(c *Ctx) resp.Reply {
 	f := &c.s.Functions
 	return resp.Map(
 		resp.Bulk("running_script"), resp.Nil(),

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"slices"
@@ -103,7 +103,7 @@ const (
 )
 
 // parseHSet reads a key and pairs of a field and a value.
-func parseHSet(command string, run func(c *ctx, key string, pairs []string) resp.Reply) parser {
+func parseHSet(command string, run func(c *Ctx, key string, pairs []string) resp.Reply) parser {
 	parse := ofKeyAndMany(run)
 	return func(args resp.Args) (call, error) {
 		if len(args)%2 != 0 {
@@ -113,7 +113,7 @@ func parseHSet(command string, run func(c *ctx, key string, pairs []string) resp
 	}
 }
 
-func hset(c *ctx, key string, pairs []string) resp.Reply {
+func hset(c *Ctx, key string, pairs []string) resp.Reply {
 	created, err := setFields(c, key, pairs)
 	if err != nil {
 		return resp.Fail(err)
@@ -121,7 +121,7 @@ func hset(c *ctx, key string, pairs []string) resp.Reply {
 	return resp.Int(created)
 }
 
-func hmset(c *ctx, key string, pairs []string) resp.Reply {
+func hmset(c *Ctx, key string, pairs []string) resp.Reply {
 	if _, err := setFields(c, key, pairs); err != nil {
 		return resp.Fail(err)
 	}
@@ -129,7 +129,7 @@ func hmset(c *ctx, key string, pairs []string) resp.Reply {
 }
 
 // setFields runs HSET: it counts the fields that are new.
-func setFields(c *ctx, key string, pairs []string) (created int64, err error) {
+func setFields(c *Ctx, key string, pairs []string) (created int64, err error) {
 	h, err := lookupHash(c, key)
 	if err != nil {
 		return 0, err
@@ -144,11 +144,11 @@ func setFields(c *ctx, key string, pairs []string) (created int64, err error) {
 			}
 		}
 	})
-	c.notify(emit.Hash, "hset", key)
+	c.Notify(emit.Hash, "hset", key)
 	return created, nil
 }
 
-func hsetNX(c *ctx, key string, pair []string) resp.Reply {
+func hsetNX(c *Ctx, key string, pair []string) resp.Reply {
 	_, had, err := lookupField(c, key, pair[0])
 	switch {
 	case err != nil:
@@ -162,7 +162,7 @@ func hsetNX(c *ctx, key string, pair []string) resp.Reply {
 
 // lookupField finds a field of the hash at key; had is false where one of them is
 // absent.
-func lookupField(c *ctx, key, name string) (val string, had bool, err error) {
+func lookupField(c *Ctx, key, name string) (val string, had bool, err error) {
 	h, err := lookupHash(c, key)
 	if err != nil || h == nil {
 		return "", false, err
@@ -172,15 +172,15 @@ func lookupField(c *ctx, key, name string) (val string, had bool, err error) {
 	return val, had, nil
 }
 
-func setField(c *ctx, key, name, val, event string) {
+func setField(c *Ctx, key, name, val, event string) {
 	editHash(c, key, func(h *value.Hash) {
 		c.s.Meter.Spend(h.SetWork([]string{name, val}))
 		h.Set(name, val)
 	})
-	c.notify(emit.Hash, event, key)
+	c.Notify(emit.Hash, event, key)
 }
 
-func hget(c *ctx, key, name string) resp.Reply {
+func hget(c *Ctx, key, name string) resp.Reply {
 	val, had, err := lookupField(c, key, name)
 	if err != nil || !had {
 		return orNil(err)
@@ -188,7 +188,7 @@ func hget(c *ctx, key, name string) resp.Reply {
 	return resp.Bulk(val)
 }
 
-func hmget(c *ctx, key string, names []string) resp.Reply {
+func hmget(c *Ctx, key string, names []string) resp.Reply {
 	h, err := lookupHash(c, key)
 	if err != nil {
 		return resp.Fail(err)
@@ -211,11 +211,11 @@ func hmget(c *ctx, key string, names []string) resp.Reply {
 
 // parseHashList makes the parser of HGETALL, HKEYS or HVALS.
 func parseHashList(names, vals bool) parser {
-	return ofKey(func(c *ctx, key string) resp.Reply { return listHash(c, key, names, vals) })
+	return ofKey(func(c *Ctx, key string) resp.Reply { return listHash(c, key, names, vals) })
 }
 
 // listHash answers the names of a hash, its values, or both as a map.
-func listHash(c *ctx, key string, names, vals bool) resp.Reply {
+func listHash(c *Ctx, key string, names, vals bool) resp.Reply {
 	reply, each := resp.Array, 1
 	if names && vals {
 		reply, each = resp.Map, 2
@@ -242,7 +242,7 @@ func listHash(c *ctx, key string, names, vals bool) resp.Reply {
 	return reply(items...)
 }
 
-func hdel(c *ctx, key string, names []string) resp.Reply {
+func hdel(c *Ctx, key string, names []string) resp.Reply {
 	h, err := lookupHash(c, key)
 	if err != nil || h == nil {
 		return orZero(err)
@@ -265,7 +265,7 @@ func hdel(c *ctx, key string, names []string) resp.Reply {
 	return resp.Int(n)
 }
 
-func hexists(c *ctx, key, name string) resp.Reply {
+func hexists(c *Ctx, key, name string) resp.Reply {
 	_, had, err := lookupField(c, key, name)
 	if err != nil {
 		return resp.Fail(err)
@@ -273,7 +273,7 @@ func hexists(c *ctx, key, name string) resp.Reply {
 	return oneIf(had)
 }
 
-func hlen(c *ctx, key string) resp.Reply {
+func hlen(c *Ctx, key string) resp.Reply {
 	h, err := lookupHash(c, key)
 	if err != nil || h == nil {
 		return orZero(err)
@@ -281,7 +281,7 @@ func hlen(c *ctx, key string) resp.Reply {
 	return resp.Int(int64(h.Len()))
 }
 
-func hstrlen(c *ctx, key, name string) resp.Reply {
+func hstrlen(c *Ctx, key, name string) resp.Reply {
 	val, _, err := lookupField(c, key, name)
 	if err != nil {
 		return resp.Fail(err)
@@ -303,7 +303,7 @@ func parseHIncrBy(args resp.Args) (call, error) {
 	return &hincrCall{args[1], args[2], n}, nil
 }
 
-func (r *hincrCall) Run(c *ctx) resp.Reply {
+func (r *hincrCall) Run(c *Ctx) resp.Reply {
 	val, had, err := lookupField(c, r.key, r.name)
 	if err != nil {
 		return resp.Fail(err)
@@ -340,7 +340,7 @@ func parseHIncrByFloat(args resp.Args) (call, error) {
 	return &hincrFloatCall{args[1], args[2], args[3], n}, nil
 }
 
-func (r *hincrFloatCall) Run(c *ctx) resp.Reply {
+func (r *hincrFloatCall) Run(c *Ctx) resp.Reply {
 	val, had, err := lookupField(c, r.key, r.name)
 	if err != nil {
 		return resp.Fail(err)

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"cmp"
@@ -141,12 +141,12 @@ func (o *locksOptions) times(nowMs int64) {
 func cursorReply(next uint64) resp.Reply { return resp.Bulk(strconv.FormatUint(next, 10)) }
 
 // shownToken returns as much of a token as is shown.
-func (c *ctx) shownToken(token string) string {
+func (c *Ctx) shownToken(token string) string {
 	return history.ShownToken(token, c.s.Settings.ShowTokens)
 }
 
 // shownOwner returns an owner, or in its place the token as it is shown.
-func (c *ctx) shownOwner(owner, token string) string {
+func (c *Ctx) shownOwner(owner, token string) string {
 	if owner == "" {
 		return c.shownToken(token)
 	}
@@ -172,7 +172,7 @@ func parseLocksList(args resp.Args) (call, error) {
 	return &locksListCall{o}, nil
 }
 
-func (r *locksListCall) Run(c *ctx) resp.Reply {
+func (r *locksListCall) Run(c *Ctx) resp.Reply {
 	o := &r.locksOptions
 	if o.paged {
 		return scanLocks(c, o)
@@ -200,7 +200,7 @@ func (r *locksListCall) Run(c *ctx) resp.Reply {
 
 // scanLocks answers a piece of the list as SCAN does: COUNT keys are looked at, in the order of cursors. In
 // that of the list each piece would have to look at all keys.
-func scanLocks(c *ctx, o *locksOptions) resp.Reply {
+func scanLocks(c *Ctx, o *locksOptions) resp.Reply {
 	keys := c.s.Keys.DBs[c.db].Keys.KeyView
 	o.count = min(o.count, max(keys.Len(), 1))
 	if err := c.s.Meter.Pay(meter.KeyWork*int64(o.count) + value.TreeWork(keys.Len())); err != nil {
@@ -220,7 +220,7 @@ func scanLocks(c *ctx, o *locksOptions) resp.Reply {
 }
 
 // wantsLock reports whether an entry is a lock that LOCKS LIST is asked for.
-func wantsLock(c *ctx, o *locksOptions, e *store.Entry) (l heldLock, ok bool) {
+func wantsLock(c *Ctx, o *locksOptions, e *store.Entry) (l heldLock, ok bool) {
 	if !e.IsLocked() || c.s.Expired(e) {
 		return l, false
 	}
@@ -234,7 +234,7 @@ func wantsLock(c *ctx, o *locksOptions, e *store.Entry) (l heldLock, ok bool) {
 	return l, ok && l.since != maxInt && c.now()-l.since >= o.heldMs
 }
 
-func listLocks(c *ctx, o *locksOptions, locks []heldLock) resp.Reply {
+func listLocks(c *Ctx, o *locksOptions, locks []heldLock) resp.Reply {
 	if o.match.Exceeded() {
 		return resp.Err(arg.ErrGlob)
 	}
@@ -266,12 +266,12 @@ func listLocks(c *ctx, o *locksOptions, locks []heldLock) resp.Reply {
 }
 
 // locksInfo answers nil for a key that is no lock and has no line.
-func locksInfo(c *ctx, key string) resp.Reply {
+func locksInfo(c *Ctx, key string) resp.Reply {
 	line, err := describeLine(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	e := c.lookup(key)
+	e := c.Lookup(key)
 	if (e == nil || !e.IsLocked()) && len(line) == 0 {
 		return resp.Nil()
 	}
@@ -289,7 +289,7 @@ func locksInfo(c *ctx, key string) resp.Reply {
 }
 
 // describeLine lists the waiters of a lock, in their order.
-func describeLine(c *ctx, key string) (line []resp.Reply, err error) {
+func describeLine(c *Ctx, key string) (line []resp.Reply, err error) {
 	if err := c.s.Meter.Pay(holderWork * int64(c.s.Waits.Line().LenOf(c.lockName(key)))); err != nil {
 		return nil, err
 	}
@@ -306,7 +306,7 @@ func describeLine(c *ctx, key string) (line []resp.Reply, err error) {
 }
 
 // describeLock returns the fields of LOCKS INFO and LIST.
-func describeLock(c *ctx, e *store.Entry, grants lockGrants) (f history.Fields, err error) {
+func describeLock(c *Ctx, e *store.Entry, grants lockGrants) (f history.Fields, err error) {
 	mode, permits := "exclusive", int64(1)
 	if l := e.Lock(); l != nil {
 		mode, permits = history.ModeOf(int64(l.Mode())), int64(max(l.Mode(), 0))
@@ -323,7 +323,7 @@ func describeLock(c *ctx, e *store.Entry, grants lockGrants) (f history.Fields, 
 	return f.Add("mode", resp.Bulk(mode)).Add("permits", resp.Int(permits)).Add("holders", resp.Array(holders...)), nil
 }
 
-func describeHolder(c *ctx, e *store.Entry, h *lock.Holder, grant *history.Event) resp.Reply {
+func describeHolder(c *Ctx, e *store.Entry, h *lock.Holder, grant *history.Event) resp.Reply {
 	left := int64(ttlNever)
 	if h.Tick != lock.NoLease {
 		left = max(0, h.Tick-c.now())
@@ -341,7 +341,7 @@ func describeHolder(c *ctx, e *store.Entry, h *lock.Holder, grant *history.Event
 }
 
 // holdersOf lists the holders of a lock, without those whose lease is over.
-func holdersOf(c *ctx, e *store.Entry) (holders []*lock.Holder) {
+func holdersOf(c *Ctx, e *store.Entry) (holders []*lock.Holder) {
 	if l := e.HashLock(); l != nil {
 		c.s.Meter.Spend(value.FarWork * int64(len(l.Holders)))
 		for i := range l.Holders {
@@ -369,7 +369,7 @@ func holdersOf(c *ctx, e *store.Entry) (holders []*lock.Holder) {
 }
 
 // fenceOf returns the fence that commands show of a holder.
-func fenceOf(c *ctx, e *store.Entry, h *lock.Holder) uint64 {
+func fenceOf(c *Ctx, e *store.Entry, h *lock.Holder) uint64 {
 	return max(h.Fence, e.Fence, c.s.Keys.DBs[c.db].Floor)
 }
 
@@ -393,7 +393,7 @@ func (g lockGrants) want(key string, holders []*lock.Holder) {
 }
 
 // findGrants looks for the grants among the events of the keys.
-func findGrants(c *ctx, g lockGrants) error {
+func findGrants(c *Ctx, g lockGrants) error {
 	if err := c.s.Meter.Pay(c.s.Events.Work(0)); err != nil {
 		return err
 	}
@@ -418,7 +418,7 @@ func parseLocksGraph(args resp.Args) (call, error) {
 	return &locksGraphCall{o}, nil
 }
 
-func (o *locksGraphCall) Run(c *ctx) resp.Reply {
+func (o *locksGraphCall) Run(c *Ctx) resp.Reply {
 	waiting, err := allInLine(c)
 	if err != nil {
 		return resp.Fail(err)
@@ -449,7 +449,7 @@ func (o *locksGraphCall) Run(c *ctx) resp.Reply {
 }
 
 // allInLine lists the waiters in line for the locks of the database, the longest wait first.
-func allInLine(c *ctx) (waiting []*wait.Waiter, err error) {
+func allInLine(c *Ctx) (waiting []*wait.Waiter, err error) {
 	all := &c.s.Waits
 	if err := c.s.Meter.Pay(value.FarWork*int64(all.Len()) + value.SortWork(all.Len(), 0)); err != nil {
 		return nil, err
@@ -465,8 +465,8 @@ func allInLine(c *ctx) (waiting []*wait.Waiter, err error) {
 
 // holdersBefore lists the holders of a lock that others wait for. The lock may be a string without facts: its holder is
 // the token that it is, unless it is too long for one.
-func holdersBefore(c *ctx, key string) []*lock.Holder {
-	e := c.lookup(key)
+func holdersBefore(c *Ctx, key string) []*lock.Holder {
+	e := c.Lookup(key)
 	switch {
 	case e == nil:
 		return nil
@@ -483,10 +483,10 @@ func holdersBefore(c *ctx, key string) []*lock.Holder {
 	return []*lock.Holder{h}
 }
 
-func describeEdge(c *ctx, w *wait.Waiter, h *lock.Holder) resp.Reply {
+func describeEdge(c *Ctx, w *wait.Waiter, h *lock.Holder) resp.Reply {
 	waited, want := w.WaitedMs(c.now()), w.Lock()
 	return history.NewFields().Text("waiter", c.shownOwner(want.Owner, want.Token)).
 		Text("waiter-token", c.shownToken(want.Token)).Add("key", resp.Bulk(w.Name().Key)).
 		Text("holder", c.shownOwner(h.Owner, h.Token)).Text("holder-token", c.shownToken(h.Token)).
-		Time("since", c.wallMs()-waited).Add("waited-ms", resp.Int(waited)).Reply()
+		Time("since", c.WallMs()-waited).Add("waited-ms", resp.Int(waited)).Reply()
 }

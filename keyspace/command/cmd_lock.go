@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"slices"
@@ -185,7 +185,7 @@ func (l *lockRequest) waits() *pending {
 }
 
 // renews reports whether LOCK renews a lock that the token holds, and changes neither its OWNER nor its NOTE.
-func (l *lockRequest) renews(c *ctx) bool {
+func (l *lockRequest) renews(c *Ctx) bool {
 	e, held, err := lookupLock(c, l.key)
 	var known store.Tag
 	switch {
@@ -204,11 +204,11 @@ func (l *lockRequest) renews(c *ctx) bool {
 	return (l.Owner == "" || l.Owner == known.Owner) && (l.note == "" || l.note == known.Note)
 }
 
-func (l *lockRequest) Run(c *ctx) resp.Reply {
+func (l *lockRequest) Run(c *Ctx) resp.Reply {
 	if err := c.begin(l.waitMs, l.waits); err != nil {
 		return resp.Fail(err)
 	}
-	if _, ok := c.after(l.leaseMs); !ok {
+	if _, ok := c.After(l.leaseMs); !ok {
 		return invalidExpire(resp.LockCommand)
 	}
 	switch answer, err := askFor(c, l); {
@@ -226,9 +226,9 @@ func (l *lockRequest) Run(c *ctx) resp.Reply {
 
 // askFor asks for a lock for a client. A dry run does not know whether one in line whose time is over by its own clock
 // still stands there.
-func askFor(c *ctx, l *lockRequest) (lock.Answer, error) {
+func askFor(c *Ctx, l *lockRequest) (lock.Answer, error) {
 	var held lock.Holding
-	if e := c.lookup(l.key); e != nil {
+	if e := c.Lookup(l.key); e != nil {
 		held = state.HoldingOf(e)
 		c.s.Meter.Spend(value.LockWork(held.Many))
 	}
@@ -239,11 +239,11 @@ func askFor(c *ctx, l *lockRequest) (lock.Answer, error) {
 		}
 	}
 	answer, err := line.Ask(c.lockName(l.key), &l.Want, &held)
-	return answer, lockError(err)
+	return answer, LockError(err)
 }
 
-// lockError returns an error of package lock in the words for clients.
-func lockError(err error) error {
+// LockError returns an error of package lock in the words for clients.
+func LockError(err error) error {
 	switch limit, ok := err.(lock.LimitError); {
 	case ok:
 		return resp.Errorf(errOtherLimitFmt, limit.Limit)
@@ -256,34 +256,34 @@ func lockError(err error) error {
 }
 
 // take grants the lock to the token, or renews it. The caller has made sure that the token may have it.
-func (l *lockRequest) take(c *ctx, key string) (resp.Reply, *wait.Reversal) {
+func (l *lockRequest) take(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
 	return l.takeNow(c, key), nil
 }
 
-func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
-	until, ok := c.after(l.leaseMs)
+func (l *lockRequest) takeNow(c *Ctx, key string) resp.Reply {
+	until, ok := c.After(l.leaseMs)
 	if !ok {
 		return invalidExpire("lock")
 	}
-	e := c.lookup(key)
+	e := c.Lookup(key)
 	if l.Mode != lock.Exclusive {
 		h := l.holder(e)
 		return emitHeld(c, l, h.Fence != 0, putHolder(c, key, e, l.Mode, h, until))
 	}
 	next := store.NewMarked(key, e, store.StringValue(l.Token), until, l.tag(e), l.mark(c, e))
-	if c.s.Put(&c.why, c.db, key, e, next); e == nil {
-		c.notify(emit.String, "set", key)
+	if c.s.Put(&c.Why, c.db, key, e, next); e == nil {
+		c.Notify(emit.String, "set", key)
 	}
-	c.notify(emit.Generic, "expire", key)
+	c.Notify(emit.Generic, "expire", key)
 	return emitHeld(c, l, e != nil, fenceAt(c, key))
 }
 
 // mark returns the mark of the lock. A token that has it already keeps the facts.
-func (l *lockRequest) mark(c *ctx, was *store.Entry) store.Mark {
+func (l *lockRequest) mark(c *Ctx, was *store.Entry) store.Mark {
 	if was != nil && was.Mark() == store.IsLock {
 		return store.IsLock
 	}
-	return c.s.Locks().MarkOf(&c.why, l.key, value.OfString(l.Token))
+	return c.s.Locks().MarkOf(&c.Why, l.key, value.OfString(l.Token))
 }
 
 // tag returns the updated OWNER and NOTE of a lock; fields that the request omits are kept.
@@ -322,7 +322,7 @@ func (l *lockRequest) holder(was *store.Entry) lock.Holder {
 }
 
 // putHolder stores a holder with a lease, and answers its fence. was may be nil.
-func putHolder(c *ctx, key string, was *store.Entry, mode lock.Mode, h lock.Holder, until store.Deadline) resp.Reply {
+func putHolder(c *Ctx, key string, was *store.Entry, mode lock.Mode, h lock.Holder, until store.Deadline) resp.Reply {
 	s := c.s
 	if s.DryRun.Stops() {
 		return resp.Reply{}
@@ -333,21 +333,21 @@ func putHolder(c *ctx, key string, was *store.Entry, mode lock.Mode, h lock.Hold
 	}
 	s.Keys.Sequence++
 	h.Version, h.Tick, h.WallMs = s.Keys.Sequence, until.Tick, until.WallMs
-	s.Locks().StampLease(&c.why, key, &h)
+	s.Locks().StampLease(&c.Why, key, &h)
 	if was == nil {
-		s.StoreLock(&c.why, c.db, key, nil, lock.NewMany(mode, &h))
+		s.StoreLock(&c.Why, c.db, key, nil, lock.NewMany(mode, &h))
 	} else {
-		s.StoreLock(&c.why, c.db, key, was, was.Lock().With(&h))
+		s.StoreLock(&c.Why, c.db, key, was, was.Lock().With(&h))
 	}
 	s.Keys.LastFence = max(s.Keys.LastFence, h.Fence)
-	c.notify(emit.Generic, event, key)
-	e := c.lookup(key)
+	c.Notify(emit.Generic, event, key)
+	e := c.Lookup(key)
 	return resp.Int(int64(max(h.Fence, e.Fence, s.Keys.DBs[c.db].Floor)))
 }
 
 // fenceAt answers the fence of a key. In a dry run one that was to be stored is not there.
-func fenceAt(c *ctx, key string) resp.Reply {
-	e := c.lookup(key)
+func fenceAt(c *Ctx, key string) resp.Reply {
+	e := c.Lookup(key)
 	if e == nil {
 		return resp.Nil()
 	}
@@ -356,13 +356,13 @@ func fenceAt(c *ctx, key string) resp.Reply {
 
 // emitHeld answers the fence of a LOCK. If the token had the lock before, it also emits a grant: the client may be
 // another one now, and has to learn of the loss, too. In the history such a LOCK is a renewal.
-func emitHeld(c *ctx, l *lockRequest, again bool, fence resp.Reply) resp.Reply {
+func emitHeld(c *Ctx, l *lockRequest, again bool, fence resp.Reply) resp.Reply {
 	held := resp.HeldLock{DB: c.db, Key: l.key, Token: l.Token, Fence: uint64(fence.Int)}
 	if again && c.s.Applying && fate.LeaseOf(&c.s.Keys, held).Held {
 		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.s.Tick, Key: l.key, Token: l.Token, Fence: held.Fence}
 		e.LeaseMs = l.leaseMs
 		r := c.s.Locks()
-		r.Attribute(&c.why, &e)
+		r.Attribute(&c.Why, &e)
 		r.Emit(resp.MessageHeld, history.Append(nil, &e))
 	}
 	return fence
@@ -388,7 +388,7 @@ func parseRenew(args resp.Args) (call, error) {
 	return &renewCall{args[1], args[2], ms}, nil
 }
 
-func (r *renewCall) Run(c *ctx) resp.Reply {
+func (r *renewCall) Run(c *Ctx) resp.Reply {
 	key, token := r.key, r.token
 	until, err := expiryPX.deadlineFrom(c, r.leaseMs, "renew")
 	if err != nil {
@@ -403,8 +403,8 @@ func (r *renewCall) Run(c *ctx) resp.Reply {
 			return putHolder(c, key, e, held.Mode(), *h, until)
 		}
 	case e.Str() == token:
-		setDeadline(c, key, until)
-		c.notify(emit.Generic, "expire", key)
+		SetDeadline(c, key, until)
+		c.Notify(emit.Generic, "expire", key)
 		return fenceAt(c, key)
 	}
 	return resp.Nil()
@@ -417,10 +417,10 @@ func parseUnlock(args resp.Args) (call, error) { return (*unlockCall)(args[1:]),
 
 // Run also ends the wait of a token that does not hold the lock yet: its program has given up.
 // In a script it does not, as that might be undone.
-func (r *unlockCall) Run(c *ctx) resp.Reply {
+func (r *unlockCall) Run(c *Ctx) resp.Reply {
 	key, token := r[0], r[1]
 	e, held, err := lookupLock(c, key)
-	c.why.Condition = true
+	c.Why.Condition = true
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -437,14 +437,14 @@ func (r *unlockCall) Run(c *ctx) resp.Reply {
 }
 
 // dropHolder releases a lock of many for one of its holders.
-func dropHolder(c *ctx, key string, e *store.Entry, token string) {
+func dropHolder(c *Ctx, key string, e *store.Entry, token string) {
 	left := e.Lock().Without(func(h *lock.Holder) bool { return h.Token == token })
 	if left == nil {
 		deleteNotify(c, key)
 		return
 	}
-	c.s.StoreLock(&c.why, c.db, key, e, left)
-	c.notify(emit.Generic, "unlock", key)
+	c.s.StoreLock(&c.Why, c.db, key, e, left)
+	c.Notify(emit.Generic, "unlock", key)
 }
 
 // LOCKS FORCE ends a lock for its holders.
@@ -515,16 +515,16 @@ func parseLocksForce(args resp.Args) (call, error) {
 	return &forceCall{args[2], o}, nil
 }
 
-func (o *forceCall) Run(c *ctx) resp.Reply {
+func (o *forceCall) Run(c *Ctx) resp.Reply {
 	key := o.key
-	e := c.lookup(key)
+	e := c.Lookup(key)
 	switch {
 	case e == nil || e.Aggregate() == nil && e.Mark() != store.IsLock:
 		return resp.Int(0)
 	case e.Aggregate() != nil && e.Lock() == nil && e.HashLock() == nil:
 		return resp.Err(resp.ErrWrongType)
 	}
-	c.why.How, c.why.Reason = history.Forced, o.reason
+	c.Why.How, c.Why.Reason = history.Forced, o.reason
 	all := holdersOf(c, e)
 	holders := all
 	if o.fence != 0 {
@@ -549,7 +549,7 @@ func (o *forceCall) Run(c *ctx) resp.Reply {
 }
 
 // dropOne ends a lock for one of several.
-func dropOne(c *ctx, key string, e *store.Entry, token string) {
+func dropOne(c *Ctx, key string, e *store.Entry, token string) {
 	if e.Lock() != nil {
 		dropHolder(c, key, e, token)
 		return
@@ -558,7 +558,7 @@ func dropOne(c *ctx, key string, e *store.Entry, token string) {
 		c.s.Meter.Spend(h.FindWork(token))
 		h.Delete(token)
 	})
-	c.notify(emit.Hash, "hdel", key)
+	c.Notify(emit.Hash, "hdel", key)
 }
 
 // holderFor returns the holder that a token names, in full or by as much as is shown of it; nil: there is none.

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"slices"
@@ -108,7 +108,7 @@ func parseBRPop(args resp.Args) (call, error) { return parseBlockPop(args, value
 func parseBlockPop(args resp.Args, end value.ListEnd) (call, error) {
 	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ListKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
-		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
+		take: func(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
 			u := reversePop(c, key, end)
 			taken := popList(c, key, end, 1)
 			if taken.IsErr() {
@@ -120,8 +120,8 @@ func parseBlockPop(args resp.Args, end value.ListEnd) (call, error) {
 }
 
 // popList pops from a key that holds a list.
-func popList(c *ctx, key string, end value.ListEnd, count int64) resp.Reply {
-	l, _ := lookupList(c, key)
+func popList(c *Ctx, key string, end value.ListEnd, count int64) resp.Reply {
+	l, _ := LookupList(c, key)
 	return popEnd(c, key, l, end, count)
 }
 
@@ -142,7 +142,7 @@ func parseBlockMove(args resp.Args, from, to value.ListEnd) (call, error) {
 	target := args[2]
 	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ListKind, keys: args[1:2], absent: resp.Nil,
-		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
+		take: func(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
 			u := reverseMove(c, key, target, from, to)
 			moved := moveElement(c, key, target, from, to)
 			if moved.IsErr() {
@@ -160,7 +160,7 @@ func parseBLMPop(args resp.Args) (call, error) {
 	}
 	return withTimeout(args[1], &pending{
 		kind: value.ListKind, keys: o.Keys, absent: resp.NilArray,
-		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
+		take: func(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
 			u := reversePop(c, key, value.ListEnd(o.End))
 			taken := popList(c, key, value.ListEnd(o.End), o.Count)
 			if taken.IsErr() {
@@ -177,8 +177,8 @@ func parseBZPopMax(args resp.Args) (call, error) { return parseBlockPopScored(ar
 func parseBlockPopScored(args resp.Args, from popFrom) (call, error) {
 	return withTimeout(args[len(args)-1], &pending{
 		kind: value.ZsetKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
-		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
-			z, _ := lookupZset(c, key)
+		take: func(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
+			z, _ := LookupZset(c, key)
 			u := reversePopScored(c, key)
 			popped, err := popScored(c, key, z, from, 1)
 			if err != nil {
@@ -196,8 +196,8 @@ func parseBZMPop(args resp.Args) (call, error) {
 	}
 	return withTimeout(args[1], &pending{
 		kind: value.ZsetKind, keys: o.Keys, absent: resp.NilArray,
-		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
-			z, _ := lookupZset(c, key)
+		take: func(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
+			z, _ := LookupZset(c, key)
 			u := reversePopScored(c, key)
 			popped, err := popScored(c, key, z, popEnds[o.End], o.Count)
 			if err != nil {
@@ -212,8 +212,8 @@ func parseBZMPop(args resp.Args) (call, error) {
 
 // reversePop returns the reversal of a command that pops from an end of a list. It is called before that command runs,
 // and completed with what that has popped.
-func reversePop(c *ctx, key string, end value.ListEnd) *wait.Reversal {
-	return &wait.Reversal{Key: key, Until: c.lookup(key).Deadline(), Cmds: []resp.Args{{pushEvents[end], key}}}
+func reversePop(c *Ctx, key string, end value.ListEnd) *wait.Reversal {
+	return &wait.Reversal{Key: key, Until: c.Lookup(key).Deadline(), Cmds: []resp.Args{{pushEvents[end], key}}}
 }
 
 // popped completes a reversal with the elements that were popped, in their order: the first goes back last.
@@ -226,8 +226,8 @@ func popped(u *wait.Reversal, elems []resp.Reply) *wait.Reversal {
 
 // reverseMove returns the reversal of a command that moves an element from an end of a list to an end of another:
 // unless somebody has taken it from there, it goes back.
-func reverseMove(c *ctx, source, target string, from, to value.ListEnd) *wait.Reversal {
-	l, _ := lookupList(c, source)
+func reverseMove(c *Ctx, source, target string, from, to value.ListEnd) *wait.Reversal {
+	l, _ := LookupList(c, source)
 	at, _ := l.End(from, 1)
 	elem, nearest := l.Get(at), "1"
 	if to == value.RightEnd {
@@ -239,8 +239,8 @@ func reverseMove(c *ctx, source, target string, from, to value.ListEnd) *wait.Re
 }
 
 // reversePopScored returns the reversal of a command that pops from a sorted set, to be completed by scored.
-func reversePopScored(c *ctx, key string) *wait.Reversal {
-	return &wait.Reversal{Key: key, Until: c.lookup(key).Deadline(), Cmds: []resp.Args{{"zadd", key, "NX"}}}
+func reversePopScored(c *Ctx, key string) *wait.Reversal {
+	return &wait.Reversal{Key: key, Until: c.Lookup(key).Deadline(), Cmds: []resp.Args{{"zadd", key, "NX"}}}
 }
 
 // scored completes a reversal with the members that were popped. One that was added again meanwhile keeps its new

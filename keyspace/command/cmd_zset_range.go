@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"slices"
@@ -264,8 +264,8 @@ func parseRange(q zrange) parser {
 	}
 }
 
-func (q *rangeCall) Run(c *ctx) resp.Reply {
-	z, err := lookupZset(c, q.key)
+func (q *rangeCall) Run(c *Ctx) resp.Reply {
+	z, err := LookupZset(c, q.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -302,8 +302,8 @@ func parseZRangeStore(args resp.Args) (call, error) {
 	return &rangeStoreCall{args[1], r}, nil
 }
 
-func (q *rangeStoreCall) Run(c *ctx) resp.Reply {
-	z, err := lookupZset(c, q.key)
+func (q *rangeStoreCall) Run(c *Ctx) resp.Reply {
+	z, err := LookupZset(c, q.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -321,10 +321,10 @@ func (q *rangeStoreCall) Run(c *ctx) resp.Reply {
 
 // storeScored makes members, which are in order and alias nothing, the sorted set at
 // key; where there are none, key is deleted.
-func storeScored(c *ctx, key string, members []value.Scored, event string) resp.Reply {
+func storeScored(c *Ctx, key string, members []value.Scored, event string) resp.Reply {
 	if len(members) == 0 {
 		if c.delete(key) {
-			c.notify(emit.Generic, "del", key)
+			c.Notify(emit.Generic, "del", key)
 		}
 		return resp.Int(0)
 	}
@@ -336,7 +336,7 @@ func storeScored(c *ctx, key string, members []value.Scored, event string) resp.
 	}
 	z := value.NewZsetOf(c.s.Keys.Generation, c.s.Settings.Zsets, members)
 	c.putUntil(key, value.OfAggregate(z), store.Never)
-	c.notify(emit.Zset, event, key)
+	c.Notify(emit.Zset, event, key)
 	return resp.Int(int64(len(members)))
 }
 
@@ -365,8 +365,8 @@ func parseRangeCount(by *rangeBy) parser {
 	}
 }
 
-func (r *rangeCountCall) Run(c *ctx) resp.Reply {
-	z, err := lookupZset(c, r.key)
+func (r *rangeCountCall) Run(c *Ctx) resp.Reply {
+	z, err := LookupZset(c, r.key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}
@@ -391,8 +391,8 @@ func parseRangeRemoval(by *rangeBy, event string) parser {
 	}
 }
 
-func (r *rangeRemovalCall) Run(c *ctx) resp.Reply {
-	z, err := lookupZset(c, r.key)
+func (r *rangeRemovalCall) Run(c *Ctx) resp.Reply {
+	z, err := LookupZset(c, r.key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}

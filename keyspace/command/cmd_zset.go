@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"math"
@@ -196,9 +196,9 @@ func parseZAdd(o addOptions) parser {
 }
 
 // Run only reads until it comes to the first change, so that a ZADD that changes nothing is no modification of its key.
-func (r *addCall) Run(c *ctx) resp.Reply {
+func (r *addCall) Run(c *Ctx) resp.Reply {
 	key, pairs, o := r.key, r.pairs, r.o
-	z, err := lookupZset(c, key)
+	z, err := LookupZset(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -234,7 +234,7 @@ func parsePairs(words resp.Args) (pairs []value.Scored, ok bool) {
 }
 
 // addRest writes the first change and goes on from there.
-func addRest(c *ctx, key string, o *addOptions, n *addCount, first value.Scored, rest []value.Scored) {
+func addRest(c *Ctx, key string, o *addOptions, n *addCount, first value.Scored, rest []value.Scored) {
 	editZset(c, key, func(z *value.Zset) {
 		z.Set(first.Member, first.Score)
 		for _, p := range rest {
@@ -247,7 +247,7 @@ func addRest(c *ctx, key string, o *addOptions, n *addCount, first value.Scored,
 	if o.incr {
 		event = "zincr"
 	}
-	c.notify(emit.Zset, event, key)
+	c.Notify(emit.Zset, event, key)
 }
 
 func (n *addCount) reply(o addOptions) resp.Reply {
@@ -262,8 +262,8 @@ func (n *addCount) reply(o addOptions) resp.Reply {
 	return resp.Int(n.added)
 }
 
-func zrem(c *ctx, key string, members []string) resp.Reply {
-	z, err := lookupZset(c, key)
+func zrem(c *Ctx, key string, members []string) resp.Reply {
+	z, err := LookupZset(c, key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}
@@ -292,16 +292,16 @@ func zrem(c *ctx, key string, members []string) resp.Reply {
 	return resp.Int(n)
 }
 
-func zcard(c *ctx, key string) resp.Reply {
-	z, err := lookupZset(c, key)
+func zcard(c *Ctx, key string) resp.Reply {
+	z, err := LookupZset(c, key)
 	if err != nil || z == nil {
 		return orZero(err)
 	}
 	return resp.Int(int64(z.Len()))
 }
 
-func zscore(c *ctx, key, member string) resp.Reply {
-	z, err := lookupZset(c, key)
+func zscore(c *Ctx, key, member string) resp.Reply {
+	z, err := LookupZset(c, key)
 	if err != nil || z == nil {
 		return orNil(err)
 	}
@@ -309,8 +309,8 @@ func zscore(c *ctx, key, member string) resp.Reply {
 	return scoreReply(z, member)
 }
 
-func zmscore(c *ctx, key string, members []string) resp.Reply {
-	z, err := lookupZset(c, key)
+func zmscore(c *Ctx, key string, members []string) resp.Reply {
+	z, err := LookupZset(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -352,12 +352,12 @@ func parseRankOf(command string, reverse bool) parser {
 	}
 }
 
-func (r *rankCall) Run(c *ctx) resp.Reply {
+func (r *rankCall) Run(c *Ctx) resp.Reply {
 	none := resp.Nil()
 	if r.withScore {
 		none = resp.NilArray()
 	}
-	z, err := lookupZset(c, r.key)
+	z, err := LookupZset(c, r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -415,8 +415,8 @@ func parsePopEnd(from popFrom) parser {
 	}
 }
 
-func (r *popEndCall) Run(c *ctx) resp.Reply {
-	z, err := lookupZset(c, r.key)
+func (r *popEndCall) Run(c *Ctx) resp.Reply {
+	z, err := LookupZset(c, r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -436,7 +436,7 @@ func (r *popEndCall) Run(c *ctx) resp.Reply {
 
 // popScored takes up to count members, count > 0, from one end of z, the sorted set at
 // key. What would be too large to answer stays.
-func popScored(c *ctx, key string, z *value.Zset, from popFrom, count int64) (popped []value.Scored, err error) {
+func popScored(c *Ctx, key string, z *value.Zset, from popFrom, count int64) (popped []value.Scored, err error) {
 	n := int(min(count, int64(z.Len())))
 	if err := c.s.Meter.Listable(n); err != nil {
 		return nil, err
@@ -459,7 +459,7 @@ func popScored(c *ctx, key string, z *value.Zset, from popFrom, count int64) (po
 
 // removeScored takes members, at least one, out of the sorted set at key, which has
 // them all. The caller has paid for it.
-func removeScored(c *ctx, key string, members []value.Scored, event string) {
+func removeScored(c *Ctx, key string, members []value.Scored, event string) {
 	emptied := editZset(c, key, func(z *value.Zset) {
 		for _, m := range members {
 			z.Delete(m.Member)
@@ -479,9 +479,9 @@ func parseZMPop(args resp.Args) (call, error) {
 	return &popFirstScoredCall{o}, nil
 }
 
-func (o *popFirstScoredCall) Run(c *ctx) resp.Reply {
+func (o *popFirstScoredCall) Run(c *Ctx) resp.Reply {
 	for _, key := range o.Keys {
-		z, err := lookupZset(c, key)
+		z, err := LookupZset(c, key)
 		switch {
 		case err != nil:
 			return resp.Fail(err)
@@ -496,7 +496,7 @@ func (o *popFirstScoredCall) Run(c *ctx) resp.Reply {
 }
 
 // popPairs pops as popScored does, and answers as ZMPOP does.
-func popPairs(c *ctx, key string, z *value.Zset, from popFrom, count int64) resp.Reply {
+func popPairs(c *Ctx, key string, z *value.Zset, from popFrom, count int64) resp.Reply {
 	popped, err := popScored(c, key, z, from, count)
 	if err != nil {
 		return resp.Fail(err)

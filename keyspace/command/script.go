@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"lockd/keyspace/fate"
@@ -24,7 +24,7 @@ type scriptRun struct {
 
 	exhausted string // the request's limit that the script has met; it is then undone
 
-	inner ctx // of the command that runs
+	inner Ctx // of the command that runs
 }
 
 // take counts the steps since its last call.
@@ -57,7 +57,7 @@ type scriptStart func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, 
 // inLua runs a script or a function, and undoes its writes if it meets a limit. Its steps and the
 // work of its commands both count against the request, as they happen: the more of one, the less is
 // left of the other.
-func (run *scriptRun) inLua(c *ctx, start scriptStart) resp.Reply {
+func (run *scriptRun) inLua(c *Ctx, start scriptStart) resp.Reply {
 	if c.s.Applying {
 		c.s.Begin()
 	}
@@ -90,7 +90,7 @@ func (run *scriptRun) inLua(c *ctx, start scriptStart) resp.Reply {
 
 // call runs one command for redis.call; see resp.ScriptCall. The steps of the call itself pay for
 // the first part of the command's work, so a script of many small commands keeps all its steps.
-func (run *scriptRun) call(c *ctx, args resp.Args, left int64) (reply resp.Reply, leftThen int64) {
+func (run *scriptRun) call(c *Ctx, args resp.Args, left int64) (reply resp.Reply, leftThen int64) {
 	s := c.s
 	run.take(s, left)
 	before := s.Meter.Work()
@@ -112,7 +112,7 @@ func (run *scriptRun) call(c *ctx, args resp.Args, left int64) (reply resp.Reply
 }
 
 // runCalled runs a command that a script calls.
-func (run *scriptRun) runCalled(c *ctx, args resp.Args) resp.Reply {
+func (run *scriptRun) runCalled(c *Ctx, args resp.Args) resp.Reply {
 	if len(args) == 0 {
 		return resp.Err(errScriptNoArgs)
 	}
@@ -138,7 +138,7 @@ func (run *scriptRun) runCalled(c *ctx, args resp.Args) resp.Reply {
 	case row.Flags&resp.Changes != 0 && run.readOnly:
 		return resp.Err(errScriptReadOnly)
 	case row.Flags&resp.DenyOOM != 0 && run.full && !run.wrote:
-		if renewed = renews(&ctx{s: c.s, at: c.at, db: run.db}, req); !renewed {
+		if renewed = renews(&Ctx{s: c.s, at: c.at, db: run.db}, req); !renewed {
 			return resp.Err(resp.ErrOOM)
 		}
 	}
@@ -151,8 +151,8 @@ func (run *scriptRun) runCalled(c *ctx, args resp.Args) resp.Reply {
 	if row.Flags&resp.Changes != 0 && !renewed {
 		run.wrote = true
 	}
-	run.inner = ctx{s: c.s, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
-	run.inner.why = fate.Cause{By: row.Name, Script: true, Condition: true, Client: c.why.Client}
+	run.inner = Ctx{s: c.s, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
+	run.inner.Why = fate.Cause{By: row.Name, Script: true, Condition: true, Client: c.Why.Client}
 	reply := perform(&run.inner, req, wrong)
 	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.s.Settings.NoRoom != "" && c.s.Keys.Bytes() > run.base {
 		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.
@@ -197,7 +197,7 @@ func mayCall(s *state.State, cmd *acl.Command, args resp.Args) (why acl.Reason, 
 }
 
 // scriptMay answers redis.acl_check_cmd.
-func scriptMay(c *ctx, args resp.Args) resp.Reply {
+func scriptMay(c *Ctx, args resp.Args) resp.Reply {
 	if len(args) == 0 {
 		return resp.Err(errScriptNoArgs)
 	}

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"lockd/resp"
@@ -21,26 +21,26 @@ type row struct {
 type parser func(args resp.Args) (call, error)
 
 // call is one call of a command, whose arguments were read. It runs once. Its strings may alias a log entry, so what
-// Run keeps of them is cloned (ctx's writers do).
+// Run keeps of them is cloned (the writers of Ctx do).
 type call interface {
-	Run(c *ctx) resp.Reply
+	Run(c *Ctx) resp.Reply
 }
 
 // renewing is a call that may change no more than leases, though its command may let the state grow. A holder
 // keeps its lock where memory, or a disk, is full.
 type renewing interface {
 	call
-	renews(c *ctx) bool // as things are
+	renews(c *Ctx) bool // as things are
 }
 
 // renews reports whether a call changes no more than leases, as things are.
-func renews(c *ctx, req call) bool {
+func renews(c *Ctx, req call) bool {
 	r, ok := req.(renewing)
 	return ok && r.renews(c)
 }
 
 // perform runs a call that was parsed, or answers what is wrong with it.
-func perform(c *ctx, req call, wrong error) resp.Reply {
+func perform(c *Ctx, req call, wrong error) resp.Reply {
 	if wrong != nil {
 		return resp.Fail(wrong)
 	}
@@ -65,65 +65,65 @@ func always(r resp.Reply) parser {
 
 type fixed resp.Reply
 
-func (r fixed) Run(*ctx) resp.Reply { return resp.Reply(r) }
+func (r fixed) Run(*Ctx) resp.Reply { return resp.Reply(r) }
 
 // ofKey returns the parser of a command on one key, without other arguments.
-func ofKey(run func(c *ctx, key string) resp.Reply) parser {
+func ofKey(run func(c *Ctx, key string) resp.Reply) parser {
 	return func(args resp.Args) (call, error) { return &keyCall{args[1], run}, nil }
 }
 
 type keyCall struct {
 	key string
-	run func(c *ctx, key string) resp.Reply
+	run func(c *Ctx, key string) resp.Reply
 }
 
-func (r *keyCall) Run(c *ctx) resp.Reply { return r.run(c, r.key) }
+func (r *keyCall) Run(c *Ctx) resp.Reply { return r.run(c, r.key) }
 
 // ofKeyAnd returns the parser of a command on one key and a text that is right whatever it is.
-func ofKeyAnd(run func(c *ctx, key, text string) resp.Reply) parser {
+func ofKeyAnd(run func(c *Ctx, key, text string) resp.Reply) parser {
 	return func(args resp.Args) (call, error) { return &keyTextCall{args[1], args[2], run}, nil }
 }
 
 type keyTextCall struct {
 	key, text string
-	run       func(c *ctx, key, text string) resp.Reply
+	run       func(c *Ctx, key, text string) resp.Reply
 }
 
-func (r *keyTextCall) Run(c *ctx) resp.Reply { return r.run(c, r.key, r.text) }
+func (r *keyTextCall) Run(c *Ctx) resp.Reply { return r.run(c, r.key, r.text) }
 
 // ofKeyAndMany returns the parser of a command on one key and texts that are right whatever they are.
-func ofKeyAndMany(run func(c *ctx, key string, texts []string) resp.Reply) parser {
+func ofKeyAndMany(run func(c *Ctx, key string, texts []string) resp.Reply) parser {
 	return func(args resp.Args) (call, error) { return &keyTextsCall{args[1], args[2:], run}, nil }
 }
 
 type keyTextsCall struct {
 	key   string
 	texts []string
-	run   func(c *ctx, key string, texts []string) resp.Reply
+	run   func(c *Ctx, key string, texts []string) resp.Reply
 }
 
-func (r *keyTextsCall) Run(c *ctx) resp.Reply { return r.run(c, r.key, r.texts) }
+func (r *keyTextsCall) Run(c *Ctx) resp.Reply { return r.run(c, r.key, r.texts) }
 
 // ofMany returns the parser of a command whose arguments are right whatever they are; most are keys.
-func ofMany(run func(c *ctx, texts []string) resp.Reply) parser {
+func ofMany(run func(c *Ctx, texts []string) resp.Reply) parser {
 	return func(args resp.Args) (call, error) { return &textsCall{args[1:], run}, nil }
 }
 
 type textsCall struct {
 	texts []string
-	run   func(c *ctx, texts []string) resp.Reply
+	run   func(c *Ctx, texts []string) resp.Reply
 }
 
-func (r *textsCall) Run(c *ctx) resp.Reply { return r.run(c, r.texts) }
+func (r *textsCall) Run(c *Ctx) resp.Reply { return r.run(c, r.texts) }
 
 // ofNothing returns the parser of a command without arguments.
-func ofNothing(run func(c *ctx) resp.Reply) parser {
+func ofNothing(run func(c *Ctx) resp.Reply) parser {
 	return func(resp.Args) (call, error) { return bareCall(run), nil }
 }
 
-type bareCall func(c *ctx) resp.Reply
+type bareCall func(c *Ctx) resp.Reply
 
-func (run bareCall) Run(c *ctx) resp.Reply { return run(c) }
+func (run bareCall) Run(c *Ctx) resp.Reply { return run(c) }
 
 // ofSub returns the parser of a subcommand: parse reads the arguments behind the name of the container.
 func ofSub(parse parser) parser {

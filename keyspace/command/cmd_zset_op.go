@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"lockd/keyspace/algebra"
@@ -115,7 +115,7 @@ func parseZsetOp(a zsetOpArgs, run func(op *algebra.Zsets)) parser {
 	}
 }
 
-func (r *zsetOpCall) Run(c *ctx) resp.Reply {
+func (r *zsetOpCall) Run(c *Ctx) resp.Reply {
 	a := &r.zsetOp
 	op, err := findSources(c, a)
 	if err != nil {
@@ -151,7 +151,7 @@ func parseZsetStore(a zsetOpArgs, run func(op *algebra.Zsets)) parser {
 	}
 }
 
-func (r *zsetStoreCall) Run(c *ctx) resp.Reply {
+func (r *zsetStoreCall) Run(c *Ctx) resp.Reply {
 	op, err := findSources(c, &r.zsetOp)
 	if err != nil {
 		return resp.Fail(err)
@@ -174,7 +174,7 @@ func parseZInterCard(args resp.Args) (call, error) {
 	return &zsetCardCall{o}, nil
 }
 
-func (r *zsetCardCall) Run(c *ctx) resp.Reply {
+func (r *zsetCardCall) Run(c *Ctx) resp.Reply {
 	a := &r.zsetOp
 	op, err := findSources(c, a)
 	if err != nil {
@@ -193,8 +193,8 @@ func (r *zsetCardCall) Run(c *ctx) resp.Reply {
 
 // lookupScores finds a key that must hold a sorted set or a set; one that is absent
 // is an empty sorted set.
-func lookupScores(c *ctx, key string) (s algebra.Scores, err error) {
-	e := c.lookup(key)
+func lookupScores(c *Ctx, key string) (s algebra.Scores, err error) {
+	e := c.Lookup(key)
 	if e == nil {
 		return value.NewZset(c.s.Keys.Generation), nil
 	}
@@ -208,7 +208,7 @@ func lookupScores(c *ctx, key string) (s algebra.Scores, err error) {
 }
 
 // findSources finds the sources, and then reads the options, in the order of Redis's checks.
-func findSources(c *ctx, a *zsetOp) (op *algebra.Zsets, err error) {
+func findSources(c *Ctx, a *zsetOp) (op *algebra.Zsets, err error) {
 	op = algebra.NewZsets(int64(len(a.keys)), c.s.Meter.Pay)
 	for i, key := range a.keys {
 		s, err := lookupScores(c, key)

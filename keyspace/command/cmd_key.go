@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"strings"
@@ -182,43 +182,43 @@ var keyRows = []row{
 	}, Parse: ofKey(fenceAt)},
 }
 
-func del(c *ctx, keys []string) resp.Reply {
+func del(c *Ctx, keys []string) resp.Reply {
 	if !c.s.Meter.HasRoom(c.s.Keys.DBs[c.db].EditWork(keys, 1)) {
 		return resp.Err(meter.ErrWork)
 	}
 	var n int64
 	for _, key := range keys {
 		if c.delete(key) {
-			c.notify(emit.Generic, "del", key)
+			c.Notify(emit.Generic, "del", key)
 			n++
 		}
 	}
 	return resp.Int(n)
 }
 
-func exists(c *ctx, keys []string) resp.Reply {
+func exists(c *Ctx, keys []string) resp.Reply {
 	var n int64
 	for _, key := range keys {
 		if c.s.Meter.Exceeded() {
 			return resp.Err(meter.ErrWork)
 		}
-		if c.lookup(key) != nil {
+		if c.Lookup(key) != nil {
 			n++
 		}
 	}
 	return resp.Int(n)
 }
 
-func typeOf(c *ctx, key string) resp.Reply {
-	e := c.lookup(key)
+func typeOf(c *Ctx, key string) resp.Reply {
+	e := c.Lookup(key)
 	if e == nil {
 		return resp.Status("none")
 	}
 	return resp.Status(e.Type())
 }
 
-func renameTo(c *ctx, from, to string) resp.Reply {
-	if c.lookup(from) == nil {
+func renameTo(c *Ctx, from, to string) resp.Reply {
+	if c.Lookup(from) == nil {
 		return resp.Err(resp.ErrNoSuchKey)
 	}
 	if from != to {
@@ -227,11 +227,11 @@ func renameTo(c *ctx, from, to string) resp.Reply {
 	return resp.OK()
 }
 
-func renameNX(c *ctx, from, to string) resp.Reply {
-	if c.lookup(from) == nil {
+func renameNX(c *Ctx, from, to string) resp.Reply {
+	if c.Lookup(from) == nil {
 		return resp.Err(resp.ErrNoSuchKey)
 	}
-	if c.lookup(to) != nil {
+	if c.Lookup(to) != nil {
 		return resp.Int(0)
 	}
 	renameKey(c, from, to)
@@ -240,14 +240,14 @@ func renameNX(c *ctx, from, to string) resp.Reply {
 
 // renameKey moves a value to another key. That is a new key with a new fence, whatever was
 // there before.
-func renameKey(c *ctx, from, to string) {
-	e := c.lookup(from)
+func renameKey(c *Ctx, from, to string) {
+	e := c.Lookup(from)
 	c.delete(to)
-	c.why.How = history.Moved
-	c.s.Put(&c.why, c.db, to, nil, movedEntry(to, e, e.Value()))
+	c.Why.How = history.Moved
+	c.s.Put(&c.Why, c.db, to, nil, movedEntry(to, e, e.Value()))
 	c.delete(from)
-	c.notify(emit.Generic, "rename_from", from)
-	c.notify(emit.Generic, "rename_to", to)
+	c.Notify(emit.Generic, "rename_from", from)
+	c.Notify(emit.Generic, "rename_to", to)
 }
 
 // movedEntry returns the entry of a new key with the value of e. A lock stays a lock.
@@ -269,7 +269,7 @@ type copyCall struct {
 // sameDB stands for the database of the command.
 const sameDB = -1
 
-func (r *copyCall) Run(c *ctx) resp.Reply {
+func (r *copyCall) Run(c *Ctx) resp.Reply {
 	to, key := r.db, r.target
 	if to == sameDB {
 		to = c.db
@@ -277,17 +277,17 @@ func (r *copyCall) Run(c *ctx) resp.Reply {
 	if to == c.db && r.from == key {
 		return resp.Err(resp.ErrSameObject)
 	}
-	e, there := c.lookup(r.from), c.lookupIn(to, key)
+	e, there := c.Lookup(r.from), c.lookupIn(to, key)
 	if e == nil || (there != nil && !r.replace) {
 		return resp.Int(0)
 	}
 	if there != nil {
-		c.s.Put(&c.why, to, key, there, nil)
+		c.s.Put(&c.Why, to, key, there, nil)
 	}
 	if agg := e.Aggregate(); agg != nil {
 		c.s.Meter.Spend(value.CloneWork(agg))
 	}
-	c.s.Put(&c.why, to, key, nil, movedEntry(key, e, e.Value().Clone()))
+	c.s.Put(&c.Why, to, key, nil, movedEntry(key, e, e.Value().Clone()))
 	c.s.Notify(to, emit.Generic, "copy_to", key)
 	return resp.Int(1)
 }
@@ -325,24 +325,24 @@ func parseMove(args resp.Args) (call, error) {
 	return &moveKeyCall{args[1], to}, nil
 }
 
-func (r *moveKeyCall) Run(c *ctx) resp.Reply {
+func (r *moveKeyCall) Run(c *Ctx) resp.Reply {
 	key, to := r.key, r.to
 	if to == c.db {
 		return resp.Err(resp.ErrSameObject)
 	}
-	e := c.lookup(key)
+	e := c.Lookup(key)
 	if e == nil || c.lookupIn(to, key) != nil {
 		return resp.Int(0)
 	}
-	c.why.How = history.Moved
-	c.s.Put(&c.why, to, key, nil, movedEntry(key, e, e.Value()))
+	c.Why.How = history.Moved
+	c.s.Put(&c.Why, to, key, nil, movedEntry(key, e, e.Value()))
 	c.delete(key)
-	c.notify(emit.Generic, "move_from", key)
+	c.Notify(emit.Generic, "move_from", key)
 	c.s.Notify(to, emit.Generic, "move_to", key)
 	return resp.Int(1)
 }
 
-func randomKey(c *ctx) resp.Reply {
+func randomKey(c *Ctx) resp.Reply {
 	keys := c.s.Keys.DBs[c.db].Keys.KeyView
 	n := keys.Len()
 	if n == 0 {
@@ -374,7 +374,7 @@ type keysCall struct{ pattern string }
 
 func parseKeys(args resp.Args) (call, error) { return &keysCall{args[1]}, nil }
 
-func (r *keysCall) Run(c *ctx) resp.Reply {
+func (r *keysCall) Run(c *Ctx) resp.Reply {
 	g, found := arg.NewGlob(r.pattern), []string{}
 	if !c.s.Meter.Affords(meter.KeyWork * int64(c.s.Keys.DBs[c.db].Keys.Len())) {
 		return resp.Err(meter.ErrWork)
@@ -405,7 +405,7 @@ func parseScan(args resp.Args) (call, error) {
 	return &scanKeysCall{o}, nil
 }
 
-func (r *scanKeysCall) Run(c *ctx) resp.Reply {
+func (r *scanKeysCall) Run(c *Ctx) resp.Reply {
 	o, found := r.Scan, []string{}
 	if err := beginScan(c, &o, c.s.Keys.DBs[c.db].Keys.Len(), true); err != nil {
 		return resp.Fail(err)
@@ -420,11 +420,11 @@ func (r *scanKeysCall) Run(c *ctx) resp.Reply {
 	return endScan(c, &o, next, found)
 }
 
-func dbSize(c *ctx) resp.Reply {
+func dbSize(c *Ctx) resp.Reply {
 	return resp.Int(int64(c.s.Keys.DBs[c.db].Keys.Len()))
 }
 
-func parseFlush(run func(c *ctx) resp.Reply) parser {
+func parseFlush(run func(c *Ctx) resp.Reply) parser {
 	return func(args resp.Args) (call, error) {
 		if !arg.FlushMode(args) {
 			return nil, resp.Error(resp.ErrSyntax)
@@ -433,17 +433,17 @@ func parseFlush(run func(c *ctx) resp.Reply) parser {
 	}
 }
 
-func flushDB(c *ctx) resp.Reply {
+func flushDB(c *Ctx) resp.Reply {
 	c.s.Meter.Spend(meter.FlushWork)
 	c.s.ReplaceDatabases()
-	flush(c.s, &c.why, c.db, c.db+1)
+	flush(c.s, &c.Why, c.db, c.db+1)
 	return resp.OK()
 }
 
-func flushAll(c *ctx) resp.Reply {
+func flushAll(c *Ctx) resp.Reply {
 	c.s.Meter.Spend(store.Databases * meter.FlushWork)
 	c.s.ReplaceDatabases()
-	flush(c.s, &c.why, 0, store.Databases)
+	flush(c.s, &c.Why, 0, store.Databases)
 	return resp.OK()
 }
 
@@ -483,9 +483,9 @@ func parseSwapDB(args resp.Args) (call, error) {
 	return &swapCall{int(a), int(b)}, nil
 }
 
-func (r *swapCall) Run(c *ctx) resp.Reply {
+func (r *swapCall) Run(c *Ctx) resp.Reply {
 	if r.a != r.b {
-		swap(c.s, &c.why, r.a, r.b)
+		swap(c.s, &c.Why, r.a, r.b)
 	}
 	return resp.OK()
 }
@@ -536,13 +536,13 @@ func parseExpire(unit expiry, command string) parser {
 	}
 }
 
-func (r *expireCall) Run(c *ctx) resp.Reply {
+func (r *expireCall) Run(c *Ctx) resp.Reply {
 	key, x, when := r.key, r.unit, &r.when
 	until, ok := x.deadlineIn(c, r.ms)
 	if !ok {
 		return invalidExpire(r.command)
 	}
-	e := c.lookup(key)
+	e := c.Lookup(key)
 	if e == nil {
 		return resp.Int(0)
 	}
@@ -554,13 +554,13 @@ func (r *expireCall) Run(c *ctx) resp.Reply {
 		return resp.Int(0)
 	case c.past(until):
 		c.delete(key)
-		c.notify(emit.Generic, "del", key)
+		c.Notify(emit.Generic, "del", key)
 	case x.absolute && e.Leased() && e.Ends() == e.Tick && e.Deadline().WallMs == until.WallMs:
 		// The key ends then already. Nothing changes, and no watcher is disturbed,
 		// even if the wall clock was set in between and the remainder would differ.
 	default:
-		setDeadline(c, key, until)
-		c.notify(emit.Generic, "expire", key)
+		SetDeadline(c, key, until)
+		c.Notify(emit.Generic, "expire", key)
 	}
 	return resp.Int(1)
 }
@@ -624,8 +624,8 @@ const (
 )
 
 // timeOf answers what tell says of a key's deadline.
-func timeOf(c *ctx, key string, tell func(c *ctx, d store.Deadline) int64) resp.Reply {
-	e := c.lookup(key)
+func timeOf(c *Ctx, key string, tell func(c *Ctx, d store.Deadline) int64) resp.Reply {
+	e := c.Lookup(key)
 	switch {
 	case e == nil:
 		return resp.Int(ttlNoKey)
@@ -636,37 +636,37 @@ func timeOf(c *ctx, key string, tell func(c *ctx, d store.Deadline) int64) resp.
 }
 
 // remaining returns what is left of a lease, in milliseconds.
-func remaining(c *ctx, d store.Deadline) int64 { return max(0, d.Tick-c.now()) }
+func remaining(c *Ctx, d store.Deadline) int64 { return max(0, d.Tick-c.now()) }
 
 // seconds rounds milliseconds as Redis does.
 func seconds(ms int64) int64 { return ms/1000 + (ms%1000+500)/1000 }
 
-func ttl(c *ctx, key string) resp.Reply {
-	return timeOf(c, key, func(c *ctx, d store.Deadline) int64 { return seconds(remaining(c, d)) })
+func ttl(c *Ctx, key string) resp.Reply {
+	return timeOf(c, key, func(c *Ctx, d store.Deadline) int64 { return seconds(remaining(c, d)) })
 }
 
-func pttl(c *ctx, key string) resp.Reply { return timeOf(c, key, remaining) }
+func pttl(c *Ctx, key string) resp.Reply { return timeOf(c, key, remaining) }
 
-func expireTime(c *ctx, key string) resp.Reply {
-	return timeOf(c, key, func(_ *ctx, d store.Deadline) int64 { return seconds(d.WallMs) })
+func expireTime(c *Ctx, key string) resp.Reply {
+	return timeOf(c, key, func(_ *Ctx, d store.Deadline) int64 { return seconds(d.WallMs) })
 }
 
-func pexpireTime(c *ctx, key string) resp.Reply {
-	return timeOf(c, key, func(_ *ctx, d store.Deadline) int64 { return d.WallMs })
+func pexpireTime(c *Ctx, key string) resp.Reply {
+	return timeOf(c, key, func(_ *Ctx, d store.Deadline) int64 { return d.WallMs })
 }
 
-func persist(c *ctx, key string) resp.Reply {
-	e := c.lookup(key)
+func persist(c *Ctx, key string) resp.Reply {
+	e := c.Lookup(key)
 	if e == nil || !e.Leased() {
 		return resp.Int(0)
 	}
-	setDeadline(c, key, store.Never)
-	c.notify(emit.Generic, "persist", key)
+	SetDeadline(c, key, store.Never)
+	c.Notify(emit.Generic, "persist", key)
 	return resp.Int(1)
 }
 
-func encodingOf(c *ctx, key string) resp.Reply {
-	e := c.lookup(key)
+func encodingOf(c *Ctx, key string) resp.Reply {
+	e := c.Lookup(key)
 	if e == nil {
 		return resp.Nil()
 	}
@@ -676,8 +676,8 @@ func encodingOf(c *ctx, key string) resp.Reply {
 // ifPresent answers the same for each key that is there: what OBJECT asks about its uses and references is not in the
 // replicated state.
 func ifPresent(reply resp.Reply) parser {
-	return ofSub(ofKey(func(c *ctx, key string) resp.Reply {
-		if c.lookup(key) == nil {
+	return ofSub(ofKey(func(c *Ctx, key string) resp.Reply {
+		if c.Lookup(key) == nil {
 			return resp.Nil()
 		}
 		return reply

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"slices"
@@ -108,7 +108,7 @@ var setRows = []row{
 // errNumKeysBeyond is also an answer of EVAL and FCALL.
 const errNumKeysBeyond = "ERR Number of keys can't be greater than number of args"
 
-func sadd(c *ctx, key string, members []string) resp.Reply {
+func sadd(c *Ctx, key string, members []string) resp.Reply {
 	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
@@ -131,11 +131,11 @@ func sadd(c *ctx, key string, members []string) resp.Reply {
 			}
 		}
 	})
-	c.notify(emit.Set, "sadd", key)
+	c.Notify(emit.Set, "sadd", key)
 	return resp.Int(n)
 }
 
-func srem(c *ctx, key string, members []string) resp.Reply {
+func srem(c *Ctx, key string, members []string) resp.Reply {
 	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
@@ -158,7 +158,7 @@ func srem(c *ctx, key string, members []string) resp.Reply {
 	return resp.Int(n)
 }
 
-func sismember(c *ctx, key, member string) resp.Reply {
+func sismember(c *Ctx, key, member string) resp.Reply {
 	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
@@ -166,7 +166,7 @@ func sismember(c *ctx, key, member string) resp.Reply {
 	return isMember(c, s, member)
 }
 
-func smismember(c *ctx, key string, members []string) resp.Reply {
+func smismember(c *Ctx, key string, members []string) resp.Reply {
 	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
@@ -178,12 +178,12 @@ func smismember(c *ctx, key string, members []string) resp.Reply {
 	return resp.Array(replies...)
 }
 
-func isMember(c *ctx, s *value.Set, member string) resp.Reply {
+func isMember(c *Ctx, s *value.Set, member string) resp.Reply {
 	c.s.Meter.Spend(s.FindWork(member))
 	return oneIf(s.Has(member))
 }
 
-func smembers(c *ctx, key string) resp.Reply {
+func smembers(c *Ctx, key string) resp.Reply {
 	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
@@ -201,7 +201,7 @@ func membersReply(s *value.Set) resp.Reply {
 
 func setReply(members []string) resp.Reply { return resp.Set(resp.Bulks(members...).Elems...) }
 
-func scard(c *ctx, key string) resp.Reply {
+func scard(c *Ctx, key string) resp.Reply {
 	s, err := lookupSet(c, key)
 	if err != nil {
 		return resp.Fail(err)
@@ -214,11 +214,11 @@ type countedCall struct {
 	key     string
 	counted bool
 	count   int64
-	one     func(c *ctx, key string) resp.Reply
-	many    func(c *ctx, key string, count int64) resp.Reply
+	one     func(c *Ctx, key string) resp.Reply
+	many    func(c *Ctx, key string, count int64) resp.Reply
 }
 
-func (r *countedCall) Run(c *ctx) resp.Reply {
+func (r *countedCall) Run(c *Ctx) resp.Reply {
 	if r.counted {
 		return r.many(c, r.key, r.count)
 	}
@@ -240,7 +240,7 @@ func parseSPop(args resp.Args) (call, error) {
 	return r, nil
 }
 
-func popMember(c *ctx, key string) resp.Reply {
+func popMember(c *Ctx, key string) resp.Reply {
 	s, err := lookupSet(c, key)
 	if err != nil || s == nil {
 		return orNil(err)
@@ -252,7 +252,7 @@ func popMember(c *ctx, key string) resp.Reply {
 }
 
 // takeMembers removes what SPOP answers, which has paid for it.
-func takeMembers(c *ctx, key string, members []string) {
+func takeMembers(c *Ctx, key string, members []string) {
 	emptied := editSet(c, key, func(s *value.Set) {
 		for _, member := range members {
 			s.Delete(member)
@@ -262,7 +262,7 @@ func takeMembers(c *ctx, key string, members []string) {
 }
 
 // popMembers is SPOP with a count.
-func popMembers(c *ctx, key string, count int64) resp.Reply {
+func popMembers(c *Ctx, key string, count int64) resp.Reply {
 	s, err := lookupSet(c, key)
 	switch {
 	case err != nil:
@@ -283,7 +283,7 @@ func popMembers(c *ctx, key string, count int64) resp.Reply {
 
 // drawMembers chooses members at random; see choose. What would be too much for one
 // reply is refused before anything is done.
-func drawMembers(c *ctx, s *value.Set, count int64) (members []string, err error) {
+func drawMembers(c *Ctx, s *value.Set, count int64) (members []string, err error) {
 	count = min(count, int64(s.Len()))
 	n := max(count, -count)
 	frames := n * meter.MemberReplyBytes
@@ -325,7 +325,7 @@ func parseSRandMember(args resp.Args) (call, error) {
 	return r, nil
 }
 
-func randomMember(c *ctx, key string) resp.Reply {
+func randomMember(c *Ctx, key string) resp.Reply {
 	s, err := lookupSet(c, key)
 	if err != nil || s == nil {
 		return orNil(err)
@@ -336,7 +336,7 @@ func randomMember(c *ctx, key string) resp.Reply {
 
 // randomMembers is SRANDMEMBER with a count. A positive one asks for different
 // members, a negative one for that many draws.
-func randomMembers(c *ctx, key string, count int64) resp.Reply {
+func randomMembers(c *Ctx, key string, count int64) resp.Reply {
 	s, err := lookupSet(c, key)
 	switch {
 	case err != nil:
@@ -352,7 +352,7 @@ func randomMembers(c *ctx, key string, count int64) resp.Reply {
 }
 
 // smove takes the key that the member goes to, and the member.
-func smove(c *ctx, from string, words []string) resp.Reply {
+func smove(c *Ctx, from string, words []string) resp.Reply {
 	to, member := words[0], words[1]
 	source, err := lookupSet(c, from)
 	if err != nil || source == nil {
@@ -374,13 +374,13 @@ func smove(c *ctx, from string, words []string) resp.Reply {
 			s.Expect(member, 1)
 			s.Add(strings.Clone(member))
 		})
-		c.notify(emit.Set, "sadd", to)
+		c.Notify(emit.Set, "sadd", to)
 	}
 	return resp.Int(1)
 }
 
 // lookupSets finds sets; an absent one is nil.
-func lookupSets(c *ctx, keys []string) (sets []*value.Set, err error) {
+func lookupSets(c *Ctx, keys []string) (sets []*value.Set, err error) {
 	sets = make([]*value.Set, len(keys))
 	for i, key := range keys {
 		if sets[i], err = lookupSet(c, key); err != nil {
@@ -401,16 +401,16 @@ var (
 	setToAnswer = algebra.SetRoom{Of: (*value.Set).ReplyBytes, Max: meter.ReplyBytesMax, Err: resp.Error(meter.ErrReplyTooLarge)}
 )
 
-func newSetOp(c *ctx, room algebra.SetRoom) *algebra.Sets {
+func newSetOp(c *Ctx, room algebra.SetRoom) *algebra.Sets {
 	return algebra.NewSets(c.s.Keys.Generation, c.s.Settings.Sets, c.s.Meter.Pay, room)
 }
 
 func parseSetOp(compute setOperation) parser {
-	return ofMany(func(c *ctx, keys []string) resp.Reply { return answerSet(c, keys, compute) })
+	return ofMany(func(c *Ctx, keys []string) resp.Reply { return answerSet(c, keys, compute) })
 }
 
 // answerSet is SINTER and its like.
-func answerSet(c *ctx, keys []string, compute setOperation) resp.Reply {
+func answerSet(c *Ctx, keys []string, compute setOperation) resp.Reply {
 	result, err := computeSet(c, keys, compute, setToAnswer)
 	if err != nil {
 		return resp.Fail(err)
@@ -418,7 +418,7 @@ func answerSet(c *ctx, keys []string, compute setOperation) resp.Reply {
 	return membersReply(result)
 }
 
-func computeSet(c *ctx, keys []string, compute setOperation, room algebra.SetRoom) (*value.Set, error) {
+func computeSet(c *Ctx, keys []string, compute setOperation, room algebra.SetRoom) (*value.Set, error) {
 	sets, err := lookupSets(c, keys)
 	if err != nil {
 		return nil, err
@@ -429,12 +429,12 @@ func computeSet(c *ctx, keys []string, compute setOperation, room algebra.SetRoo
 }
 
 func parseSetStore(compute setOperation, event string) parser {
-	return ofKeyAndMany(func(c *ctx, to string, keys []string) resp.Reply { return storeSet(c, to, keys, compute, event) })
+	return ofKeyAndMany(func(c *Ctx, to string, keys []string) resp.Reply { return storeSet(c, to, keys, compute, event) })
 }
 
 // storeSet is SINTERSTORE and its like: the result replaces whatever the destination
 // holds, and an empty one deletes it.
-func storeSet(c *ctx, to string, keys []string, compute setOperation, event string) resp.Reply {
+func storeSet(c *Ctx, to string, keys []string, compute setOperation, event string) resp.Reply {
 	result, err := computeSet(c, keys, compute, setToStore)
 	if err != nil {
 		return resp.Fail(err)
@@ -443,9 +443,9 @@ func storeSet(c *ctx, to string, keys []string, compute setOperation, event stri
 	switch {
 	case n > 0:
 		c.putUntil(to, value.OfAggregate(result), store.Never)
-		c.notify(emit.Set, event, to)
+		c.Notify(emit.Set, event, to)
 	case c.delete(to):
-		c.notify(emit.Generic, "del", to)
+		c.Notify(emit.Generic, "del", to)
 	}
 	return resp.Int(int64(n))
 }
@@ -456,7 +456,7 @@ type interCardCall struct {
 	limit int64 // 0: none
 }
 
-func (r *interCardCall) Run(c *ctx) resp.Reply {
+func (r *interCardCall) Run(c *Ctx) resp.Reply {
 	sets, err := lookupSets(c, r.keys)
 	if err != nil {
 		return resp.Fail(err)

@@ -1,9 +1,11 @@
-package keyspace
+package command
 
 import (
 	"slices"
 
+	"lockd/keyspace/fate"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/state"
 	"lockd/keyspace/value"
 	"lockd/keyspace/wait"
@@ -27,7 +29,7 @@ type pending struct {
 
 	// ready reports whether a key that holds the kind has something for the command; nil: it always has. A waiter that
 	// is not ready goes on waiting, and the waiters behind it are served.
-	ready func(c *ctx, key string) bool
+	ready func(c *Ctx, key string) bool
 }
 
 // waiting is a call that may wait.
@@ -36,7 +38,7 @@ type waiting interface {
 	waits() *pending // nil: it can not, as its arguments mean something else with time
 }
 
-func (p *pending) Run(c *ctx) resp.Reply { return await(c, p) }
+func (p *pending) Run(c *Ctx) resp.Reply { return await(c, p) }
 func (p *pending) waits() *pending       { return p }
 
 // The methods of wait.Command.
@@ -63,23 +65,77 @@ func pendingOf(w *wait.Waiter) *pending { return w.Command.(*pending) }
 
 // taker executes a blocking command on a key that holds what it waits for. The reversal is nil where the client is
 // given nothing that could be taken back; of a LOCK it follows from the reply (reverseLock).
-type taker func(c *ctx, key string) (resp.Reply, *wait.Reversal)
+type taker func(c *Ctx, key string) (resp.Reply, *wait.Reversal)
 
-// blockCall is the run of a blocking command that a step has asked for.
-type blockCall struct {
+// BlockCall is the run of a blocking command that a step has asked for.
+type BlockCall struct {
 	pending
-	waits    bool           // the command has found nothing
-	args     resp.Args      // the arguments to wait with, if they differ from those asked for
+	Waits    bool           // the command has found nothing
+	Args     resp.Args      // the arguments to wait with, if they differ from those asked for
 	reversal *wait.Reversal // of what it has done
 }
 
+// Ask executes a blocking command for a client, up to where it would wait. If it answers something else, the
+// call is the zero one.
+func Ask(s *state.State, at resp.Stamp, cmd resp.Cmd, client resp.Sender) (asked *BlockCall, reply resp.Reply) {
+	asked = &BlockCall{}
+	if cmd.Spec == nil {
+		cmd.Spec, reply = Find(cmd.Args)
+	}
+	switch {
+	case cmd.Spec == nil:
+	case !cmd.Spec.Blocks(cmd.Args):
+		reply = resp.Err("ERR this is no blocking command")
+	default:
+		c := NewCtx(s, at, cmd.DB)
+		c.Why.Client, c.block = client, asked
+		reply = c.Execute(cmd)
+	}
+	return asked, reply
+}
+
+// Reverse returns the reversal of what the command has done with its reply; of a LOCK, if it was given a fence above the
+// last one before it.
+func (b *BlockCall) Reverse(s *state.State, db int, reply resp.Reply, lastFence uint64) *wait.Reversal {
+	if b.lock != nil {
+		return reverseLock(s, db, &b.pending, reply, lastFence)
+	}
+	return b.reversal
+}
+
+// Ready reports whether a key that holds the kind that a waiter waits for has something for it.
+func Ready(c *Ctx, w *wait.Waiter, key string) bool {
+	ready := pendingOf(w).ready
+	return ready == nil || ready(c, key)
+}
+
+// Serve executes the command of a waiter on a key that has something for it.
+func Serve(c *Ctx, w *wait.Waiter, key string) (resp.Reply, *wait.Reversal) {
+	lastFence, p := c.s.Keys.LastFence, pendingOf(w)
+	reply, u := p.take(c, key)
+	if p.lock != nil {
+		u = reverseLock(c.s, w.DB, p, reply, lastFence)
+	}
+	return reply, u
+}
+
+// Redo executes a command that takes back what was given, whatever limits say. It reports whether that did anything.
+func Redo(c *Ctx, args resp.Args) bool {
+	row, _ := table.Find(args)
+	c.Why = fate.Cause{By: row.Name}
+	c.s.Meter.Spend(meter.CommandWork)
+	req, wrong := row.Run(args)
+	reply := perform(c, req, wrong)
+	return !reply.IsErr() && (reply.Kind != resp.KindInt || reply.Int != 0)
+}
+
 // await executes a blocking command, or lets it wait if it may.
-func await(c *ctx, p *pending) resp.Reply {
+func await(c *Ctx, p *pending) resp.Reply {
 	if err := c.begin(p.timeoutMs, p.waits); err != nil {
 		return resp.Fail(err)
 	}
 	for _, key := range p.keys {
-		switch e := c.lookup(key); {
+		switch e := c.Lookup(key); {
 		case e == nil:
 		case e.Aggregate() == nil || e.Aggregate().Kind() != p.kind:
 			return resp.Err(resp.ErrWrongType)
@@ -91,7 +147,7 @@ func await(c *ctx, p *pending) resp.Reply {
 }
 
 // served keeps the reversal of a blocking command that need not wait.
-func (c *ctx) served(reply resp.Reply, u *wait.Reversal) resp.Reply {
+func (c *Ctx) served(reply resp.Reply, u *wait.Reversal) resp.Reply {
 	if c.block != nil {
 		c.block.reversal = u
 	}
@@ -99,8 +155,8 @@ func (c *ctx) served(reply resp.Reply, u *wait.Reversal) resp.Reply {
 }
 
 // begin is told of a command before it is executed. It judges the timeout as far as that needs a clock.
-func (c *ctx) begin(timeoutMs int64, waits func() *pending) error {
-	if _, ok := c.after(timeoutMs); !ok {
+func (c *Ctx) begin(timeoutMs int64, waits func() *pending) error {
+	if _, ok := c.After(timeoutMs); !ok {
 		return resp.Error(errTimeoutRange)
 	}
 	if c.block != nil {
@@ -110,12 +166,15 @@ func (c *ctx) begin(timeoutMs int64, waits func() *pending) error {
 }
 
 // wait lets a command that has found nothing wait, if it may; otherwise it answers what stands for nothing.
-func (c *ctx) wait(absent resp.Reply) resp.Reply {
+func (c *Ctx) wait(absent resp.Reply) resp.Reply {
 	if c.block != nil {
-		c.block.waits = true
+		c.block.Waits = true
 	}
 	return absent
 }
+
+// Waitable returns the commands of a level that can wait.
+func Waitable(level int) wait.Commands { return waitable{commandsAt(level).table} }
 
 // waitable knows the commands that can wait, and those that take back what they have given; see wait.Commands.
 type waitable struct{ *resp.Table[parser] }

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"slices"
@@ -122,18 +122,18 @@ var (
 )
 
 func parsePush(end value.ListEnd, onlyThere bool) parser {
-	return ofKeyAndMany(func(c *ctx, key string, elems []string) resp.Reply {
-		return pushAll(c, key, elems, end, onlyThere)
+	return ofKeyAndMany(func(c *Ctx, key string, elems []string) resp.Reply {
+		return PushAll(c, key, elems, end, onlyThere)
 	})
 }
 
 // pushWork is the work of putting an element at an end of a list.
 const pushWork = 2 * value.VisitWork
 
-// pushAll pushes one element after the other; with onlyThere, only to a list that
+// PushAll pushes one element after the other; with onlyThere, only to a list that
 // is there. It answers how many there are then.
-func pushAll(c *ctx, key string, elems []string, end value.ListEnd, onlyThere bool) resp.Reply {
-	l, err := lookupList(c, key)
+func PushAll(c *Ctx, key string, elems []string, end value.ListEnd, onlyThere bool) resp.Reply {
+	l, err := LookupList(c, key)
 	if err != nil || l == nil && onlyThere {
 		return orZero(err)
 	}
@@ -145,7 +145,7 @@ func pushAll(c *ctx, key string, elems []string, end value.ListEnd, onlyThere bo
 		}
 		n = l.Len()
 	})
-	c.notify(emit.List, pushEvents[end], key)
+	c.Notify(emit.List, pushEvents[end], key)
 	return resp.Int(int64(n))
 }
 
@@ -174,12 +174,12 @@ func parsePop(end value.ListEnd) parser {
 	}
 }
 
-func (p *popCall) Run(c *ctx) resp.Reply {
+func (p *popCall) Run(c *Ctx) resp.Reply {
 	absent := resp.Nil()
 	if p.counted {
 		absent = resp.NilArray()
 	}
-	l, err := lookupList(c, p.key)
+	l, err := LookupList(c, p.key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -198,7 +198,7 @@ func (p *popCall) Run(c *ctx) resp.Reply {
 // popEnd removes up to count elements, count > 0, at an end of the list at key and
 // answers them, from the end inwards. If they are too many for a reply it changes
 // nothing and answers so.
-func popEnd(c *ctx, key string, l *value.List, end value.ListEnd, count int64) resp.Reply {
+func popEnd(c *Ctx, key string, l *value.List, end value.ListEnd, count int64) resp.Reply {
 	from, to := l.End(end, count)
 	popped := listReplies(c, l, from, to, end)
 	if popped.IsErr() {
@@ -210,7 +210,7 @@ func popEnd(c *ctx, key string, l *value.List, end value.ListEnd, count int64) r
 }
 
 // listReplies is an array of the elements of a range, the first at the given end.
-func listReplies(c *ctx, l *value.List, from, to int, first value.ListEnd) resp.Reply {
+func listReplies(c *Ctx, l *value.List, from, to int, first value.ListEnd) resp.Reply {
 	if err := c.s.Meter.Listable(to - from); err != nil {
 		return resp.Fail(err)
 	}
@@ -234,8 +234,8 @@ func listReplies(c *ctx, l *value.List, from, to int, first value.ListEnd) resp.
 	return resp.Array(elems...)
 }
 
-func listLen(c *ctx, key string) resp.Reply {
-	l, err := lookupList(c, key)
+func listLen(c *Ctx, key string) resp.Reply {
+	l, err := LookupList(c, key)
 	if err != nil || l == nil {
 		return orZero(err)
 	}
@@ -246,15 +246,15 @@ func listLen(c *ctx, key string) resp.Reply {
 type spanCall struct {
 	key         string
 	first, last int64
-	run         func(c *ctx, key string, first, last int64) resp.Reply
+	run         func(c *Ctx, key string, first, last int64) resp.Reply
 }
 
-func (s *spanCall) Run(c *ctx) resp.Reply { return s.run(c, s.key, s.first, s.last) }
+func (s *spanCall) Run(c *Ctx) resp.Reply { return s.run(c, s.key, s.first, s.last) }
 
 func parseLRange(args resp.Args) (call, error) { return newSpanCall(args, rangeOfList) }
 func parseLTrim(args resp.Args) (call, error)  { return newSpanCall(args, trimList) }
 
-func newSpanCall(args resp.Args, run func(c *ctx, key string, first, last int64) resp.Reply) (call, error) {
+func newSpanCall(args resp.Args, run func(c *Ctx, key string, first, last int64) resp.Reply) (call, error) {
 	first, last, err := parseSpan(args)
 	if err != nil {
 		return nil, err
@@ -262,8 +262,8 @@ func newSpanCall(args resp.Args, run func(c *ctx, key string, first, last int64)
 	return &spanCall{args[1], first, last, run}, nil
 }
 
-func rangeOfList(c *ctx, key string, first, last int64) resp.Reply {
-	l, err := lookupList(c, key)
+func rangeOfList(c *Ctx, key string, first, last int64) resp.Reply {
+	l, err := LookupList(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -285,8 +285,8 @@ func parseSpan(args resp.Args) (first, last int64, err error) {
 }
 
 // listIndex judges the index after the key, as Redis does.
-func listIndex(c *ctx, key, index string) resp.Reply {
-	l, err := lookupList(c, key)
+func listIndex(c *Ctx, key, index string) resp.Reply {
+	l, err := LookupList(c, key)
 	if err != nil || l == nil {
 		return orNil(err)
 	}
@@ -302,9 +302,9 @@ func listIndex(c *ctx, key, index string) resp.Reply {
 }
 
 // listSet runs LSET; words are the index, which it judges after the key, as Redis does, and the element.
-func listSet(c *ctx, key string, words []string) resp.Reply {
+func listSet(c *Ctx, key string, words []string) resp.Reply {
 	index, elem := words[0], words[1]
-	l, err := lookupList(c, key)
+	l, err := LookupList(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -320,7 +320,7 @@ func listSet(c *ctx, key string, words []string) resp.Reply {
 		return resp.Err(resp.ErrIndexRange)
 	}
 	editList(c, key, func(l *value.List) { l.Set(at, strings.Clone(elem)) })
-	c.notify(emit.List, "lset", key)
+	c.Notify(emit.List, "lset", key)
 	return resp.OK()
 }
 
@@ -344,9 +344,9 @@ func parseLInsert(args resp.Args) (call, error) {
 	return &insertCall{args[1], args[3], args[4], after}, nil
 }
 
-func (r *insertCall) Run(c *ctx) resp.Reply {
+func (r *insertCall) Run(c *Ctx) resp.Reply {
 	key := r.key
-	l, err := lookupList(c, key)
+	l, err := LookupList(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -372,14 +372,14 @@ func (r *insertCall) Run(c *ctx) resp.Reply {
 		l.Insert(at, strings.Clone(r.elem))
 		n = l.Len()
 	})
-	c.notify(emit.List, "linsert", key)
+	c.Notify(emit.List, "linsert", key)
 	return resp.Int(int64(n))
 }
 
 // searchList visits the positions of the elements that equal want, from an end on, until
 // visit returns false. It looks at no more than most elements, and stops when the request has
 // used up its work: the caller asks tired.
-func searchList(c *ctx, l *value.List, from value.ListEnd, want string, most int64, visit func(at int) bool) {
+func searchList(c *Ctx, l *value.List, from value.ListEnd, want string, most int64, visit func(at int) bool) {
 	at, step, work := 0, 1, int64(0)
 	if from == value.RightEnd {
 		at, step = l.Len()-1, -1
@@ -421,9 +421,9 @@ func parseLRem(args resp.Args) (call, error) {
 	return &removeCall{args[1], args[3], count}, nil
 }
 
-func (r *removeCall) Run(c *ctx) resp.Reply {
+func (r *removeCall) Run(c *Ctx) resp.Reply {
 	key := r.key
-	l, err := lookupList(c, key)
+	l, err := LookupList(c, key)
 	if err != nil || l == nil {
 		return orZero(err)
 	}
@@ -441,7 +441,7 @@ func (r *removeCall) Run(c *ctx) resp.Reply {
 
 // positionsIn lists, from the last to the first, where elements equal want: the first
 // count of them, the last -count, or all for 0.
-func positionsIn(c *ctx, l *value.List, want string, count int64) (found []int) {
+func positionsIn(c *Ctx, l *value.List, want string, count int64) (found []int) {
 	from := value.LeftEnd
 	if count < 0 {
 		from = value.RightEnd
@@ -456,8 +456,8 @@ func positionsIn(c *ctx, l *value.List, want string, count int64) (found []int) 
 	return found
 }
 
-func trimList(c *ctx, key string, first, last int64) resp.Reply {
-	l, err := lookupList(c, key)
+func trimList(c *Ctx, key string, first, last int64) resp.Reply {
+	l, err := LookupList(c, key)
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -495,8 +495,8 @@ func parseLPos(args resp.Args) (call, error) {
 	return &posCall{args[1], args[2], o}, nil
 }
 
-func (r *posCall) Run(c *ctx) resp.Reply {
-	l, err := lookupList(c, r.key)
+func (r *posCall) Run(c *Ctx) resp.Reply {
+	l, err := LookupList(c, r.key)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -518,7 +518,7 @@ func (r *posCall) Run(c *ctx) resp.Reply {
 }
 
 // matchesIn lists where LPOS finds want, or reports false if a reply cannot hold it.
-func matchesIn(c *ctx, l *value.List, want string, o posOptions) (found []resp.Reply, ok bool) {
+func matchesIn(c *Ctx, l *value.List, want string, o posOptions) (found []resp.Reply, ok bool) {
 	from, skip := value.LeftEnd, o.rank-1
 	if o.rank < 0 {
 		from, skip = value.RightEnd, -o.rank-1
@@ -579,7 +579,7 @@ type moveCall struct {
 	from, to       value.ListEnd
 }
 
-func (r *moveCall) Run(c *ctx) resp.Reply { return moveElement(c, r.source, r.target, r.from, r.to) }
+func (r *moveCall) Run(c *Ctx) resp.Reply { return moveElement(c, r.source, r.target, r.from, r.to) }
 
 func parseLMove(args resp.Args) (call, error) {
 	from, ok1 := parseEnd(args[3])
@@ -604,12 +604,12 @@ func parseEnd(word string) (value.ListEnd, bool) {
 
 // moveElement takes an element from an end of one list to an end of another, which
 // may be the same list: then it is never empty in between.
-func moveElement(c *ctx, source, target string, from, to value.ListEnd) resp.Reply {
-	l, err := lookupList(c, source)
+func moveElement(c *Ctx, source, target string, from, to value.ListEnd) resp.Reply {
+	l, err := LookupList(c, source)
 	if err != nil || l == nil {
 		return orNil(err)
 	}
-	if _, err = lookupList(c, target); err != nil {
+	if _, err = LookupList(c, target); err != nil {
 		return resp.Fail(err)
 	}
 	at, _ := l.End(from, 1)
@@ -623,7 +623,7 @@ func moveElement(c *ctx, source, target string, from, to value.ListEnd) resp.Rep
 		emptied = editList(c, source, func(l *value.List) { l.Cut(at, at+1) })
 		editList(c, target, func(l *value.List) { l.Push(to, s) })
 	}
-	c.notify(emit.List, pushEvents[to], target)
+	c.Notify(emit.List, pushEvents[to], target)
 	notifyRemoved(c, emit.List, popEvents[from], source, emptied)
 	return resp.Bulk(s)
 }
@@ -639,9 +639,9 @@ func parseLMPop(args resp.Args) (call, error) {
 	return &popFirstCall{o}, nil
 }
 
-func (o *popFirstCall) Run(c *ctx) resp.Reply {
+func (o *popFirstCall) Run(c *Ctx) resp.Reply {
 	for _, key := range o.Keys {
-		l, err := lookupList(c, key)
+		l, err := LookupList(c, key)
 		if err != nil {
 			return resp.Fail(err)
 		}

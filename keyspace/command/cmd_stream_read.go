@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"slices"
@@ -56,18 +56,18 @@ func (q *streamRead) waits() *pending {
 func (q *streamRead) pending() *pending {
 	return &pending{
 		kind: value.StreamKind, keys: q.keys, timeoutMs: q.timeoutMs, absent: resp.NilArray,
-		ready: func(c *ctx, key string) bool {
+		ready: func(c *Ctx, key string) bool {
 			s, _ := lookupStream(c, key)
 			return s.HasAfter(q.of(key))
 		},
-		take: func(c *ctx, key string) (resp.Reply, *wait.Reversal) {
+		take: func(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
 			reply, _ := readStreams(c, []string{key}, []value.StreamID{q.of(key)}, q.count)
 			return reply, nil
 		},
 	}
 }
 
-func (q *streamRead) Run(c *ctx) resp.Reply {
+func (q *streamRead) Run(c *Ctx) resp.Reply {
 	err := findStreams(c, q)
 	if err == nil {
 		err = q.wrong
@@ -83,7 +83,7 @@ func (q *streamRead) Run(c *ctx) resp.Reply {
 		return reply
 	}
 	if c.block != nil {
-		c.block.args = q.args
+		c.block.Args = q.args
 	}
 	return c.wait(resp.NilArray())
 }
@@ -93,7 +93,7 @@ func (q *streamRead) of(key string) value.StreamID { return q.after[slices.Index
 
 // readStreams answers what streams hold behind ids. found: one of them has something,
 // or it is too much.
-func readStreams(c *ctx, keys []string, after []value.StreamID, count int64) (reply resp.Reply, found bool) {
+func readStreams(c *Ctx, keys []string, after []value.StreamID, count int64) (reply resp.Reply, found bool) {
 	elems, size := []resp.Reply(nil), int64(0)
 	for i, key := range keys {
 		s, _ := lookupStream(c, key)
@@ -116,7 +116,7 @@ func readStreams(c *ctx, keys []string, after []value.StreamID, count int64) (re
 // findStreams makes sure that the keys hold streams, or nothing: of arguments that are wrong those before the first that
 // is, as Redis looks for a key before it reads its id. $ is the last id that a stream has now: it is written
 // down as such, so that a command which waits, or is asked for once more, means the same id ever after.
-func findStreams(c *ctx, q *streamRead) error {
+func findStreams(c *Ctx, q *streamRead) error {
 	if c.run != nil && q.blocks {
 		return resp.Errorf(errReadScript, q.args[0])
 	}

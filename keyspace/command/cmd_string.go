@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"strings"
@@ -154,20 +154,20 @@ func parseSet(args resp.Args) (call, error) {
 
 // renews reports whether SET stores what is there, or nothing: the lock that a program renews may be gone. It is
 // refused with NX, as in Redis: that takes a lock.
-func (r *setCall) renews(c *ctx) bool {
+func (r *setCall) renews(c *Ctx) bool {
 	switch {
 	case r.onlyNew:
 		return false
 	case keeps(c, r.key, r.value):
 		return true
 	case r.when.comparison == nil:
-		return r.onlyOld && c.lookup(r.key) == nil
+		return r.onlyOld && c.Lookup(r.key) == nil
 	}
-	met, err := meets(c, r.when, c.lookup(r.key))
+	met, err := meets(c, r.when, c.Lookup(r.key))
 	return err != nil || !met
 }
 
-func (r *setCall) Run(c *ctx) resp.Reply {
+func (r *setCall) Run(c *Ctx) resp.Reply {
 	until := store.Never
 	if r.expiry != nil {
 		var err error
@@ -175,7 +175,7 @@ func (r *setCall) Run(c *ctx) resp.Reply {
 			return resp.Fail(err)
 		}
 	}
-	was := c.lookup(r.key)
+	was := c.Lookup(r.key)
 	reply, refused := resp.OK(), resp.Nil()
 	if r.get {
 		if was != nil && was.Aggregate() != nil {
@@ -192,18 +192,18 @@ func (r *setCall) Run(c *ctx) resp.Reply {
 		return refused
 	}
 	until = r.keptOr(was, until)
-	c.why.Condition = c.why.Condition || r.onlyNew
-	c.why.Compared = r.when.comparison != nil || r.get && c.run == nil
+	c.Why.Condition = c.Why.Condition || r.onlyNew
+	c.Why.Compared = r.when.comparison != nil || r.get && c.run == nil
 	setString(c, r.key, store.StringValue(r.value), until, r.expiry != nil)
 	return reply
 }
 
 // setString puts a value and sends the events of SET.
-func setString(c *ctx, key string, v value.Value, until store.Deadline, leased bool) {
+func setString(c *Ctx, key string, v value.Value, until store.Deadline, leased bool) {
 	c.putUntil(key, v, until)
-	c.notify(emit.String, "set", key)
+	c.Notify(emit.String, "set", key)
 	if leased {
-		c.notify(emit.Generic, "expire", key)
+		c.Notify(emit.Generic, "expire", key)
 	}
 }
 
@@ -312,11 +312,11 @@ func expiryOption(word string) *expiry {
 	return nil
 }
 
-func setNX(c *ctx, key, text string) resp.Reply {
-	if c.lookup(key) != nil {
+func setNX(c *Ctx, key, text string) resp.Reply {
+	if c.Lookup(key) != nil {
 		return resp.Int(0)
 	}
-	c.why.Condition = true
+	c.Why.Condition = true
 	setString(c, key, store.StringValue(text), store.Never, false)
 	return resp.Int(1)
 }
@@ -339,9 +339,9 @@ func parseSetFor(unit expiry, command string) parser {
 	}
 }
 
-func (r *setForCall) renews(c *ctx) bool { return keeps(c, r.key, r.value) }
+func (r *setForCall) renews(c *Ctx) bool { return keeps(c, r.key, r.value) }
 
-func (r *setForCall) Run(c *ctx) resp.Reply {
+func (r *setForCall) Run(c *Ctx) resp.Reply {
 	until, err := r.unit.deadlineFrom(c, r.ms, r.command)
 	if err != nil {
 		return resp.Fail(err)
@@ -355,7 +355,7 @@ type getCall [1]string
 
 func parseGet(args resp.Args) (call, error) { return (*getCall)(args[1:]), nil }
 
-func (r *getCall) Run(c *ctx) resp.Reply {
+func (r *getCall) Run(c *Ctx) resp.Reply {
 	e, err := lookupString(c, r[0])
 	if err != nil {
 		return resp.Fail(err)
@@ -363,17 +363,17 @@ func (r *getCall) Run(c *ctx) resp.Reply {
 	return bulkOrNil(e)
 }
 
-func getSet(c *ctx, key, text string) resp.Reply {
+func getSet(c *Ctx, key, text string) resp.Reply {
 	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.why.Compared = c.run == nil
+	c.Why.Compared = c.run == nil
 	setString(c, key, store.StringValue(text), store.Never, false)
 	return bulkOrNil(e)
 }
 
-func getDel(c *ctx, key string) resp.Reply {
+func getDel(c *Ctx, key string) resp.Reply {
 	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)
@@ -385,9 +385,9 @@ func getDel(c *ctx, key string) resp.Reply {
 }
 
 // deleteNotify deletes a key that is there, with its event.
-func deleteNotify(c *ctx, key string) {
+func deleteNotify(c *Ctx, key string) {
 	c.delete(key)
-	c.notify(emit.Generic, "del", key)
+	c.Notify(emit.Generic, "del", key)
 }
 
 // getEXCall is GETEX key with its options. Run judges the number of an option, and only once the key is found, as
@@ -405,7 +405,7 @@ func parseGetEX(args resp.Args) (call, error) {
 	return &getEXCall{args[1], opts}, nil
 }
 
-func (r *getEXCall) Run(c *ctx) resp.Reply {
+func (r *getEXCall) Run(c *Ctx) resp.Reply {
 	key := r.key
 	e, err := lookupString(c, key)
 	if err != nil || e == nil {
@@ -421,17 +421,17 @@ func (r *getEXCall) Run(c *ctx) resp.Reply {
 			deleteNotify(c, key)
 			break
 		}
-		setDeadline(c, key, until)
-		c.notify(emit.Generic, "expire", key)
+		SetDeadline(c, key, until)
+		c.Notify(emit.Generic, "expire", key)
 	case r.persist && e.Deadline().IsSet():
-		setDeadline(c, key, store.Never)
-		c.notify(emit.Generic, "persist", key)
+		SetDeadline(c, key, store.Never)
+		c.Notify(emit.Generic, "persist", key)
 	}
 	return bulkOrNil(e)
 }
 
 // mget answers nil for what holds no string, too.
-func mget(c *ctx, keys []string) resp.Reply {
+func mget(c *Ctx, keys []string) resp.Reply {
 	replies := make([]resp.Reply, len(keys))
 	for i, key := range keys {
 		if c.s.Meter.Exceeded() {
@@ -444,7 +444,7 @@ func mget(c *ctx, keys []string) resp.Reply {
 }
 
 // parseMSet reads the pairs of a key and a value that MSET and MSETNX have.
-func parseMSet(command string, run func(c *ctx, pairs []string) resp.Reply) parser {
+func parseMSet(command string, run func(c *Ctx, pairs []string) resp.Reply) parser {
 	return func(args resp.Args) (call, error) {
 		if len(args)%2 == 0 {
 			return nil, wrongArity(command)
@@ -453,7 +453,7 @@ func parseMSet(command string, run func(c *ctx, pairs []string) resp.Reply) pars
 	}
 }
 
-func mset(c *ctx, pairs []string) resp.Reply {
+func mset(c *Ctx, pairs []string) resp.Reply {
 	if !c.s.Meter.HasRoom(c.s.Keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(meter.ErrWork)
 	}
@@ -461,27 +461,27 @@ func mset(c *ctx, pairs []string) resp.Reply {
 	return resp.OK()
 }
 
-func msetNX(c *ctx, pairs []string) resp.Reply {
+func msetNX(c *Ctx, pairs []string) resp.Reply {
 	for i := 0; i < len(pairs); i += 2 {
-		if c.lookup(pairs[i]) != nil {
+		if c.Lookup(pairs[i]) != nil {
 			return resp.Int(0)
 		}
 	}
 	if !c.s.Meter.HasRoom(c.s.Keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(meter.ErrWork)
 	}
-	c.why.Condition = true
+	c.Why.Condition = true
 	setPairs(c, pairs)
 	return resp.Int(1)
 }
 
-func setPairs(c *ctx, pairs resp.Args) {
+func setPairs(c *Ctx, pairs resp.Args) {
 	for i := 0; i < len(pairs); i += 2 {
 		setString(c, pairs[i], store.StringValue(pairs[i+1]), store.Never, false)
 	}
 }
 
-func appendTo(c *ctx, key, text string) resp.Reply {
+func appendTo(c *Ctx, key, text string) resp.Reply {
 	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)
@@ -502,16 +502,16 @@ func appendTo(c *ctx, key, text string) resp.Reply {
 }
 
 // rewrite puts a value that a command has made out of the old one: the lease stays.
-func rewrite(c *ctx, key, fresh, event string) {
+func rewrite(c *Ctx, key, fresh, event string) {
 	until := store.Never
-	if was := c.lookup(key); was != nil {
+	if was := c.Lookup(key); was != nil {
 		until = was.Deadline()
 	}
 	c.putUntil(key, value.OfString(fresh), until)
-	c.notify(emit.String, event, key)
+	c.Notify(emit.String, event, key)
 }
 
-func strLen(c *ctx, key string) resp.Reply {
+func strLen(c *Ctx, key string) resp.Reply {
 	e, err := lookupString(c, key)
 	if err != nil || e == nil {
 		return orZero(err)
@@ -533,7 +533,7 @@ func parseGetRange(args resp.Args) (call, error) {
 	return &getRangeCall{args[1], start, end}, nil
 }
 
-func (r *getRangeCall) Run(c *ctx) resp.Reply {
+func (r *getRangeCall) Run(c *Ctx) resp.Reply {
 	e, err := lookupString(c, r.key)
 	if err != nil {
 		return resp.Fail(err)
@@ -576,7 +576,7 @@ func parseSetRange(args resp.Args) (call, error) {
 	return &setRangeCall{args[1], args[3], offset}, nil
 }
 
-func (r *setRangeCall) Run(c *ctx) resp.Reply {
+func (r *setRangeCall) Run(c *Ctx) resp.Reply {
 	e, err := lookupString(c, r.key)
 	if err != nil {
 		return resp.Fail(err)
@@ -620,7 +620,7 @@ type incrCall struct {
 	by  int64
 }
 
-func (r *incrCall) Run(c *ctx) resp.Reply { return addTo(c, r.key, r.by) }
+func (r *incrCall) Run(c *Ctx) resp.Reply { return addTo(c, r.key, r.by) }
 
 func parseIncr(by int64) parser {
 	return func(args resp.Args) (call, error) { return &incrCall{args[1], by}, nil }
@@ -646,7 +646,7 @@ func parseDecrBy(args resp.Args) (call, error) {
 }
 
 // addTo adds n to the number at key; an absent key counts as 0.
-func addTo(c *ctx, key string, n int64) resp.Reply {
+func addTo(c *Ctx, key string, n int64) resp.Reply {
 	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)
@@ -668,7 +668,7 @@ func addTo(c *ctx, key string, n int64) resp.Reply {
 }
 
 // incrByFloat judges the increment after the key, and with it what the key holds, as Redis does.
-func incrByFloat(c *ctx, key, increment string) resp.Reply {
+func incrByFloat(c *Ctx, key, increment string) resp.Reply {
 	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ import (
 
 // lookupString finds a key that must hold a string, if it is there: e is nil where
 // it is absent.
-func lookupString(c *ctx, key string) (e *store.Entry, err error) {
-	e = c.lookup(key)
+func lookupString(c *Ctx, key string) (e *store.Entry, err error) {
+	e = c.Lookup(key)
 	if e != nil && e.Aggregate() != nil {
 		return nil, resp.Error(resp.ErrWrongType)
 	}
@@ -46,8 +46,8 @@ func oneIf(holds bool) resp.Reply { return resp.Int(int64(resp.One(holds))) }
 
 // lookupAs finds a key that must hold an aggregate of the type T, if it is there: v
 // is nil where it is absent. It is for reading; see editAs.
-func lookupAs[T value.Aggregate](c *ctx, key string) (v T, err error) {
-	e := c.lookup(key)
+func lookupAs[T value.Aggregate](c *Ctx, key string) (v T, err error) {
+	e := c.Lookup(key)
 	if e == nil {
 		return v, nil
 	}
@@ -62,8 +62,8 @@ func lookupAs[T value.Aggregate](c *ctx, key string) (v T, err error) {
 // absent. The caller has made sure (lookupAs) that key holds nothing else. An
 // aggregate that is left empty is deleted, unless its kind keeps it; emptied says so, and the caller sends the event
 // "del" after its own.
-func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, edit func(v T)) (emptied bool) {
-	was := c.lookup(key)
+func editAs[T value.Aggregate](c *Ctx, key string, fresh func(owner uint64) T, edit func(v T)) (emptied bool) {
+	was := c.Lookup(key)
 	var v T
 	d := store.Never
 	if was == nil {
@@ -80,25 +80,25 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 		c.s.Meter.Spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
 	}
 	if v.Len() > 0 || v.Kind().KeepsEmpty {
-		c.s.Put(&c.why, c.db, key, was, store.NewMarked(key, was, value.OfAggregate(v), d, nil, markOfEdited(c, key, was, v)))
+		c.s.Put(&c.Why, c.db, key, was, store.NewMarked(key, was, value.OfAggregate(v), d, nil, markOfEdited(c, key, was, v)))
 		return false
 	}
 	if was != nil {
-		c.s.Put(&c.why, c.db, key, was, nil)
+		c.s.Put(&c.Why, c.db, key, was, nil)
 	}
 	return was != nil
 }
 
 // notifyRemoved sends the event of a command that has removed elements, and "del" if it has emptied the key.
-func notifyRemoved(c *ctx, class emit.Classes, event, key string, emptied bool) {
-	c.notify(class, event, key)
+func notifyRemoved(c *Ctx, class emit.Classes, event, key string, emptied bool) {
+	c.Notify(class, event, key)
 	if emptied {
-		c.notify(emit.Generic, "del", key)
+		c.Notify(emit.Generic, "del", key)
 	}
 }
 
 // markOfEdited returns the mark of a key whose aggregate was changed, or made.
-func markOfEdited(c *ctx, key string, was *store.Entry, v value.Aggregate) store.Mark {
+func markOfEdited(c *Ctx, key string, was *store.Entry, v value.Aggregate) store.Mark {
 	if was != nil {
 		return was.Mark()
 	}
@@ -109,25 +109,25 @@ func markOfEdited(c *ctx, key string, was *store.Entry, v value.Aggregate) store
 }
 
 // lookupHash is lookupAs for hashes.
-func lookupHash(c *ctx, key string) (h *value.Hash, err error) {
+func lookupHash(c *Ctx, key string) (h *value.Hash, err error) {
 	return lookupAs[*value.Hash](c, key)
 }
 
 // editHash is editAs for hashes.
-func editHash(c *ctx, key string, edit func(h *value.Hash)) (emptied bool) {
+func editHash(c *Ctx, key string, edit func(h *value.Hash)) (emptied bool) {
 	return editAs(c, key, value.NewHash, func(h *value.Hash) {
 		h.Limit(c.s.Settings.Hashes)
 		edit(h)
 	})
 }
 
-// lookupList is lookupAs for lists.
-func lookupList(c *ctx, key string) (l *value.List, err error) {
+// LookupList is lookupAs for lists.
+func LookupList(c *Ctx, key string) (l *value.List, err error) {
 	return lookupAs[*value.List](c, key)
 }
 
 // editList is editAs for lists.
-func editList(c *ctx, key string, edit func(l *value.List)) (emptied bool) {
+func editList(c *Ctx, key string, edit func(l *value.List)) (emptied bool) {
 	return editAs(c, key, value.NewList, func(l *value.List) {
 		before := l.Size()
 		edit(l)
@@ -136,25 +136,25 @@ func editList(c *ctx, key string, edit func(l *value.List)) (emptied bool) {
 }
 
 // lookupSet is lookupAs for sets.
-func lookupSet(c *ctx, key string) (s *value.Set, err error) {
+func lookupSet(c *Ctx, key string) (s *value.Set, err error) {
 	return lookupAs[*value.Set](c, key)
 }
 
 // editSet is editAs for sets.
-func editSet(c *ctx, key string, edit func(s *value.Set)) (emptied bool) {
+func editSet(c *Ctx, key string, edit func(s *value.Set)) (emptied bool) {
 	return editAs(c, key, value.NewSet, func(s *value.Set) {
 		s.Limit(c.s.Settings.Sets)
 		edit(s)
 	})
 }
 
-// lookupZset is lookupAs for sorted sets.
-func lookupZset(c *ctx, key string) (z *value.Zset, err error) {
+// LookupZset is lookupAs for sorted sets.
+func LookupZset(c *Ctx, key string) (z *value.Zset, err error) {
 	return lookupAs[*value.Zset](c, key)
 }
 
 // editZset is editAs for sorted sets.
-func editZset(c *ctx, key string, edit func(z *value.Zset)) (emptied bool) {
+func editZset(c *Ctx, key string, edit func(z *value.Zset)) (emptied bool) {
 	return editAs(c, key, value.NewZset, func(z *value.Zset) {
 		z.Limit(c.s.Settings.Zsets)
 		edit(z)
@@ -162,12 +162,12 @@ func editZset(c *ctx, key string, edit func(z *value.Zset)) (emptied bool) {
 }
 
 // lookupStream is lookupAs for streams.
-func lookupStream(c *ctx, key string) (s *value.Stream, err error) {
+func lookupStream(c *Ctx, key string) (s *value.Stream, err error) {
 	return lookupAs[*value.Stream](c, key)
 }
 
 // editStream is editAs for streams.
-func editStream(c *ctx, key string, edit func(s *value.Stream)) {
+func editStream(c *Ctx, key string, edit func(s *value.Stream)) {
 	editAs(c, key, value.NewStream, edit)
 }
 
@@ -197,7 +197,7 @@ func parseScanItems[T collection](scan func(of T, o *arg.Scan) (next uint64, ite
 	}
 }
 
-func (r *scanCall[T]) Run(c *ctx) resp.Reply {
+func (r *scanCall[T]) Run(c *Ctx) resp.Reply {
 	of, err := lookupAs[T](c, r.key)
 	var none T
 	switch {
@@ -219,7 +219,7 @@ func (r *scanCall[T]) Run(c *ctx) resp.Reply {
 
 // beginScan bounds COUNT by the n elements that there are, and counts the work of a step; an aggregate that is no tree
 // is visited whole.
-func beginScan(c *ctx, o *arg.Scan, n int, tree bool) error {
+func beginScan(c *Ctx, o *arg.Scan, n int, tree bool) error {
 	if o.Count = min(o.Count, max(n, 1)); !tree {
 		o.Count = max(n, 1)
 	}
@@ -231,7 +231,7 @@ func beginScan(c *ctx, o *arg.Scan, n int, tree bool) error {
 }
 
 // endScan counts the work of MATCH, and answers the cursor to go on with, and the items.
-func endScan(c *ctx, o *arg.Scan, next uint64, items []string) resp.Reply {
+func endScan(c *Ctx, o *arg.Scan, next uint64, items []string) resp.Reply {
 	c.s.Meter.Spend(o.Match.Work())
 	if o.Match.Exceeded() {
 		return resp.Err(arg.ErrGlob)
@@ -263,7 +263,7 @@ func parseDraw[T collection](with string, at func(of T, i int) (item, beside res
 	}
 }
 
-func (r *drawCall[T]) Run(c *ctx) resp.Reply {
+func (r *drawCall[T]) Run(c *Ctx) resp.Reply {
 	if !r.counted {
 		return drawItem(c, r.key, r.at)
 	}
@@ -292,12 +292,12 @@ func (r *drawCall[T]) Run(c *ctx) resp.Reply {
 }
 
 // drawable counts the work of drawing from n elements, and of finding what was drawn, or says why that is too much.
-func drawable(c *ctx, n int, count int64) error {
+func drawable(c *Ctx, n int, count int64) error {
 	draws := min(count, int64(n))
 	return c.s.Meter.Pay(2 * max(draws, -draws) * value.TreeWork(n))
 }
 
-func drawItem[T collection](c *ctx, key string, at func(of T, i int) (item, beside resp.Reply)) resp.Reply {
+func drawItem[T collection](c *Ctx, key string, at func(of T, i int) (item, beside resp.Reply)) resp.Reply {
 	of, err := lookupAs[T](c, key)
 	var none T
 	if err != nil || of == none {
@@ -343,7 +343,7 @@ type condition struct {
 // meets reports whether a key is as the condition asks; e is nil where it is absent,
 // and then differs from everything. As in Redis, the digest's length is looked at last,
 // and the digits never.
-func meets(c *ctx, cond condition, e *store.Entry) (met bool, err error) {
+func meets(c *Ctx, cond condition, e *store.Entry) (met bool, err error) {
 	switch {
 	case cond.comparison == nil:
 		return true, nil
@@ -366,15 +366,15 @@ const digestDigits = 16
 const digestWork = 2
 
 // stringDigest returns the XXH3 hash of a string, 64 bits, with the default secret and no seed.
-func stringDigest(c *ctx, e *store.Entry) string {
+func stringDigest(c *Ctx, e *store.Entry) string {
 	c.s.Meter.Spend(digestWork * int64(len(e.Str())))
 	return fmt.Sprintf("%0*x", digestDigits, xxh3.HashString(e.Str()))
 }
 
 // lookupLock finds a key that must hold a lock, if it is there: a string, where held is nil, or one
 // that several may hold.
-func lookupLock(c *ctx, key string) (e *store.Entry, held *lock.Many, err error) {
-	if e = c.lookup(key); e == nil || e.Aggregate() == nil {
+func lookupLock(c *Ctx, key string) (e *store.Entry, held *lock.Many, err error) {
+	if e = c.Lookup(key); e == nil || e.Aggregate() == nil {
 		return e, nil, nil
 	}
 	if held = e.Lock(); held == nil {

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"math"
@@ -47,7 +47,7 @@ const (
 	errKeyValuePairs  = "ERR wrong number of key-value pairs"
 )
 
-func digestOf(c *ctx, key string) resp.Reply {
+func digestOf(c *Ctx, key string) resp.Reply {
 	e, err := lookupString(c, key)
 	if err != nil || e == nil {
 		return orNil(err)
@@ -69,8 +69,8 @@ func parseDelEX(args resp.Args) (call, error) {
 	return &delEXCall{args[1], args[2:]}, nil
 }
 
-func (r *delEXCall) Run(c *ctx) resp.Reply {
-	e := c.lookup(r.key)
+func (r *delEXCall) Run(c *Ctx) resp.Reply {
+	e := c.Lookup(r.key)
 	if e == nil {
 		return resp.Int(0)
 	}
@@ -88,21 +88,21 @@ func (r *delEXCall) Run(c *ctx) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.why.Condition = true
+	c.Why.Condition = true
 	return deleteIf(c, r.key, met)
 }
 
-func deleteIfEqual(c *ctx, key, text string) resp.Reply {
+func deleteIfEqual(c *Ctx, key, text string) resp.Reply {
 	e, err := lookupString(c, key)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.why.Condition = true
+	c.Why.Condition = true
 	return deleteIf(c, key, e != nil && e.Str() == text)
 }
 
 // deleteIf answers how many keys it has deleted.
-func deleteIf(c *ctx, key string, met bool) resp.Reply {
+func deleteIf(c *Ctx, key string, met bool) resp.Reply {
 	if !met {
 		return resp.Int(0)
 	}
@@ -135,7 +135,7 @@ func parseMSetEX(args resp.Args) (call, error) {
 	return &msetEXCall{rest[:2*n], o}, nil
 }
 
-func (r *msetEXCall) renews(c *ctx) bool {
+func (r *msetEXCall) renews(c *Ctx) bool {
 	if r.onlyNew {
 		return false
 	}
@@ -147,7 +147,7 @@ func (r *msetEXCall) renews(c *ctx) bool {
 	return true
 }
 
-func (r *msetEXCall) Run(c *ctx) resp.Reply {
+func (r *msetEXCall) Run(c *Ctx) resp.Reply {
 	until := store.Never
 	if r.expiry != nil {
 		var err error
@@ -157,16 +157,16 @@ func (r *msetEXCall) Run(c *ctx) resp.Reply {
 	}
 	pairs := r.pairs
 	for i := 0; i < len(pairs); i += 2 {
-		if there := c.lookup(pairs[i]) != nil; there && r.onlyNew || !there && r.onlyOld {
+		if there := c.Lookup(pairs[i]) != nil; there && r.onlyNew || !there && r.onlyOld {
 			return resp.Int(0)
 		}
 	}
 	if !c.s.Meter.HasRoom(2 * c.s.Keys.DBs[c.db].EditWork(pairs, 2)) {
 		return resp.Err(meter.ErrWork)
 	}
-	c.why.Condition = c.why.Condition || r.onlyNew
+	c.Why.Condition = c.Why.Condition || r.onlyNew
 	for i := 0; i < len(pairs); i += 2 {
-		setString(c, pairs[i], store.StringValue(pairs[i+1]), r.keptOr(c.lookup(pairs[i]), until), r.expiry != nil)
+		setString(c, pairs[i], store.StringValue(pairs[i+1]), r.keptOr(c.Lookup(pairs[i]), until), r.expiry != nil)
 	}
 	return resp.Int(1)
 }

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"strings"
@@ -179,7 +179,7 @@ func (t trimming) most(s *value.Stream, next *value.Item) int {
 
 // trimmedBy returns how many entries are removed: with ~ whole nodes, as Redis cuts streams. It reports false where
 // finding that out is more work than the request may do.
-func trimmedBy(c *ctx, t trimming, s *value.Stream, next *value.Item) (n int, ok bool) {
+func trimmedBy(c *Ctx, t trimming, s *value.Stream, next *value.Item) (n int, ok bool) {
 	n, ok = t.most(s, next), true
 	if t.nearly && n > 0 {
 		n, ok = s.WholeNodes(n, c.s.Settings.StreamNodes, next, c.s.Meter.Affords)
@@ -318,7 +318,7 @@ func parseXAdd(args resp.Args) (call, error) {
 	return r, nil
 }
 
-func (o *xaddCall) Run(c *ctx) resp.Reply {
+func (o *xaddCall) Run(c *Ctx) resp.Reply {
 	key := o.key
 	s, err := lookupStream(c, key)
 	switch {
@@ -349,9 +349,9 @@ func (o *xaddCall) Run(c *ctx) resp.Reply {
 
 // nextStreamID returns the id of an entry that is to come after last. XADD * takes its
 // milliseconds from the entry of the log, and ids rise even where that clock falls.
-func nextStreamID(c *ctx, last value.StreamID, o *xaddOptions) (id value.StreamID, err error) {
+func nextStreamID(c *Ctx, last value.StreamID, o *xaddOptions) (id value.StreamID, err error) {
 	id = o.id
-	switch now := uint64(max(0, c.wallMs())); {
+	switch now := uint64(max(0, c.WallMs())); {
 	case last == value.MaxStreamID:
 		return id, resp.Error(errStreamFull)
 	case !o.given && now > last.Ms:
@@ -374,20 +374,20 @@ func nextStreamID(c *ctx, last value.StreamID, o *xaddOptions) (id value.StreamI
 const trimWork = 2 * value.FindWork
 
 // addItem adds an entry to the stream at key, and removes some from its start.
-func addItem(c *ctx, key string, it value.Item, trimmed int) {
+func addItem(c *Ctx, key string, it value.Item, trimmed int) {
 	editStream(c, key, func(s *value.Stream) {
 		c.s.Meter.Spend(value.TreeWork(s.Len()) + value.CopyWork*it.Bytes())
 		s.Add(it)
 		trimStream(c, s, trimmed)
 	})
-	c.notify(emit.Stream, "xadd", key)
+	c.Notify(emit.Stream, "xadd", key)
 	if trimmed > 0 {
-		c.notify(emit.Stream, "xtrim", key)
+		c.Notify(emit.Stream, "xtrim", key)
 	}
 }
 
 // trimStream removes the first entries of a stream that may be changed.
-func trimStream(c *ctx, s *value.Stream, n int) {
+func trimStream(c *Ctx, s *value.Stream, n int) {
 	c.s.Meter.Spend(trimWork * int64(n))
 	s.Trim(n)
 }
@@ -409,7 +409,7 @@ func parseXTrim(args resp.Args) (call, error) {
 	return r, nil
 }
 
-func (o *xtrimCall) Run(c *ctx) resp.Reply {
+func (o *xtrimCall) Run(c *Ctx) resp.Reply {
 	key := o.key
 	s, err := lookupStream(c, key)
 	if err != nil || s == nil {
@@ -423,11 +423,11 @@ func (o *xtrimCall) Run(c *ctx) resp.Reply {
 		return resp.Int(0)
 	}
 	editStream(c, key, func(s *value.Stream) { trimStream(c, s, n) })
-	c.notify(emit.Stream, "xtrim", key)
+	c.Notify(emit.Stream, "xtrim", key)
 	return resp.Int(int64(n))
 }
 
-func xlen(c *ctx, key string) resp.Reply {
+func xlen(c *Ctx, key string) resp.Reply {
 	s, err := lookupStream(c, key)
 	if err != nil || s == nil {
 		return orZero(err)
@@ -461,7 +461,7 @@ func parseStreamRange(reverse bool) parser {
 	}
 }
 
-func (r *streamRangeCall) Run(c *ctx) resp.Reply {
+func (r *streamRangeCall) Run(c *Ctx) resp.Reply {
 	s, err := lookupStream(c, r.key)
 	switch {
 	case err != nil:
@@ -527,7 +527,7 @@ const itemWork = 8 * value.VisitWork
 
 // itemsReply answers the entries from one id to another, at most count of them, all
 // where it is 0. It gives up where they are too many for one reply.
-func itemsReply(c *ctx, s *value.Stream, from, to value.StreamID, count int64, reverse bool) resp.Reply {
+func itemsReply(c *Ctx, s *value.Stream, from, to value.StreamID, count int64, reverse bool) resp.Reply {
 	elems, size := []resp.Reply{}, int64(0)
 	c.s.Meter.Spend(value.TreeWork(s.Len()))
 	s.Visit(from, to, reverse, func(it value.Item) bool {
@@ -551,7 +551,7 @@ func itemReply(it value.Item) resp.Reply {
 }
 
 // xdel judges the ids after the key, as Redis does.
-func xdel(c *ctx, key string, words []string) resp.Reply {
+func xdel(c *Ctx, key string, words []string) resp.Reply {
 	s, err := lookupStream(c, key)
 	if err != nil || s == nil {
 		return orZero(err)
@@ -580,7 +580,7 @@ func xdel(c *ctx, key string, words []string) resp.Reply {
 			}
 		}
 	})
-	c.notify(emit.Stream, "xdel", key)
+	c.Notify(emit.Stream, "xdel", key)
 	return resp.Int(n)
 }
 
@@ -636,7 +636,7 @@ func parseXSetID(args resp.Args) (call, error) {
 	return &xsetIDCall{args[1], id, o}, nil
 }
 
-func (o *xsetIDCall) Run(c *ctx) resp.Reply {
+func (o *xsetIDCall) Run(c *Ctx) resp.Reply {
 	key, id := o.key, o.id
 	s, err := lookupStream(c, key)
 	switch {
@@ -660,7 +660,7 @@ func (o *xsetIDCall) Run(c *ctx) resp.Reply {
 			s.DeletedID = o.deleted
 		}
 	})
-	c.notify(emit.Stream, "xsetid", key)
+	c.Notify(emit.Stream, "xsetid", key)
 	return resp.OK()
 }
 
@@ -675,7 +675,7 @@ type xinfoCall struct {
 
 func parseXInfo(args resp.Args) (call, error) { return &xinfoCall{args[1], args[2], args[3:]}, nil }
 
-func (r *xinfoCall) Run(c *ctx) resp.Reply {
+func (r *xinfoCall) Run(c *Ctx) resp.Reply {
 	s, err := lookupStream(c, r.key)
 	switch {
 	case err != nil:

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"strconv"
@@ -78,7 +78,7 @@ var pubsubRows = []row{
 
 // configGet answers the parameters that match any of the patterns, each once,
 // also under their older names. One asked for by its name is called as it was asked.
-func configGet(c *ctx, patterns []string) resp.Reply {
+func configGet(c *Ctx, patterns []string) resp.Reply {
 	globs := make([]*arg.Glob, len(patterns))
 	for i, p := range patterns {
 		c.s.Meter.Spend(value.NumeralWork * int64(len(p)))
@@ -132,7 +132,7 @@ func parseConfigSet(args resp.Args) (call, error) {
 	return &configSetCall{args}, nil
 }
 
-func (r *configSetCall) Run(c *ctx) resp.Reply {
+func (r *configSetCall) Run(c *Ctx) resp.Reply {
 	c.s.Meter.Spend(meter.ConfigWork + value.NumeralWork*int64(bytesOf(r.args)))
 	next, err := c.s.Settings.With(c.s.Level, r.args[2:])
 	if err != nil {
@@ -151,13 +151,13 @@ func configure(s *state.State, next *settings.Values) {
 	}
 }
 
-func configResetStat(c *ctx) resp.Reply {
+func configResetStat(c *Ctx) resp.Reply {
 	c.s.Stats = state.Stats{}
 	c.s.Seen.Hits, c.s.Seen.Misses = 0, 0
 	return resp.OK()
 }
 
-func timeNow(c *ctx) resp.Reply {
+func timeNow(c *Ctx) resp.Reply {
 	return resp.Bulks(itoa(c.at.Wall/1_000_000), itoa(c.at.Wall%1_000_000))
 }
 
@@ -173,7 +173,7 @@ func parseSelect(args resp.Args) (call, error) {
 	return selectCall(db), nil
 }
 
-func (db selectCall) Run(c *ctx) resp.Reply {
+func (db selectCall) Run(c *Ctx) resp.Reply {
 	if c.run != nil {
 		c.run.db = int(db)
 	}
@@ -196,9 +196,9 @@ func parseEcho(args resp.Args) (call, error) { return fixed(resp.Bulk(args[1])),
 // session counts the receivers on the node that serves the client; inside a script the answer is always 0, because it
 // must be the same on every node.
 func parsePublish(kind resp.MessageKind) parser {
-	return ofKeyAnd(func(c *ctx, channel, message string) resp.Reply {
+	return ofKeyAnd(func(c *Ctx, channel, message string) resp.Reply {
 		c.s.Meter.Spend(meter.PublishWork)
-		c.publish(kind, channel, message)
+		c.Publish(kind, channel, message)
 		return resp.Int(0)
 	})
 }
@@ -247,8 +247,8 @@ func parseMemoryUsage(args resp.Args) (call, error) {
 }
 
 // memoryUsage answers the estimate that maxmemory is compared with.
-func memoryUsage(c *ctx, key string) resp.Reply {
-	e := c.lookup(key)
+func memoryUsage(c *Ctx, key string) resp.Reply {
+	e := c.Lookup(key)
 	if e == nil {
 		return resp.Nil()
 	}
@@ -260,7 +260,7 @@ const aboutMemory = "lockd keeps an estimate of the memory that data take, the s
 
 // memoryStats answers what the state knows about itself, the same on every node;
 // INFO memory shows what the process of a node takes.
-func memoryStats(c *ctx) resp.Reply {
+func memoryStats(c *Ctx) resp.Reply {
 	s := c.s
 	var keys, data int64
 	elems := []resp.Reply{}

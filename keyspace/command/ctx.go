@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"slices"
@@ -14,34 +14,35 @@ import (
 	"lockd/resp"
 )
 
-// ctx gives one command access to what it may touch. Keys are looked up in the command's database; every change goes
+// Ctx gives one command access to what it may touch. Keys are looked up in the command's database; every change goes
 // through Machine.put.
 //
 // In View nothing is changed, not even what has expired: a row without the flag
 // Write (or MayReplicate) calls no method of the second half.
-type ctx struct {
+type Ctx struct {
 	s   *state.State
 	at  resp.Stamp // of the entry, or of the read
 	db  int
-	why fate.Cause
+	Why fate.Cause
 
-	// moment is a tick that was passed already, while what ended by itself then is dealt with: what has ended since is
+	// Moment is a tick that was passed already, while what ended by itself then is dealt with: what has ended since is
 	// still there. 0: what the clock has ended has ended.
-	moment int64
+	Moment int64
 	run    *scriptRun // the script that runs this command, or nil
 
 	reads bool       // the command's row says that it only reads: its look-ups count
-	block *blockCall // the command may wait; or nil
+	block *BlockCall // the command may wait; or nil
 }
 
-// newCtx returns what a command has access to, at a stamp, in a database. Nobody has sent it.
-func newCtx(s *state.State, at resp.Stamp, db int) ctx { return ctx{s: s, at: at, db: db} }
+// NewCtx returns what a command has access to, at a stamp, in a database. Nobody has sent it.
+func NewCtx(s *state.State, at resp.Stamp, db int) Ctx { return Ctx{s: s, at: at, db: db} }
 
-const errNotLogged = "ERR a command that writes was sent as a read: nothing was executed"
+// ErrNotLogged answers a command that would change the state outside of an entry.
+const ErrNotLogged = "ERR a command that writes was sent as a read: nothing was executed"
 
-// execute runs a command. Its row may already be known from an earlier check. What is wrong with its arguments is
+// Execute runs a command. Its row may already be known from an earlier check. What is wrong with its arguments is
 // answered last, as a call that may not run at all is told so.
-func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
+func (c *Ctx) Execute(cmd resp.Cmd) resp.Reply {
 	row, args := table.Row(cmd.Spec), cmd.Args
 	if row == nil || row.Level > c.s.Level {
 		var fail resp.Reply
@@ -55,7 +56,7 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 		return resp.Err(resp.ErrDBIndex)
 	case row.Flags&resp.Changes != 0 && !c.s.Applying && !c.s.DryRun.Running:
 		// Routing has failed. Running the command would fork the replicas.
-		return resp.Err(errNotLogged)
+		return resp.Err(ErrNotLogged)
 	case row.Flags&resp.DenyOOM != 0 && c.s.OverMemory() && !renews(c, req):
 		return resp.Err(resp.ErrOOM)
 	case row.Flags&resp.DenyOOM != 0 && c.s.Settings.NoRoom != "" && !renews(c, req):
@@ -65,7 +66,7 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 		return resp.Err(why)
 	}
 	c.reads = row.Flags&resp.ReadOnly != 0
-	c.why = fate.Cause{By: row.Name, Client: c.why.Client}
+	c.Why = fate.Cause{By: row.Name, Client: c.Why.Client}
 	reply := c.guard(row, req, wrong)
 	if c.s.Applying && row.Flags&resp.Changes != 0 {
 		c.s.Digest.Reply(reply)
@@ -77,16 +78,16 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 }
 
 // commands returns the commands of the level in force.
-func (c *ctx) commands() *commandSet { return commandsAt(c.s.Level) }
+func (c *Ctx) commands() *commandSet { return commandsAt(c.s.Level) }
 
 // keeps reports whether a key holds a string that is to be stored.
-func keeps(c *ctx, key, s string) bool {
-	e := c.lookup(key)
+func keeps(c *Ctx, key, s string) bool {
+	e := c.Lookup(key)
 	return e != nil && e.Aggregate() == nil && e.Str() == s
 }
 
 // guard runs a command. While no lock may be granted, one that would grant one is taken back, and refused.
-func (c *ctx) guard(row *resp.Row[parser], req call, wrong error) resp.Reply {
+func (c *Ctx) guard(row *resp.Row[parser], req call, wrong error) resp.Reply {
 	s := c.s
 	if !s.Applying || row.Flags&resp.Changes == 0 || !s.Embargoed() {
 		return perform(c, req, wrong)
@@ -108,19 +109,19 @@ func (c *ctx) guard(row *resp.Row[parser], req call, wrong error) resp.Reply {
 
 // now returns the log clock: deadlines are counted from it. In View it is the leader's
 // estimate (for PTTL); whether a key has expired is never judged by it.
-func (c *ctx) now() int64 { return c.at.Tick }
+func (c *Ctx) now() int64 { return c.at.Tick }
 
 // asOf returns the tick by which leases are judged.
-func (c *ctx) asOf() int64 { return c.s.AsOf(c.moment) }
+func (c *Ctx) asOf() int64 { return c.s.AsOf(c.Moment) }
 
 // lockName returns the name of the lock of a key.
-func (c *ctx) lockName(key string) lock.Name { return lock.Name{Space: c.db, Key: key} }
+func (c *Ctx) lockName(key string) lock.Name { return lock.Name{Space: c.db, Key: key} }
 
-// wallMs returns the wall clock of the stamp in milliseconds since 1970.
-func (c *ctx) wallMs() int64 { return c.at.Wall / 1000 }
+// WallMs returns the wall clock of the stamp in milliseconds since 1970.
+func (c *Ctx) WallMs() int64 { return c.at.Wall / 1000 }
 
 // rand draws the next number for RANDOMKEY and its like: the same on every node.
-func (c *ctx) rand() uint64 {
+func (c *Ctx) rand() uint64 {
 	c.s.Draws++
 	z := c.at.Seed + c.s.Draws*0x9e3779b97f4a7c15
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
@@ -129,11 +130,11 @@ func (c *ctx) rand() uint64 {
 }
 
 // randN draws a number below n, n > 0.
-func (c *ctx) randN(n int) int { return int(c.rand() % uint64(n)) }
+func (c *Ctx) randN(n int) int { return int(c.rand() % uint64(n)) }
 
 // choose draws from the n numbers below n: count different ones, all of them in
 // their order where count reaches n, or -count independent ones.
-func choose(c *ctx, n int, count int64) []int {
+func choose(c *Ctx, n int, count int64) []int {
 	if count < 0 {
 		chosen := make([]int, -count)
 		for i := range chosen {
@@ -164,12 +165,12 @@ func choose(c *ctx, n int, count int64) []int {
 	return chosen
 }
 
-// lookup finds a key; nil if it is absent or its lease has ended. An entry is
+// Lookup finds a key; nil if it is absent or its lease has ended. An entry is
 // immutable. Where the log is applied, an ended lease that the sweep has not
 // reached yet is ended here, with its event.
-func (c *ctx) lookup(key string) *store.Entry { return c.lookupIn(c.db, key) }
+func (c *Ctx) Lookup(key string) *store.Entry { return c.lookupIn(c.db, key) }
 
-func (c *ctx) lookupIn(db int, key string) *store.Entry {
+func (c *Ctx) lookupIn(db int, key string) *store.Entry {
 	c.s.Meter.Spend(c.s.Keys.DBs[db].FindWork(key))
 	e, ok := c.s.Keys.DBs[db].Keys.Get(key)
 	if ok && e.Due(c.asOf()) {
@@ -190,58 +191,58 @@ func (c *ctx) lookupIn(db int, key string) *store.Entry {
 }
 
 // putUntil gives key a value and a deadline, or store.Never.
-func (c *ctx) putUntil(key string, v value.Value, d store.Deadline) {
-	was := c.lookup(key)
-	if was == nil && c.why.Condition || was != nil && handsOver(c, was, v) {
-		c.s.Put(&c.why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.s.Locks().MarkOf(&c.why, key, v)))
+func (c *Ctx) putUntil(key string, v value.Value, d store.Deadline) {
+	was := c.Lookup(key)
+	if was == nil && c.Why.Condition || was != nil && handsOver(c, was, v) {
+		c.s.Put(&c.Why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.s.Locks().MarkOf(&c.Why, key, v)))
 		return
 	}
-	c.s.Put(&c.why, c.db, key, was, store.NewEntry(key, was, v, d))
+	c.s.Put(&c.Why, c.db, key, was, store.NewEntry(key, was, v, d))
 }
 
 // handsOver reports whether a command that replaces the token of a lock knows whose it was: it has compared it, or it
 // answers it, its transaction has watched keys, or its script was given both tokens. So the next one holds the lock.
 // What anything else writes is data: a counter that a script keeps, a result in the place of a lock.
-func handsOver(c *ctx, was *store.Entry, v value.Value) bool {
+func handsOver(c *Ctx, was *store.Entry, v value.Value) bool {
 	switch {
 	case was.Mark() == store.NoLock || was.Aggregate() != nil || was.Holds(v):
 		return false
-	case c.run != nil && !c.why.Compared:
+	case c.run != nil && !c.Why.Compared:
 		return c.run.given(c.s, was.Str()) && c.run.given(c.s, v.Str())
 	}
-	return c.why.Compared || c.s.Embargo.Watched
+	return c.Why.Compared || c.s.Embargo.Watched
 }
 
 // delete removes a key and reports whether it was there.
-func (c *ctx) delete(key string) bool {
-	was := c.lookup(key)
+func (c *Ctx) delete(key string) bool {
+	was := c.Lookup(key)
 	if was != nil {
-		c.s.Put(&c.why, c.db, key, was, nil)
+		c.s.Put(&c.Why, c.db, key, was, nil)
 	}
 	return was != nil
 }
 
-// setDeadline gives a key that is there a deadline; never takes it away.
-func setDeadline(c *ctx, key string, d store.Deadline) {
-	if was := c.lookup(key); was != nil {
-		c.s.Put(&c.why, c.db, key, was, c.s.Until(&c.why, was, d))
+// SetDeadline gives a key that is there a deadline; never takes it away.
+func SetDeadline(c *Ctx, key string, d store.Deadline) {
+	if was := c.Lookup(key); was != nil {
+		c.s.Put(&c.Why, c.db, key, was, c.s.Until(&c.Why, was, d))
 	}
 }
 
-// notify sends a keyspace notification, if the settings ask for its class.
-func (c *ctx) notify(class emit.Classes, event, key string) {
+// Notify sends a keyspace notification, if the settings ask for its class.
+func (c *Ctx) Notify(class emit.Classes, event, key string) {
 	c.s.Notify(c.db, class, event, key)
 }
 
-// publish sends a message to the subscribers of every node.
-func (c *ctx) publish(kind resp.MessageKind, channel, payload string) {
+// Publish sends a message to the subscribers of every node.
+func (c *Ctx) Publish(kind resp.MessageKind, channel, payload string) {
 	c.s.Out.Emit(resp.Message{Kind: kind, Channel: channel, Payload: payload})
 }
 
-// after returns the deadline ttlMs from now. It reports false where Redis would: the
+// After returns the deadline ttlMs from now. It reports false where Redis would: the
 // sum leaves 64 bits.
-func (c *ctx) after(ttlMs int64) (store.Deadline, bool) {
-	wall, ok := addInt(c.wallMs(), ttlMs)
+func (c *Ctx) After(ttlMs int64) (store.Deadline, bool) {
+	wall, ok := addInt(c.WallMs(), ttlMs)
 	if !ok {
 		return store.Never, false
 	}
@@ -251,8 +252,8 @@ func (c *ctx) after(ttlMs int64) (store.Deadline, bool) {
 
 // until returns the deadline at a wall time: what remains of it, counted by the log
 // clock from now on. A time before all times is past, and no error.
-func (c *ctx) until(wallMs int64) (store.Deadline, bool) {
-	ttl, ok := addInt(wallMs, -c.wallMs())
+func (c *Ctx) until(wallMs int64) (store.Deadline, bool) {
+	ttl, ok := addInt(wallMs, -c.WallMs())
 	switch {
 	case !ok && wallMs < 0:
 		ttl = minInt
@@ -264,7 +265,7 @@ func (c *ctx) until(wallMs int64) (store.Deadline, bool) {
 }
 
 // past reports whether a deadline is no later than now: EXPIRE deletes the key.
-func (c *ctx) past(d store.Deadline) bool { return d.Tick <= c.now() }
+func (c *Ctx) past(d store.Deadline) bool { return d.Tick <= c.now() }
 
 // expiry is a unit of time and a reference, as an option names them.
 type expiry struct {
@@ -282,7 +283,7 @@ var (
 
 // deadlineOf reads the number of an expiry option with the checks of Redis's SET,
 // GETEX and SETEX; command names the command in the error, in lower case.
-func (x expiry) deadlineOf(c *ctx, number, command string) (d store.Deadline, err error) {
+func (x expiry) deadlineOf(c *Ctx, number, command string) (d store.Deadline, err error) {
 	ms, err := x.read(number, command)
 	if err != nil {
 		return store.Never, err
@@ -291,7 +292,7 @@ func (x expiry) deadlineOf(c *ctx, number, command string) (d store.Deadline, er
 }
 
 // deadlineFrom is deadlineOf of a number that was read.
-func (x expiry) deadlineFrom(c *ctx, ms int64, command string) (d store.Deadline, err error) {
+func (x expiry) deadlineFrom(c *Ctx, ms int64, command string) (d store.Deadline, err error) {
 	d, ok := x.deadlineIn(c, ms)
 	if !ok {
 		return store.Never, resp.Error(invalidExpire(command).Str)
@@ -311,11 +312,11 @@ func (x expiry) read(number, command string) (ms int64, err error) {
 	return n * x.unitMs, nil
 }
 
-func (x expiry) deadlineIn(c *ctx, ms int64) (store.Deadline, bool) {
+func (x expiry) deadlineIn(c *Ctx, ms int64) (store.Deadline, bool) {
 	if x.absolute {
 		return c.until(ms)
 	}
-	return c.after(ms)
+	return c.After(ms)
 }
 
 func invalidExpire(command string) resp.Reply {

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"slices"
@@ -10,13 +10,13 @@ import (
 // choose draws different numbers, each of them about as often as another, and all
 // of them in their order where as many are asked for.
 func TestChoose(t *testing.T) {
-	m := newMachine()
+	s := NewState(nil, LevelLowest)
 	const n, rounds = 10, 2000
 	times := make([]int, n)
 	for seed := range uint64(rounds) {
-		c := &ctx{s: &m.state, at: resp.Stamp{Seed: seed * 0x9e3779b97f4a7c15}}
-		m.state.Draws = 0
-		chosen := choose(c, n, 3)
+		c := Ctx{s: &s, at: resp.Stamp{Seed: seed * 0x9e3779b97f4a7c15}}
+		s.Draws = 0
+		chosen := choose(&c, n, 3)
 		for _, i := range chosen {
 			times[i]++
 		}
@@ -30,9 +30,9 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%d was drawn %d times, want about %d", i, got, want)
 		}
 	}
-	c := &ctx{s: &m.state}
+	c := Ctx{s: &s}
 	for count, want := range map[int64]int{0: 0, 10: 10, 11: 10, maxInt: 10, -1: 1, -30: 30} {
-		if got := choose(c, n, count); len(got) != want || want == n && !slices.IsSorted(got) {
+		if got := choose(&c, n, count); len(got) != want || want == n && !slices.IsSorted(got) {
 			t.Errorf("choose(%d, %d): %v", n, count, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package keyspace
+package command
 
 import (
 	"slices"
@@ -65,7 +65,7 @@ func parseSetUser(args resp.Args) (call, error) {
 	return &setUserCall{args}, nil
 }
 
-func (r *setUserCall) Run(c *ctx) resp.Reply {
+func (r *setUserCall) Run(c *Ctx) resp.Reply {
 	args, s, known := r.args, c.s, c.commands().known
 	name := strings.Clone(args[2])
 	user := s.Users.Get(name)
@@ -101,7 +101,7 @@ func parseDelUser(args resp.Args) (call, error) {
 	return &textsCall{args[2:], delUsers}, nil
 }
 
-func delUsers(c *ctx, names []string) resp.Reply {
+func delUsers(c *Ctx, names []string) resp.Reply {
 	deleted := int64(0)
 	for _, name := range names {
 		user := c.s.Users.Get(name)
@@ -118,7 +118,7 @@ func delUsers(c *ctx, names []string) resp.Reply {
 	return resp.Int(deleted)
 }
 
-func getUser(c *ctx, name string) resp.Reply {
+func getUser(c *Ctx, name string) resp.Reply {
 	user := c.s.Users.Get(name)
 	if user == nil {
 		return resp.Nil()
@@ -126,14 +126,14 @@ func getUser(c *ctx, name string) resp.Reply {
 	return user.Describe()
 }
 
-func listUsers(c *ctx) resp.Reply {
+func listUsers(c *Ctx) resp.Reply {
 	if !c.s.Meter.Affords(value.VisitWork * int64(len(c.s.Users.All()))) {
 		return resp.Err(meter.ErrWork)
 	}
 	return c.s.Users.List()
 }
 
-func namesOfUsers(c *ctx) resp.Reply {
+func namesOfUsers(c *Ctx) resp.Reply {
 	if !c.s.Meter.Affords(value.VisitWork * int64(len(c.s.Users.All()))) {
 		return resp.Err(meter.ErrWork)
 	}
@@ -142,7 +142,7 @@ func namesOfUsers(c *ctx) resp.Reply {
 
 // saveUsers answers the revision of the users and all of them: for the file that a connection writes, and
 // for a node that does not know yet what it has missed.
-func saveUsers(c *ctx) resp.Reply {
+func saveUsers(c *Ctx) resp.Reply {
 	if !c.s.Meter.Affords(value.VisitWork * int64(len(c.s.Users.All()))) {
 		return resp.Err(meter.ErrWork)
 	}
@@ -150,7 +150,7 @@ func saveUsers(c *ctx) resp.Reply {
 }
 
 // loadUsers has the users that a connection has read from a file take the place of all that there are.
-func loadUsers(c *ctx, text string) resp.Reply {
+func loadUsers(c *Ctx, text string) resp.Reply {
 	text = strings.Clone(text)
 	if !c.s.Meter.Affords(userWork(strings.Count(text, "\n"), len(text))) {
 		return resp.Err(meter.ErrWork)
