@@ -11,40 +11,48 @@ import (
 // faultsFor is the least time with faults of a workload whose last part has none.
 const faultsFor = 10 * time.Second
 
-// calmTail returns how long the last part of a workload has no fault, so that its rules about quiet times are judged: 0
-// if the workload has none, or is too short for both parts.
-func (s *session) calmTail(workload string, length time.Duration) time.Duration {
-	calm := model.QuietFor(workload)
-	if s.cmd.Judge == judgeSafety || s.cmd.Schedule != "" || len(s.kinds) == 0 || length < s.needs(workload) {
-		return 0
-	}
-	return calm
+// needs says how long workloads must run so that their rules are judged.
+type needs struct {
+	safety bool // only rules about safety are judged
+	drawn  bool // faults are drawn, so they can be left out of the last part of a workload
 }
 
-// needs returns how long a workload must run so that its rules are judged.
-func (s *session) needs(workload string) time.Duration {
-	safety := s.cmd.Judge == judgeSafety
-	need := model.TimeFor(workload, safety)
-	if calm := model.QuietFor(workload); calm > 0 && !safety && s.cmd.Schedule == "" && len(s.kinds) > 0 {
+func (s *session) needs() needs {
+	return needs{safety: s.cmd.Judge == judgeSafety, drawn: s.cmd.Schedule == "" && len(s.kinds) > 0}
+}
+
+// of returns how long a workload must run.
+func (n needs) of(workload string) time.Duration {
+	need := model.TimeFor(workload, n.safety)
+	if calm := model.QuietFor(workload); calm > 0 && !n.safety && n.drawn {
 		need = max(need, calm+faultsFor)
 	}
 	return need
 }
 
-// needed returns how long the run must be so that all its rules are judged: its workloads have equal parts of it.
-func (s *session) needed() (all time.Duration) {
-	for _, w := range s.workloads {
-		all = max(all, s.needs(w))
+// calmTail returns how long the last part of a workload has no fault, so that its rules about quiet times are judged: 0
+// if the workload has none, or is too short for both parts.
+func (n needs) calmTail(workload string, length time.Duration) time.Duration {
+	if n.safety || !n.drawn || length < n.of(workload) {
+		return 0
 	}
-	return all * time.Duration(len(s.workloads))
+	return model.QuietFor(workload)
 }
 
-// tooShort says which workloads the run is too short for, and how long it must be; "": it is long enough.
-func (s *session) tooShort() string {
+// all returns how long a run must be: its workloads have equal parts of it.
+func (n needs) all(workloads []string) (all time.Duration) {
+	for _, w := range workloads {
+		all = max(all, n.of(w))
+	}
+	return all * time.Duration(len(workloads))
+}
+
+// tooShort says which workloads a run is too short for, and how long it must be; "": it is long enough.
+func (n needs) tooShort(workloads []string, run time.Duration) string {
 	var names []string
-	length := s.cmd.Time / time.Duration(len(s.workloads))
-	for _, w := range s.workloads {
-		if need := s.needs(w); length < need {
+	length := run / time.Duration(len(workloads))
+	for _, w := range workloads {
+		if need := n.of(w); length < need {
 			names = append(names, fmt.Sprintf("%s %s", w, need))
 		}
 	}
@@ -52,9 +60,9 @@ func (s *session) tooShort() string {
 		return ""
 	}
 	then := "rules that were hardly at stake will be undecided"
-	if s.cmd.Judge == judgeSafety {
+	if n.safety {
 		then = "rules that need more will not be judged"
 	}
 	return fmt.Sprintf("each workload has %s, and there are rules that need more (%s): %s; --time %s is enough",
-		length.Round(time.Second/10), strings.Join(names, ", "), then, s.needed())
+		length.Round(time.Second/10), strings.Join(names, ", "), then, n.all(workloads))
 }

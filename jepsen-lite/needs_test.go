@@ -34,8 +34,8 @@ func TestNeeds(t *testing.T) {
 	} {
 		s := &session{cmd: &runCmd{Time: c.time, Judge: c.judge, Workload: strings.Split(c.workloads, ","),
 			Nemesis: []string{c.nemesis}, Nodes: 3, Workers: 1, Rate: 1, Target: "lockd"}}
-		if _, err := s.check(); err != nil || s.cmd.Time != c.becomes || s.tooShort() != c.says {
-			t.Errorf("%+v: %v, %s, %q", c, err, s.cmd.Time, s.tooShort())
+		if _, err := s.check(); err != nil || s.cmd.Time != c.becomes || s.needs().tooShort(s.workloads, s.cmd.Time) != c.says {
+			t.Errorf("%+v: %v, %s, %q", c, err, s.cmd.Time, s.needs().tooShort(s.workloads, s.cmd.Time))
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestCalmTail(t *testing.T) {
 		{runCmd{Judge: judgeAll, Schedule: "x"}, []string{"kill"}, "line", 60 * time.Second, 0},
 	} {
 		s := &session{cmd: &c.cmd, kinds: c.kinds}
-		if got := s.calmTail(c.workload, c.length); got != c.want {
+		if got := s.needs().calmTail(c.workload, c.length); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}

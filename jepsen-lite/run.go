@@ -113,7 +113,7 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	if c.From != "" {
 		fmt.Fprintf(out, "from the build of %s\n", c.From)
 	}
-	if short := s.tooShort(); short != "" {
+	if short := s.needs().tooShort(s.workloads, s.cmd.Time); short != "" {
 		fmt.Fprintln(out, short)
 	}
 	if err := s.start(ctx); err != nil {
@@ -263,7 +263,7 @@ func (s *session) check() (kind target.Kind, err error) {
 		return kind, errors.New("--nodes, --workers and --rate must be at least 1, and there must be a workload")
 	}
 	if c.Time == 0 {
-		c.Time = s.needed()
+		c.Time = s.needs().all(s.workloads)
 	}
 	i := slices.IndexFunc(target.Kinds, func(k target.Kind) bool { return k.Name == c.Target })
 	if i < 0 {
@@ -487,7 +487,7 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 		Pause: time.Duration(c.Workers) * time.Second / time.Duration(c.Rate),
 	}
 	length := c.Time / time.Duration(len(s.workloads))
-	plan := s.schedule(c.Seed+turn, length-s.calmTail(w.Name, length))
+	plan := s.schedule(c.Seed+turn, length-s.needs().calmTail(w.Name, length))
 	if err := writeJSON(filepath.Join(dir, scheduleFile), c.scheduleOf(c.Seed+turn, began, length, plan)); err != nil {
 		return report.Result{}, err
 	}
