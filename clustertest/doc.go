@@ -90,9 +90,9 @@
 //	hangup NAME             closes the connection of a client, or of a command in the background
 //	check $a < $b           compares numbers
 //
-// Lines that begin with # are comments. A comment "# promise: ID" claims that the lines below it tell a promise of docs:
-// TestPromises of cmd/lockd compares these ids with those in the pages. 50 ms pass after each line except after and
-// check, so that all nodes know of it.
+// Lines that begin with # are comments. A comment "# promise: ID" claims that the lines below it tell a promise of
+// docs: TestPromises of cmd/lockd compares these ids with those in the pages. 50 ms pass after each line except after
+// and check, so that all nodes know of it.
 //
 // # Writing replies
 //

@@ -15,8 +15,8 @@ import (
 )
 
 // Sentences of docs that promise something have an id, in a comment at the end of their paragraph, in the order of the
-// sentences: <!-- promise: never-held-twice lease-never-early -->. What shows a promise claims its id: a transcript by a
-// comment above the lines that tell it, # promise: never-held-twice; anything else by a row of notInTranscripts.
+// sentences: <!-- promise: never-held-twice lease-never-early -->. What shows a promise claims its id: a transcript by
+// a comment above the lines that tell it, # promise: never-held-twice; anything else by a row of notInTranscripts.
 
 // promising are the pages whose promises are shown, each with its translation, which has the same ids.
 var promising = map[string]string{
@@ -36,11 +36,11 @@ type shown struct {
 
 // notInTranscripts are the promises that no transcript can tell, or not to the end.
 var notInTranscripts = []shown{
-	{"pipeline-in-pieces", "test resp/server TestPipelineIsBounded", "a pipeline of so many commands is no text to read"},
-	{"linearizable", "workload register", "a transcript has one order; of many clients at a time the search for one judges"},
+	{"pipeline-in-pieces", "test resp/server TestPipelineIsBounded", "a pipeline of so many commands is no text"},
+	{"linearizable", "workload register", "many clients at a time have many orders: a search judges them"},
 	{"clock-of-a-dead-voter", "test cluster TestTwoClocksLeft", "an hour of a cluster with sessions takes a minute"},
 	{"wrong-clock-is-named", "test cluster TestWrongClockIsNamed", "it is a figure for Prometheus"},
-	{"failover-in-order", "test cluster TestStoppedLeaderElectsOnce", "an election beside it takes as long in a transcript"},
+	{"failover-in-order", "test cluster TestStoppedLeaderElectsOnce", "an election takes as long in a transcript"},
 	{"loading-is-not-done", "test cluster TestClusterDown", "a transcript has no flags, and so no cluster mode"},
 	{"leader-that-commits-nothing", "test cluster TestLeaderThatCommitsNothing",
 		"its links carry heartbeats, and too little of an entry"},
@@ -184,8 +184,9 @@ func TestPromisesFindsFaults(t *testing.T) {
 		{"a", "workload none", "why"}, {"a", "bug none", "why"}, {"a", "workload register", ""},
 	}), "\n")
 	for _, want := range []string{
-		"nothing shows the promise b:", "no page promises d,", "no page promises e,", "a: there is no test cmd/lockd TestNone",
-		"a: there is no magic x", "a: there is no workload none", "a: there is no bug none", "a: why does no transcript",
+		"nothing shows the promise b:", "no page promises d,", "no page promises e,",
+		"a: there is no test cmd/lockd TestNone", "a: there is no magic x", "a: there is no workload none",
+		"a: there is no bug none", "a: why does no transcript",
 		`p.md: "<!-- promises: c -->" is no mark`, `t.txt: "# Promise: a" is no mark`,
 	} {
 		if !strings.Contains(got, want) {
