@@ -164,7 +164,7 @@ var (
 	ruleUndone = rule("script-undone", "A script that meets a limit leaves nothing behind.",
 		"not undone", "scripts", each(1, 10*time.Second))
 	ruleScript = rule("script-kept", "A script that is done leaves its writes, and one that was refused none.",
-		"acknowledged write lost, failed but done", "scripts", each(1, 10*time.Second))
+		"acknowledged write lost, failed but done", "scripts", once(1, 20*time.Second))
 )
 
 // Rules of the log clock and of leases.
