@@ -14,7 +14,7 @@ import (
 )
 
 // Attempts keeps the unanswered writes of this node's clients. When an answer is in doubt, the log
-// shows what became of the write (DESIGN.md, "The in-doubt request"). All methods may be called
+// shows what became of the write ("The in-doubt request" in DESIGN.md of package cluster). All methods may be called
 // concurrently.
 type Attempts struct {
 	session uint64
@@ -89,8 +89,8 @@ func (r *Attempts) show(a *attempt, o peer.Outcome, res resp.Result) {
 	a.wake()
 }
 
-// Applied completes the attempts whose outcome follows from an entry. It is called once the entry's
-// messages are delivered.
+// Applied completes the attempts whose outcome follows from an entry. The entry's messages have been
+// delivered before.
 func (r *Attempts) Applied(term uint64, e *record.Entry, did *replica.Applied) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +141,7 @@ func (r *Attempts) absent(a *attempt) {
 	}
 }
 
-// Restored is called when a snapshot has replaced entries.
+// Restored notes that a snapshot has replaced entries.
 func (r *Attempts) Restored() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

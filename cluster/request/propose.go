@@ -414,7 +414,7 @@ type transferWatch struct {
 }
 
 // Raft's own part of a transfer ends within two election timeouts, one of them that of the message to
-// the successor (transport.TimeoutNow). The watch counts refusals instead of measuring time, because any amount
+// the successor. The watch counts refusals instead of measuring time, because any amount
 // of time may pass while a process is stopped.
 const (
 	transferRefusalEvery = 100 * time.Millisecond // one refusal per this time counts

@@ -129,7 +129,7 @@ func (r *Reader) view(lead *clock.Leadership, wall int64, req resp.Request) resp
 // to a question that leaves after the call began: then none of them had voted in a
 // later term before it, so no later leader could have been elected, and nothing
 // acknowledged is missing in what is applied here (the leader has applied an entry
-// of its own term, see startLeading). Raft's VerifyLeader counts answers that were
+// of its own term before it leads). Raft's VerifyLeader counts answers that were
 // on their way before the question: it is not enough.
 func (r *Reader) Confirm(lead *clock.Leadership) bool {
 	voters := r.Raft.Voters()
@@ -148,13 +148,13 @@ func (r *Reader) Confirm(lead *clock.Leadership) bool {
 	return r.Raft.State() == raft.Leader && r.Raft.CurrentTerm() == lead.Term
 }
 
-// HedgeAfter is how long those that are asked first may take before the rest is asked
+// HedgeAfter bounds the wait for the members that are asked first, before the rest is asked
 // too: well above a round trip, well below what a client notices.
 const HedgeAfter = 2 * time.Millisecond
 
-// ask asks the others for their term until enough of them have answered with it. Just
-// enough are asked at first, those that answered last time, as a question costs both
-// sides as much as a read; the rest follows when one of these says no, or nothing.
+// ask asks the others for their term until enough of them have answered with it. At first
+// it asks just enough, those that answered last time, as a question costs both
+// sides as much as a read; the rest follows when one of them says no, or nothing.
 func (r *Reader) ask(term uint64, others []raft.Server, enough int) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), r.Heartbeat)
 	defer cancel()
@@ -221,7 +221,7 @@ func (p *responders) record(id raft.ServerID, yes bool) {
 	}
 }
 
-// order sorts servers by how lately they have answered, those last whose processes have ended.
+// order sorts servers by how lately they have answered; servers whose processes have ended come last.
 func (p *responders) order(servers []raft.Server) []raft.Server {
 	p.mu.Lock()
 	defer p.mu.Unlock()

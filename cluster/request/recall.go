@@ -8,7 +8,7 @@ import "lockd/resp"
 // A recall is an empty request with an origin (session, number). From its place in the log on, the
 // term in which it is logged takes no attempt of that session with that number or a lower one. A
 // node logs one when a connection may have lost an attempt and no later term is in sight
-// (DESIGN.md, "The in-doubt request").
+// ("The in-doubt request" in DESIGN.md of package cluster).
 
 // isRecall reports whether a request with an origin is a recall.
 func isRecall(req resp.Request) bool { return req.Empty() }

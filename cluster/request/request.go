@@ -7,7 +7,8 @@
 //
 // The files, from top to bottom: run.go (a request, until it is done or its time is over), indoubt.go (what became of a
 // write whose answer is lost), route.go (one attempt), read.go (rounds of questions), propose.go (the door to the log),
-// queue.go (what waits for either), request.go. Package cluster's DESIGN.md gives the reasons.
+// recall.go (what must not be logged any more), queue.go (what waits for either door), request.go (what requests use of
+// their node). DESIGN.md of package cluster gives the reasons.
 package request
 
 import (
