@@ -32,7 +32,7 @@ type testHeir struct {
 	*testMachine
 	fence  uint64
 	holdMs int64
-	wallMs int64
+	wall   int64
 }
 
 func newTestHeir() *testHeir { return &testHeir{testMachine: newTestMachine()} }
@@ -47,7 +47,7 @@ func (h *testHeir) Find(args resp.Args) (*resp.Spec, resp.Reply) {
 }
 
 func (h *testHeir) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
-	h.wallMs = at.Wall / 1000
+	h.wall = at.Wall
 	var known []resp.Request
 	for _, req := range reqs {
 		if len(req.Cmds) == 1 {
@@ -60,9 +60,10 @@ func (h *testHeir) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []r
 	return make([]resp.Result, len(reqs)), nil
 }
 
-func (h *testHeir) LastFence() uint64 { return max(h.fence, h.index) }
-func (h *testHeir) WallMs() int64     { return h.wallMs }
-func (h *testHeir) Keys() int         { return len(h.vars) }
+func (h *testHeir) Wall() int64 { return h.wall }
+
+func (h *testHeir) Totals() (keys int, lastFence uint64) { return len(h.vars), max(h.fence, h.index) }
+
 func (h *testHeir) Fork(fence uint64, holdMs int64) {
 	h.fence, h.holdMs = fence, holdMs
 }

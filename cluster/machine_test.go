@@ -250,11 +250,16 @@ func (m *testMachine) NextDeadline() (int64, bool) {
 	return next, next != 0
 }
 
-func (m *testMachine) Blocked(resp.BlockID) resp.BlockState { return resp.BlockOver }
-func (m *testMachine) BlockSessions() []resp.BlockSession   { return nil }
-func (m *testMachine) BlockRevision() uint64                { return 0 }
-func (m *testMachine) BlockGifts(uint64) []resp.BlockGift   { return nil }
-func (m *testMachine) BlockGiven(resp.BlockID) bool         { return false }
+func (m *testMachine) Blocks() resp.BlockView { return noBlocks{} }
+
+// noBlocks knows of no blocking commands.
+type noBlocks struct{}
+
+func (noBlocks) State(resp.BlockID) resp.BlockState { return resp.BlockOver }
+func (noBlocks) Sessions() []resp.BlockSession      { return nil }
+func (noBlocks) Revision() uint64                   { return 0 }
+func (noBlocks) Gifts(uint64) []resp.BlockGift      { return nil }
+func (noBlocks) Given(resp.BlockID) bool            { return false }
 
 // KeysInSlot visits variables in their order; a cursor is how many it has visited.
 func (m *testMachine) KeysInSlot(slot int, cursor uint64, most int) (keys []string, next uint64) {

@@ -23,7 +23,7 @@ func checkBlocked(t testing.TB, m *Machine) {
 	t.Helper()
 	places, inLine := 0, 0
 	suspended := map[uint64]bool{}
-	for _, s := range m.BlockSessions() {
+	for _, s := range m.Blocks().Sessions() {
 		suspended[s.ID] = s.Suspended
 	}
 	for w := range m.state.Waits.Each {
@@ -33,7 +33,7 @@ func checkBlocked(t testing.TB, m *Machine) {
 		} else {
 			places += checkQueued(t, m, w, suspended[w.ID.Session])
 		}
-		if m.Blocked(w.ID) != resp.BlockWaiting || !m.state.Waits.Sessions.Used(w.ID) {
+		if m.Blocks().State(w.ID) != resp.BlockWaiting || !m.state.Waits.Sessions.Used(w.ID) {
 			t.Fatalf("%v waits and was never asked for", w.ID)
 		}
 	}

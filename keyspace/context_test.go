@@ -4,8 +4,6 @@ import (
 	"runtime"
 	"testing"
 	"weak"
-
-	"lockd/keyspace/command"
 )
 
 // Nothing keeps a command's context beyond its command, since the machine uses the same one for the next: no field, closure,
@@ -20,7 +18,7 @@ func TestNothingKeepsAContext(t *testing.T) {
 				stage.step(s)
 				moved := new(Machine)
 				*moved = *stage.m
-				moved.command = command.Ctx{}
+				moved.running = running{}
 				left[s.line] = weak.Make(stage.m)
 				stage.m = moved
 			}

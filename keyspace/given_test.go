@@ -263,7 +263,7 @@ func TestSuspendedSession(t *testing.T) {
 	s.expect("1/1 served l b", fmt.Sprintf("1/2 served %s", s.run("FENCE door")))
 	s.send(suspending(1))
 	s.send(resuming(1, 1)) // sent before it
-	if got := s.m.BlockSessions(); !got[0].Suspended || got[0].Suspensions != 2 || got[1].Suspended || got[1].Node != "n2" {
+	if got := s.m.Blocks().Sessions(); !got[0].Suspended || got[0].Suspensions != 2 || got[1].Suspended || got[1].Node != "n2" {
 		t.Errorf("sessions: %+v", got)
 	}
 }

@@ -60,8 +60,8 @@ func TestRefound(t *testing.T) {
 		if got := apply(m, 6002, 7, "LOCK known carol PX 1000"); got != string(resp.Int(fence+1).AppendTo(nil, 3)) {
 			t.Errorf("after the hold: %q", got)
 		}
-		if got := apply(m, 6003, 8, "SET new carol NX PX 1000"); got != "+OK\r\n" || m.LastFence() != fence+2 {
-			t.Errorf("after the hold: %q, fence %d", got, m.LastFence())
+		if got := apply(m, 6003, 8, "SET new carol NX PX 1000"); got != "+OK\r\n" || m.state.Keys.LastFence != fence+2 {
+			t.Errorf("after the hold: %q, fence %d", got, m.state.Keys.LastFence)
 		}
 	}
 	if !bytes.Equal(image(t, m), image(t, other)) {
@@ -121,7 +121,7 @@ func TestHoldAndRedisson(t *testing.T) {
 	expect("released", eval(release, "l", alice), resp.Int(0))
 	expect("released", eval(release, "l", alice), resp.Int(1))
 	expect("taken anew", eval(take, "l", bob), refused)
-	if m.Keys() != 2 { // rw and the latch
-		t.Errorf("%d keys", m.Keys())
+	if m.state.Keys.Len() != 2 { // rw and the latch
+		t.Errorf("%d keys", m.state.Keys.Len())
 	}
 }

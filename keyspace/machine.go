@@ -12,8 +12,7 @@ import (
 // for concurrent use, except for Find, Check, Specs and the function that Snapshot returns.
 type Machine struct {
 	state   state.State
-	command command.Ctx // of the running request
-	replies replyRoom
+	running running
 }
 
 // Scripts runs scripts and functions, such as luavm.VM does.
@@ -42,8 +41,8 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	s.ServedBytes = 0
 	results := make([]resp.Result, len(reqs))
 	for i := range reqs {
-		m.replies.expected = len(reqs) - i
-		results[i] = m.do(at, reqs[i])
+		m.running.replies.expected = len(reqs) - i
+		results[i] = m.running.do(s, at, reqs[i])
 	}
 	s.Seen.PeakBytes = max(s.Seen.PeakBytes, s.UsedBytes())
 	s.Out.EmitChanges()
@@ -53,7 +52,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	s.Seen.CountEvents(messages)
 	s.Applying = false
 	s.Out.End()
-	m.replies, m.command = replyRoom{}, command.Ctx{}
+	m.running = running{}
 	return results, messages
 }
 
@@ -63,7 +62,7 @@ func (m *Machine) View(at resp.Stamp, req resp.Request) resp.Result {
 	at.Tick, at.Wall = max(s.Tick, at.Tick), max(s.WallUs, at.Wall)
 	s.Draws = 0
 	s.Meter.BeginEntry(s.UsedBytes())
-	return m.do(at, req)
+	return m.running.do(s, at, req)
 }
 
 // Try answers a request that would change nothing as things are, such as SET NX of a key
@@ -98,13 +97,18 @@ func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool
 	return resp.Result{Replies: []resp.Reply{reply}}, true
 }
 
+// running runs requests; what it has of one is used again for the next.
+type running struct {
+	command command.Ctx
+	replies replyRoom
+}
+
 // do runs a request.
-func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
-	s := &m.state
+func (r *running) do(s *state.State, at resp.Stamp, req resp.Request) resp.Result {
 	if req.Watch != nil && s.HaveChanged(req.Watch.Check) {
 		return resp.Result{Watched: &resp.Watched{Aborted: true}}
 	}
-	res := resp.Result{Replies: m.replies.take(len(req.Cmds))}
+	res := resp.Result{Replies: r.replies.take(len(req.Cmds))}
 	if s.Meter.EntryExhausted(s.UsedBytes()) && len(req.Cmds) > 0 {
 		return res
 	}
@@ -131,9 +135,9 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		if before > meter.WorkMax || !req.Multi && s.Meter.RepliesExceeded() {
 			break // the rest goes into another entry, so that others get their turn in between
 		}
-		m.command = command.NewCtx(s, at, cmd.DB)
-		m.command.Why.Client = req.Sender
-		addReply(&s.Meter, &res, m.command.Execute(cmd))
+		r.command = command.NewCtx(s, at, cmd.DB)
+		r.command.Why.Client = req.Sender
+		addReply(&s.Meter, &res, r.command.Execute(cmd))
 		s.Reads.EndCommand(s.Out.Position())
 		if !req.Multi {
 			serviceAt(s, at).ready()

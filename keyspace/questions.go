@@ -5,6 +5,7 @@ import (
 
 	"lockd/keyspace/fate"
 	"lockd/keyspace/settings"
+	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/resp"
 )
@@ -33,6 +34,26 @@ func (m *Machine) NextDeadline() (tick int64, ok bool) {
 	return min(l.Tick, end), true
 }
 
+// Blocks returns a view of blocking commands; see cluster.Machine.
+func (m *Machine) Blocks() resp.BlockView { return (*blocks)(&m.state) }
+
+// blocks implements resp.BlockView.
+type blocks state.State
+
+func (b *blocks) State(id resp.BlockID) resp.BlockState { return b.Waits.State(id) }
+func (b *blocks) Sessions() []resp.BlockSession         { return b.Waits.Sessions.All() }
+func (b *blocks) Revision() uint64                      { return b.Waits.Sessions.Revision }
+func (b *blocks) Given(id resp.BlockID) bool            { return b.Waits.Gifts.Get(id) != nil }
+
+func (b *blocks) Gifts(session uint64) (all []resp.BlockGift) {
+	for _, gift := range b.Waits.Gifts.Of(session, math.MaxUint64) {
+		if gift.Waited {
+			all = append(all, resp.BlockGift{ID: gift.ID, Entry: gift.Entry})
+		}
+	}
+	return all
+}
+
 // KeysInSlot does a step of a walk through the keys of the first database; see cluster.Machine.
 func (m *Machine) KeysInSlot(slot int, cursor uint64, most int) (keys []string, next uint64) {
 	next = m.state.Keys.DBs[0].Keys.Scan(cursor, most, func(e *store.Entry) {
@@ -42,28 +63,6 @@ func (m *Machine) KeysInSlot(slot int, cursor uint64, most int) (keys []string, 
 	})
 	return keys, next
 }
-
-// BlockRevision changes with what BlockSessions lists; see cluster.Machine.
-func (m *Machine) BlockRevision() uint64 { return m.state.Waits.Sessions.Revision }
-
-// BlockSessions lists the sessions; see cluster.Machine.
-func (m *Machine) BlockSessions() []resp.BlockSession { return m.state.Waits.Sessions.All() }
-
-// BlockGifts lists the gifts of waiters of a session; see cluster.Machine.
-func (m *Machine) BlockGifts(session uint64) (all []resp.BlockGift) {
-	for _, gift := range m.state.Waits.Gifts.Of(session, math.MaxUint64) {
-		if gift.Waited {
-			all = append(all, resp.BlockGift{ID: gift.ID, Entry: gift.Entry})
-		}
-	}
-	return all
-}
-
-// BlockGiven reports whether the gift of a command can be taken back; see cluster.Machine.
-func (m *Machine) BlockGiven(id resp.BlockID) bool { return m.state.Waits.Gifts.Get(id) != nil }
-
-// Blocked returns the state of a blocking command; see cluster.Machine.
-func (m *Machine) Blocked(id resp.BlockID) resp.BlockState { return m.state.Waits.State(id) }
 
 // Leases returns the leases of locks; see cluster.Machine.
 func (m *Machine) Leases(locks []resp.HeldLock) []resp.Lease {
@@ -87,11 +86,7 @@ func (m *Machine) Settings() []resp.Message {
 	return append(m.state.Settings.Messages(), users)
 }
 
-// LastFence returns the highest fence that was given.
-func (m *Machine) LastFence() uint64 { return m.state.Keys.LastFence }
-
-// WallMs returns the wall time of the last entry, in milliseconds since 1970; 0: there was none.
-func (m *Machine) WallMs() int64 { return m.state.WallUs / 1000 }
-
-// Keys returns the number of keys in all databases.
-func (m *Machine) Keys() int { return m.state.Keys.Len() }
+// Totals returns the number of keys in all databases, and the highest fence that was given.
+func (m *Machine) Totals() (keys int, lastFence uint64) {
+	return m.state.Keys.Len(), m.state.Keys.LastFence
+}

@@ -79,6 +79,21 @@ const (
 	BlockOver                      // it has ended, or its session has
 )
 
+// BlockView is what the machine knows of blocking commands, their sessions, and what their clients were given.
+type BlockView interface {
+	// State says what is known of a command. Its end is told by one MessageBlock; see BlockAsk.
+	State(id BlockID) BlockState
+	// Sessions lists the sessions by their numbers, Revision another number whenever that list is another one through
+	// an entry.
+	Sessions() []BlockSession
+	Revision() uint64
+	// Gifts lists what clients of a session were given after they had waited, and whose delivery no BlockTend has
+	// settled, by their numbers.
+	Gifts(session uint64) []BlockGift
+	// Given reports whether what was given under a name can still be taken back.
+	Given(id BlockID) bool
+}
+
 // Unblock says why a client should stop waiting.
 type Unblock uint8
 

@@ -187,6 +187,6 @@ func Restore(path string, r Fork) (*Refounded, *BackupHead, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	done, err := o.found(&r, max(head.MadeMs, o.machine.WallMs()))
+	done, err := o.found(&r, max(head.MadeMs, o.machine.Wall()/1000))
 	return done, head, err
 }

@@ -119,7 +119,7 @@ func (o *offline) load(x *store.Exam) error {
 		if err != nil {
 			return fmt.Errorf("snapshot %s: %w", meta.ID, err)
 		}
-		o.servers, o.wallMs = meta.Configuration.Servers, o.machine.WallMs()
+		o.servers, o.wallMs = meta.Configuration.Servers, o.machine.Wall()/1000
 	}
 	return x.Entries(o.last, o.replay)
 }
@@ -166,7 +166,8 @@ func (o *offline) count(e *record.Entry, l *raft.Log) {
 // found makes the data folder of a new cluster. pastMs is the wall time of the newest known entry of the old one.
 func (o *offline) found(r *Fork, pastMs int64) (*Refounded, error) {
 	now := readWall(r.Clock, r.WallError)
-	fence, err := fenceAbove(past{last: max(o.machine.LastFence(), o.last), ms: pastMs}, now, r.FenceAbove)
+	keys, last := o.machine.Totals()
+	fence, err := fenceAbove(past{last: max(last, o.last), ms: pastMs}, now, r.FenceAbove)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (o *offline) found(r *Fork, pastMs int64) (*Refounded, error) {
 		Index: i.Applied, Write: func(w io.Writer) error { return i.Save(w) },
 	})
 	return &Refounded{
-		Cluster: next.Cluster, Old: old.Cluster, Index: i.Applied, Keys: o.machine.Keys(), Fence: fence, Hold: r.Hold,
+		Cluster: next.Cluster, Old: old.Cluster, Index: i.Applied, Keys: keys, Fence: fence, Hold: r.Hold,
 	}, err
 }
 
@@ -226,9 +227,10 @@ func inspect(dir string, machine Machine) (*Inspection, *offline, error) {
 		x.Damage = o.load(x)
 	}
 	ros := o.Roster()
+	keys, fence := machine.Totals()
 	in := &Inspection{
-		Exam: x, Cluster: cmp.Or(ros.Cluster, x.Meta.Cluster), Index: o.last, Keys: machine.Keys(),
-		Fence: machine.LastFence(), WallMs: o.wallMs, Servers: o.servers, Kinds: o.kinds,
+		Exam: x, Cluster: cmp.Or(ros.Cluster, x.Meta.Cluster), Index: o.last, Keys: keys,
+		Fence: fence, WallMs: o.wallMs, Servers: o.servers, Kinds: o.kinds,
 		Removed: slices.Sorted(maps.Keys(ros.Removed)),
 	}
 	if x.Damage == nil && ros.Cluster != "" && x.Meta.Cluster != "" && ros.Cluster != x.Meta.Cluster {

@@ -55,17 +55,8 @@ type Machine interface {
 	// NextDeadline is the tick at which the next lease ends (it is gone once the
 	// clock is past it), or the next wait, or false when there is none.
 	NextDeadline() (tick int64, ok bool)
-	// Blocked says what is known of a blocking command. Its end is told by one
-	// MessageBlock; see resp.BlockAsk.
-	Blocked(id resp.BlockID) resp.BlockState
-	// BlockSessions lists the sessions of blocking commands, BlockRevision another number whenever that list is another
-	// one through Apply, BlockGifts what clients of one were given after they had
-	// waited and whose delivery no BlockTend has settled, both by their numbers. BlockGiven reports whether what was
-	// given under a name can still be taken back.
-	BlockSessions() []resp.BlockSession
-	BlockRevision() uint64
-	BlockGifts(session uint64) []resp.BlockGift
-	BlockGiven(id resp.BlockID) bool
+	// Blocks returns a view of blocking commands, as of the last Apply.
+	Blocks() resp.BlockView
 	// KeysInSlot does a step of a walk through the keys of the first database: it looks at about most of them from
 	// cursor on, 0 at first, and returns those of a slot, and the cursor to go on at; 0: there are no more. Keys that
 	// are there all the time are found. It changes nothing.
@@ -100,12 +91,8 @@ type Machine interface {
 // ForkableMachine is a machine whose state can go on in a new cluster.
 type ForkableMachine interface {
 	Machine
-	// LastFence is the highest fence that was given.
-	LastFence() uint64
-	// WallMs is the wall time of the last entry, in milliseconds since 1970; 0: unknown.
-	WallMs() int64
-	// Keys is how many keys there are.
-	Keys() int
+	// Totals returns how many keys there are, and the highest fence that was given.
+	Totals() (keys int, lastFence uint64)
 	// Fork makes fences rise above fence, forgets who waits, and grants no lock that it does not know for holdMs
 	// of the log clock.
 	Fork(fence uint64, holdMs int64)

@@ -143,7 +143,7 @@ func (s *State) Apply(l *raft.Log, e *record.Entry) (*Applied, []resp.Message) {
 	s.appliedAt = s.Clock.Monotonic()
 	s.refreshDeadline()
 	s.refreshFullDisks()
-	if s.Machine.BlockRevision() != s.sessionsRevision {
+	if s.Machine.Blocks().Revision() != s.sessionsRevision {
 		s.refreshSessions()
 	}
 	return &Applied{Results: results}, msgs
@@ -256,13 +256,13 @@ func (s *State) Leases(locks []resp.HeldLock, heard time.Time) (leases []resp.Le
 func (s *State) Blocked(id resp.BlockID) resp.BlockState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Machine.Blocked(id)
+	return s.Machine.Blocks().State(id)
 }
 
 // refreshSessions publishes the sessions of blocking commands, which are read without the lock. mu is held.
 func (s *State) refreshSessions() {
-	all := s.Machine.BlockSessions()
-	s.sessionsRevision = s.Machine.BlockRevision()
+	all := s.Machine.Blocks().Sessions()
+	s.sessionsRevision = s.Machine.Blocks().Revision()
 	s.sessionsNow.Store(&all)
 }
 
@@ -274,7 +274,7 @@ func (s *State) Gifts(session, after uint64) []resp.BlockID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ids []resp.BlockID
-	for _, g := range s.Machine.BlockGifts(session) {
+	for _, g := range s.Machine.Blocks().Gifts(session) {
 		if g.Entry > after {
 			ids = append(ids, g.ID)
 		}
@@ -286,7 +286,7 @@ func (s *State) Gifts(session, after uint64) []resp.BlockID {
 func (s *State) Given(id resp.BlockID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Machine.BlockGiven(id)
+	return s.Machine.Blocks().Given(id)
 }
 
 // LeaseAges returns the ages of the leases of locks at a tick, in milliseconds; -1 for a lock that its token no longer

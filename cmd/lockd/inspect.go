@@ -46,7 +46,8 @@ func (c *inspectCmd) backup(stdout io.Writer) error {
 	fmt.Fprintf(stdout, "backup      format %d, by lockd %s\n", head.Format, head.Version)
 	fmt.Fprintf(stdout, "made        %s, by node %s\n", wallTime(head.MadeMs), head.Node)
 	fmt.Fprintf(stdout, "cluster     %s\n", head.Cluster)
-	fmt.Fprintf(stdout, "state       %d keys as of entry %d, fences up to %d\n", machine.Keys(), head.Index, machine.LastFence())
+	keys, lastFence := machine.Totals()
+	fmt.Fprintf(stdout, "state       %d keys as of entry %d, fences up to %d\n", keys, head.Index, lastFence)
 	fmt.Fprintln(stdout, "sound       every checksum matches")
 	return nil
 }
