@@ -14,8 +14,8 @@ import (
 )
 
 // A command that finds nothing waits: package wait keeps it, in the order of the log. A change of a key marks what may
-// be served (waiters); the entry that has made the change serves it, at the end of the command, transaction or script
-// (service).
+// be served (state.Waiters); the entry that has made the change serves it, at the end of the command, transaction or
+// script (service).
 
 // service serves those who wait, and ends waits, at a stamp.
 type service struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // Programs that sleep until a library publishes that a lock is free are woken here, where the lock has ended otherwise
-// (see goneLock).
+// (state.GoneLock).
 
 // Names and messages of libraries.
 const (

@@ -8,7 +8,7 @@ import (
 // A command has two halves. Parse, of its row, reads the arguments and looks at nothing else: a node can call it before
 // anything is logged. Run, of the call that Parse returns, does the work on the state.
 
-// row is a row of the machine's table: the Spec of a command and its parser.
+// row is a row of the table: the Spec of a command and its parser.
 type row struct {
 	resp.Spec
 	Parse parser

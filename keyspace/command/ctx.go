@@ -15,10 +15,10 @@ import (
 )
 
 // Ctx gives one command access to what it may touch. Keys are looked up in the command's database; every change goes
-// through Machine.put.
+// through Put of the state.
 //
-// In View nothing is changed, not even what has expired: a row without the flag
-// Write (or MayReplicate) calls no method of the second half.
+// In a read nothing is changed, not even what has expired: a row without the flag Write (or MayReplicate) calls no
+// method that writes.
 type Ctx struct {
 	s   *state.State
 	at  resp.Stamp // of the entry, or of the read

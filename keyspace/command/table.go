@@ -112,7 +112,7 @@ func elsewhereRows(list string) []resp.Row[struct{}] {
 // what the older one did until the level rises, which it does once every member can (package cluster).
 //
 // What a build adds or changes belongs to its highest level: a row says so (resp.Spec.Level), and so does a parameter
-// of CONFIG (parameter.level); other behaviour asks Machine.level and has a word in rulesSince.
+// of CONFIG (parameter.level); other behaviour asks State.Level and has a word in rulesSince.
 
 // The levels that this build can: all from LevelLowest to Level. A build that adds a command to the machine, or
 // changes what an entry does or how it or an image is written, has a Level one higher than the release before.

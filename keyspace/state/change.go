@@ -91,7 +91,7 @@ func (s *State) EndLeases(db int, e *store.Entry, tick int64) *store.Entry {
 	return endHolders(s, db, e, tick)
 }
 
-// journal remembers where the rest of the machine stood when an attempt began, which the store undoes: a script that
+// journal remembers where all but the keys stood when an attempt began, which the store undoes: a script that
 // meets a limit must not leave half of its writes.
 type journal struct {
 	out    emit.Mark

@@ -6,7 +6,7 @@ import (
 	"lockd/resp"
 )
 
-// What becomes of locks is noted by package fate: put tells it every change of a key, with its cause.
+// What becomes of locks is noted by package fate: Put tells it every change of a key, with its cause.
 
 // Locks returns what notes the fate of locks, as of now.
 func (s *State) Locks() fate.Recorder {

@@ -76,7 +76,7 @@ func stillHeld(s *State, db int, key string, version uint64) bool {
 	return false
 }
 
-// Versions returns the versions that haveChanged compares.
+// Versions returns the versions that HaveChanged compares.
 func (s *State) Versions(keys []resp.Key) []uint64 {
 	versions := make([]uint64, len(keys))
 	for i, k := range keys {
