@@ -186,9 +186,9 @@ func (s service) sweepLine(name lock.Name) {
 
 // expire ends the next lease of a key, at its moment, and lets those in line have what it frees.
 func (s service) expire(db int, e *store.Entry) {
-	gave := e.Ends() + 1
-	s.state.EndLeases(db, e, gave)
-	s.moveUp(lock.Name{Space: db, Key: e.Key()}, gave)
+	freedAt := e.Ends() + 1
+	s.state.EndLeases(db, e, freedAt)
+	s.moveUp(lock.Name{Space: db, Key: e.Key()}, freedAt)
 }
 
 // timeOut ends a wait whose time is over, at its moment. Those behind may share the lock then.
@@ -200,35 +200,35 @@ func (s service) timeOut(w *wait.Waiter) {
 }
 
 // moveUp serves the line of a lock that has given way at a tick, if the lock was the last to be marked.
-func (s service) moveUp(name lock.Name, gave int64) {
+func (s service) moveUp(name lock.Name, freedAt int64) {
 	if s.state.Waits.Ready.Has(wait.LineOf(name)) {
 		s.state.Waits.Ready.Truncate(s.state.Waits.Ready.Len() - 1)
-		s.line(name, gave)
+		s.line(name, freedAt)
 	}
 }
 
 // line serves the line of a lock that has given way at a tick. What has ended since is still there: each lease and each
 // wait ends at its moment, the earliest first, or a waiter would be granted what was held in its time.
-func (s service) line(name lock.Name, gave int64) {
+func (s service) line(name lock.Name, freedAt int64) {
 	s.state.Serving = true
 	defer func() { s.state.Serving = false }()
 	c := command.NewCtx(s.state, s.at, name.Space)
-	c.Moment = gave
+	c.Moment = freedAt
 	c.Lookup(name.Key) // a lease that is over ends first
-	held := s.state.Holdings(gave)
-	for s.turn(&c, held, name, gave) {
+	held := s.state.Holdings(freedAt)
+	for s.turn(&c, held, name, freedAt) {
 	}
 }
 
 // turn does what comes next in the line for a lock, and reports whether there was anything.
-func (s service) turn(c *command.Ctx, held *state.Holdings, name lock.Name, gave int64) bool {
+func (s service) turn(c *command.Ctx, held *state.Holdings, name lock.Name, freedAt int64) bool {
 	t := state.LockTable(held)
-	turn := t.Turn(name, gave, s.at.Tick, s.state.Searched <= deadlockEntryWorkMax)
+	turn := t.Turn(name, freedAt, s.at.Tick, s.state.Searched <= deadlockEntryWorkMax)
 	s.state.Searched += state.PayFor(s.state, &t)
-	if turn.What == lock.Rest {
+	if turn.Action == lock.Rest {
 		return false
 	}
-	switch w := s.state.Waits.InLine(turn.Waiter); turn.What {
+	switch w := s.state.Waits.InLine(turn.Waiter); turn.Action {
 	case lock.Grant:
 		s.serve(c, w, name.Key)
 	case lock.GiveUp:

@@ -34,28 +34,28 @@ func (l *Line) Ask(name Name, want *Want, held *Holding) (Answer, error) {
 
 // Turn is the next step of the line for a lock.
 type Turn struct {
-	What   What
+	Action Action
 	Waiter *Waiter // the waiter that the step is about
 	Err    error   // of Refuse
 	Circle *Circle // of Deadlock
 }
 
-// What is the kind of a Turn.
-type What int
+// Action is the kind of a Turn.
+type Action int
 
 // The turns.
 const (
-	Rest     What = iota // nothing: nobody waits, or the holders keep the lock from the first in line
-	Grant                // the waiter gets the lock
-	GiveUp               // its time was over before the lock gave way
-	Refuse               // no wait would help it any more
-	Deadlock             // its wait closes a circle of owners who wait for each other
+	Rest     Action = iota // nothing: nobody waits, or the holders keep the lock from the first in line
+	Grant                  // the waiter gets the lock
+	GiveUp                 // its time was over before the lock gave way
+	Refuse                 // no wait would help it any more
+	Deadlock               // its wait closes a circle of owners who wait for each other
 )
 
-// Turn returns the next step of the line for a lock that gave way at the tick gave. Leases and waits that are over by
+// Turn returns the next step of the line for a lock that gave way at the tick freedAt. Leases and waits that are over by
 // now count as ended. search has it look for circles of owners. Turn changes nothing: the caller does the step, removes
 // the waiter from the line, and calls Turn again, until the answer is Rest.
-func (t *Table) Turn(name Name, gave, now int64, search bool) Turn {
+func (t *Table) Turn(name Name, freedAt, now int64, search bool) Turn {
 	first := t.First(name)
 	if first == nil {
 		return Turn{}
@@ -64,23 +64,23 @@ func (t *Table) Turn(name Name, gave, now int64, search bool) Turn {
 	answer, err := held.Admit(&first.Want)
 	switch {
 	case err != nil:
-		return Turn{What: Refuse, Waiter: first, Err: err}
+		return Turn{Action: Refuse, Waiter: first, Err: err}
 	case answer == Taken:
 		// A token that has got the lock otherwise, by SET or a renewal, is answered wherever it stands: it takes
 		// nobody's place.
 		if has := t.holder(name, &held); has != nil {
-			return Turn{What: Grant, Waiter: has}
+			return Turn{Action: Grant, Waiter: has}
 		}
 	}
 	switch { // the first may be served, or has waited too long
-	case first.End < gave:
-		return Turn{What: GiveUp, Waiter: first}
+	case first.End < freedAt:
+		return Turn{Action: GiveUp, Waiter: first}
 	case answer != Taken:
-		return Turn{What: Grant, Waiter: first}
+		return Turn{Action: Grant, Waiter: first}
 	}
 	if search {
 		if circle := t.Circle(name, now); circle != nil {
-			return Turn{What: Deadlock, Waiter: circle.Waiter, Circle: circle}
+			return Turn{Action: Deadlock, Waiter: circle.Waiter, Circle: circle}
 		}
 	}
 	return Turn{}

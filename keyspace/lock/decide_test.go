@@ -118,21 +118,21 @@ func (w *world) drop(name Name, gone func(h *Holder) bool) {
 }
 
 // serve has the line of a lock move up, and checks each turn.
-func (w *world) serve(name Name, gave int64) {
+func (w *world) serve(name Name, freedAt int64) {
 	for {
-		turn := w.table.Turn(name, gave, w.now, true)
-		if turn.What == Rest {
+		turn := w.table.Turn(name, freedAt, w.now, true)
+		if turn.Action == Rest {
 			return
 		}
 		waiter := turn.Waiter
 		first := w.first(name)
 		holds := w.held[name] != nil && w.held[name].Holder(waiter.Token) != nil
-		if turn.What != Deadlock && waiter != first && !holds {
+		if turn.Action != Deadlock && waiter != first && !holds {
 			w.t.Fatalf("%s overtakes %s", waiter.Token, first.Token)
 		}
-		switch turn.What {
+		switch turn.Action {
 		case Grant:
-			if waiter.End < gave && !holds {
+			if waiter.End < freedAt && !holds {
 				w.t.Fatalf("%s gets a lock after its time", waiter.Token)
 			}
 			at := slices.IndexFunc(w.line, func(a *asked) bool { return a.Waiter == waiter })
