@@ -215,14 +215,14 @@ func (s service) line(name lock.Name, freedAt int64) {
 	c := command.NewCtx(s.state, s.at, name.Space)
 	c.Moment = freedAt
 	c.Lookup(name.Key) // a lease that is over ends first
-	held := s.state.Holdings(freedAt)
-	for s.turn(&c, held, name, freedAt) {
+	holdings := s.state.Holdings(freedAt)
+	for s.turn(&c, holdings, name, freedAt) {
 	}
 }
 
 // turn does what comes next in the line for a lock, and reports whether there was anything.
-func (s service) turn(c *command.Ctx, held *state.Holdings, name lock.Name, freedAt int64) bool {
-	t := state.LockTable(held)
+func (s service) turn(c *command.Ctx, holdings *state.Holdings, name lock.Name, freedAt int64) bool {
+	t := state.LockTable(holdings)
 	turn := t.Turn(name, freedAt, s.at.Tick, s.state.Searched <= deadlockEntryWorkMax)
 	s.state.Searched += state.PayFor(s.state, &t)
 	if turn.Action == lock.Rest {

@@ -186,17 +186,17 @@ func (l *lockRequest) waits() *pending {
 
 // renews reports whether LOCK renews a lock that the token holds, and changes neither its OWNER nor its NOTE.
 func (l *lockRequest) renews(c *Ctx) bool {
-	e, held, err := lookupLock(c, l.key)
+	e, many, err := lookupLock(c, l.key)
 	var known store.Tag
 	switch {
-	case err != nil || e == nil || (l.Mode != lock.Exclusive) != (held != nil):
+	case err != nil || e == nil || (l.Mode != lock.Exclusive) != (many != nil):
 		return false
-	case held == nil && e.Str() == l.Token:
+	case many == nil && e.Str() == l.Token:
 		if t := e.Tag(); t != nil {
 			known = *t
 		}
-	case held != nil && held.Holder(l.Token) != nil:
-		h := held.Holder(l.Token)
+	case many != nil && many.Holder(l.Token) != nil:
+		h := many.Holder(l.Token)
 		known = store.Tag{Owner: h.Owner, Note: h.Note}
 	default:
 		return false
@@ -357,9 +357,9 @@ func fenceAt(c *Ctx, key string) resp.Reply {
 // emitHeld answers the fence of a LOCK. If the token had the lock before, it also emits a grant: the client may be
 // another one now, and has to learn of the loss, too. In the history such a LOCK is a renewal.
 func emitHeld(c *Ctx, l *lockRequest, again bool, fence resp.Reply) resp.Reply {
-	held := resp.HeldLock{DB: c.db, Key: l.key, Token: l.Token, Fence: uint64(fence.Int)}
-	if again && c.s.Applying && fate.LeaseOf(&c.s.Keys, held).Held {
-		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.s.Tick, Key: l.key, Token: l.Token, Fence: held.Fence}
+	taken := resp.HeldLock{DB: c.db, Key: l.key, Token: l.Token, Fence: uint64(fence.Int)}
+	if again && c.s.Applying && fate.LeaseOf(&c.s.Keys, taken).Held {
+		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.s.Tick, Key: l.key, Token: l.Token, Fence: taken.Fence}
 		e.LeaseMs = l.leaseMs
 		r := c.s.Locks()
 		r.Attribute(&c.Why, &e)
@@ -394,13 +394,13 @@ func (r *renewCall) Run(c *Ctx) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	e, held, err := lookupLock(c, key)
+	e, many, err := lookupLock(c, key)
 	switch {
 	case err != nil || e == nil:
 		return orNil(err)
-	case held != nil:
-		if h := held.Holder(token); h != nil {
-			return putHolder(c, key, e, held.Mode(), *h, until)
+	case many != nil:
+		if h := many.Holder(token); h != nil {
+			return putHolder(c, key, e, many.Mode(), *h, until)
 		}
 	case e.Str() == token:
 		SetDeadline(c, key, until)
@@ -419,15 +419,15 @@ func parseUnlock(args resp.Args) (call, error) { return (*unlockCall)(args[1:]),
 // In a script it does not, as that might be undone.
 func (r *unlockCall) Run(c *Ctx) resp.Reply {
 	key, token := r[0], r[1]
-	e, held, err := lookupLock(c, key)
+	e, many, err := lookupLock(c, key)
 	c.Why.Condition = true
 	switch {
 	case err != nil:
 		return resp.Fail(err)
-	case held != nil && held.Holder(token) != nil:
+	case many != nil && many.Holder(token) != nil:
 		dropHolder(c, key, e, token)
 		return resp.Int(1)
-	case held == nil && e != nil && e.Str() == token:
+	case many == nil && e != nil && e.Str() == token:
 		return deleteIf(c, key, true)
 	}
 	if at := c.s.Waits.Line().Waiter(c.lockName(key), token); at != nil && c.run == nil {

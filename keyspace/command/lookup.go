@@ -371,15 +371,15 @@ func stringDigest(c *Ctx, e *store.Entry) string {
 	return fmt.Sprintf("%0*x", digestDigits, xxh3.HashString(e.Str()))
 }
 
-// lookupLock finds a key that must hold a lock, if it is there: a string, where held is nil, or one
+// lookupLock finds a key that must hold a lock, if it is there: a string, where many is nil, or one
 // that several may hold.
-func lookupLock(c *Ctx, key string) (e *store.Entry, held *lock.Many, err error) {
+func lookupLock(c *Ctx, key string) (e *store.Entry, many *lock.Many, err error) {
 	if e = c.Lookup(key); e == nil || e.Aggregate() == nil {
 		return e, nil, nil
 	}
-	if held = e.Lock(); held == nil {
+	if many = e.Lock(); many == nil {
 		return nil, nil, resp.Error(resp.ErrWrongType)
 	}
-	c.s.Meter.Spend(value.LockWork(held))
-	return e, held, nil
+	c.s.Meter.Spend(value.LockWork(many))
+	return e, many, nil
 }
