@@ -500,12 +500,11 @@ func TestPortOfANodeThatStops(t *testing.T) {
 	if got := reaches(t, p); got != "hello" {
 		t.Errorf("as long as it listens: %s", got)
 	}
-	closing := time.Now()
 	_ = ln.Close()
 	closed := time.Now()
 	soon(t, p, "refused")
-	for last := closing; len(open) > 0; {
-		if last = <-open; last.After(closed) {
+	for len(open) > 0 {
+		if last := <-open; last.After(closed) {
 			t.Errorf("it was open at %v, and closed by %v", last, closed)
 		}
 	}
