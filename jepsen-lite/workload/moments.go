@@ -121,14 +121,14 @@ func (m *momentary) take() (taken bool) {
 func (m *momentary) hold() {
 	c := m.c
 	for c.ctx.Err() == nil && time.Until(m.until) > -momentLate {
-		there := true
-		switch c.Rand.IntN(16) {
-		case 0:
+		there, over := true, time.Now().After(m.until)
+		switch what := c.Rand.IntN(16); {
+		case what < 1 && !over:
 			m.drop()
 			return
-		case 1, 2:
+		case what < 3 && !over:
 			there = m.extend()
-		case 3, 4, 5:
+		case what < 6:
 			askMoment(c)
 		default:
 			there = m.look()
