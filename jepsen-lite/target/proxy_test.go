@@ -504,8 +504,8 @@ func TestPortOfANodeThatStops(t *testing.T) {
 	closed := time.Now()
 	soon(t, p, "refused")
 	for len(open) > 0 {
-		if last := <-open; last.After(closed) {
-			t.Errorf("it was open at %v, and closed by %v", last, closed)
+		if at := <-open; at.After(closed) {
+			t.Errorf("it was open at %v, and closed by %v", at, closed)
 		}
 	}
 	close(ended)
