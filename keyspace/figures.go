@@ -14,7 +14,7 @@ import (
 
 // Info reports the machine's sections of INFO, and its part of Stats.
 func (m *Machine) Info() []resp.Section {
-	return []resp.Section{infoMemory(&m.state), infoStats(&m.state), infoKeyspace(&m.state.Keys, m.state.Tick)}
+	return []resp.Section{infoMemory(&m.state), infoStats(&m.state), infoKeyspace(m.state.Keys, m.state.Tick)}
 }
 
 // infoMemory reports the estimate that maxmemory is compared with. used_memory itself

@@ -358,7 +358,7 @@ func fenceAt(c *Ctx, key string) resp.Reply {
 // another one now, and has to learn of the loss, too. In the history such a LOCK is a renewal.
 func emitHeld(c *Ctx, l *lockRequest, again bool, fence resp.Reply) resp.Reply {
 	taken := resp.HeldLock{DB: c.db, Key: l.key, Token: l.Token, Fence: uint64(fence.Int)}
-	if again && c.s.Applying && fate.LeaseOf(&c.s.Keys, taken).Held {
+	if again && c.s.Applying && fate.LeaseOf(c.s.Keys, taken).Held {
 		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.s.Tick, Key: l.key, Token: l.Token, Fence: taken.Fence}
 		e.LeaseMs = l.leaseMs
 		r := c.s.Locks()

@@ -20,7 +20,7 @@ import (
 
 // world is a store whose changes are recorded.
 type world struct {
-	keys   store.Store
+	keys   *store.Store
 	events history.Log
 	digest digest.Digest
 	meter  meter.Meter
@@ -150,7 +150,7 @@ func TestRecorderAgainstModel(t *testing.T) {
 			if got := w.newest(1); got != want {
 				t.Fatalf("seed %d, step %d: %s\nwant %s", seed, step, got, want)
 			}
-			for i, lease := range Leases(&w.keys, &w.events, asked) {
+			for i, lease := range Leases(w.keys, &w.events, asked) {
 				a := asked[i]
 				want := resp.Lease{How: became[a.Key+a.Token], Client: lease.Client}
 				if l := locks[a.Key]; l != nil && l.token == a.Token && l.fence == a.Fence {
@@ -428,12 +428,12 @@ func TestLeasesAfterFlush(t *testing.T) {
 		{resp.HeldLock{DB: store.Databases, Key: "k", Token: "t", Fence: one.Fence}, resp.LockUnknown},
 		{resp.HeldLock{DB: -1, Key: "k", Token: "t", Fence: one.Fence}, resp.LockUnknown},
 	} {
-		l := Leases(&w.keys, &w.events, []resp.HeldLock{c.lock})[0]
+		l := Leases(w.keys, &w.events, []resp.HeldLock{c.lock})[0]
 		if l.Held || l.How != c.how || c.how == "flushed" && (!l.Script || l.Client.Client().ID != 7) {
 			t.Errorf("%+v: %+v", c.lock, l)
 		}
 	}
-	if LeaseOf(&w.keys, one).Held {
+	if LeaseOf(w.keys, one).Held {
 		t.Error("it is held")
 	}
 }

@@ -19,7 +19,7 @@ import (
 type State struct {
 	Tick      int64 // the log clock, in milliseconds
 	WallUs    int64 // the latest wall time of the entries
-	Keys      store.Store
+	Keys      *store.Store
 	Settings  *settings.Values
 	Users     *acl.Users
 	UsersRev  uint64 // counts their changes

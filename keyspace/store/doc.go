@@ -14,4 +14,5 @@
 //	keytree.go   the tree of keys
 //	hashlock.go  what is known of a lock that is a hash
 //	entry.go     a key with all that belongs to it
+//	nocopy.go    what may not be copied
 package store

@@ -11,8 +11,10 @@ const WatchBuckets = 1024
 // Put is the one way to change a key. It completes the new entry (its fence, its version), keeps the old one for a
 // running attempt (Begin), and returns the Change for the observers. Clear and Swap replace whole databases.
 //
-// The zero Store has no databases; see New.
+// The zero Store has no databases; see New. A Store must not be copied: a running attempt is a part of it that it points
+// to, so a copy would note what it replaces in the attempt of the original.
 type Store struct {
+	_          noCopy
 	DBs        [Databases]*Database
 	Sequence   uint64 // the last version given
 	LastFence  uint64 // the last fence given
@@ -24,7 +26,8 @@ type Store struct {
 }
 
 // New returns a store of empty databases.
-func New() (s Store) {
+func New() *Store {
+	s := &Store{}
 	for i := range s.DBs {
 		s.DBs[i] = NewDatabase()
 	}

@@ -52,7 +52,7 @@ func TestRollback(t *testing.T) {
 	}
 	put(0, "k", "before")
 	put(1, "gone", "before")
-	was := s
+	was := Store{DBs: s.DBs, Sequence: s.Sequence, LastFence: s.LastFence, CreatedAt: s.CreatedAt}
 	first, _ := s.DBs[0].Keys.Get("k")
 	s.Begin()
 	put(0, "k", "after")
