@@ -53,7 +53,6 @@ func Live(h *history.History) *Verdict {
 		v.Note("how long clients waited is not judged: nothing tells when nodes served")
 		return v
 	}
-	v.Stake(ruleUndisturbed, 0)
 	silences(v, h)
 	undisturbed(v, h)
 	return v
@@ -195,7 +194,12 @@ func died(o *history.Op) bool { return o.Error == Died || o.Error == Gone }
 
 // undisturbed judges every operation without a fault near it.
 func undisturbed(v *Verdict, h *history.History) {
-	faults := slices.Concat(unwell(h), poisoned(h))
+	poison := poisoned(h)
+	faults := slices.Concat(unwell(h), poison)
+	judged := 0
+	if len(poison) == 0 { // else no time is quiet, though there is no fault
+		defer func() { v.Stake(ruleUndisturbed, judged) }()
+	}
 	var hostile []span
 	for _, f := range h.Faults {
 		if f.Kind == unnoticed {
@@ -221,7 +225,7 @@ func undisturbed(v *Verdict, h *history.History) {
 		if slices.ContainsFunc(faults, near) || late && slices.ContainsFunc(hostile, near) {
 			continue
 		}
-		v.Stake(ruleUndisturbed, 1)
+		judged++
 		switch {
 		case o.OK() && !late:
 		case late:

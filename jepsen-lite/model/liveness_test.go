@@ -159,6 +159,9 @@ func TestUndisturbed(t *testing.T) {
 	for _, s := range good {
 		expect(t, live, s)
 	}
+	if v := live(story(t, "0-10 2@n1 poison p = 1\n 9009-9010 1@n1 get a = OK")); v.AtStake[ruleUndisturbed.ID] != 0 {
+		t.Errorf("beside scripts that exceed limits: %v", v.AtStake)
+	}
 	expect(t, live, "0-1501 1@n1 get a = OK", "answered late@1")
 	expect(t, live, "0-1 1@n1 get a failed", "refused without a fault@1")
 	expect(t, live, "0-? 1@n1 get a", "unknown without a fault@1")
