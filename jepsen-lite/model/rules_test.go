@@ -77,6 +77,9 @@ func TestRules(t *testing.T) {
 
 		{ruleKept, Counter, "0-1 1 mark c 0 = 1\n 2-3 2 sum c = 1", "0-1 1 mark c 0 = 1\n 2-3 2 sum c = nil"},
 		{ruleOnce, Counter, "0-1 1 mark c 0 = 1\n 2-3 2 sum c = 1", "0-1 1 mark c 0 = 2"},
+		{ruleKept, Counter, "0-1 1 add c = 1\n 2-3 1 read c = 1", "0-1 1 add c = 1\n 2-3 1 read c = 0"},
+		{ruleOnce, Counter, "0-1 1 add c = 1\n 2-3 1 read c = 1", "0-1 1 add c = 2"},
+		{ruleKept, Register, "0-1 1 set r a = OK\n 2-3 2 versions r = a", "0-1 1 set r a = OK\n 2-3 2 versions r ="},
 		{ruleUnknown, Counter, "0-? 1 mark c 0\n 2-3 2 sum c = 1", "0-? 1 mark c 0\n 2-3 2 sum c = 2"},
 		{ruleRegister, Register, "0-1 1 get r = nil", "0-1 1 get r = x"},
 		{ruleRead, Counter, "0-1 1 add c = 1\n 2-3 1 read c = 1", "0-1 1 add c = 1\n 2-3 1 read c = 0\n 4-5 1 read c = 1"},
@@ -166,6 +169,9 @@ func TestRules(t *testing.T) {
 
 		{ruleWoken, WakeUp, ear + "2-3 2 publish ch a = 1\n 4-5 1 message ch = a", ear + "2-3 2 publish ch a = 1\n 2500-2501 1 message ch = a"},
 		{ruleMissed, WakeUp, ear + "2-3 2 count-publish ch a = 7\n 6-7 1 message ch = a,7", ear + "2-3 2 count-publish ch a = 7\n 6-7 1 message ch = a,8"},
+		{ruleMissed, WakeUp,
+			ear + "2-3 2 publish ch a = 1\n 2.5-3.5 3 listen ch = OK\n 4-5 2 publish ch b = 1\n 6-7 1 message ch = a\n 8-9 1 message ch = b\n 6-7 3 message ch = a\n 8-9 3 message ch = b",
+			ear + "2-3 2 publish ch a = 1\n 2.5-3.5 3 listen ch = OK\n 4-5 2 publish ch b = 1\n 8-9 1 message ch = b\n 6-7 3 message ch = a\n 8-9 3 message ch = b"},
 		{ruleHeardOnce, WakeUp, ear + "2-3 2 publish ch a = 1\n 4-5 1 message ch = a",
 			ear + "2-3 2 publish ch a = 1\n 4-5 1 message ch = a\n 6-7 1 message ch = a"},
 		{ruleMessages, WakeUp, ears + "4-5 3 message ch = a\n 6-7 3 message ch = b", ears + "4-5 3 message ch = b\n 6-7 3 message ch = a"},
