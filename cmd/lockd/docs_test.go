@@ -210,6 +210,45 @@ func (p *page) addAnchor(heading string) {
 	p.anchors[again] = true
 }
 
+// nameOfCode is a name between backticks that only code has: one with a capital inside, or behind a dot.
+var nameOfCode = regexp.MustCompile("`((?:[A-Za-z]+\\.)?[a-z]+[A-Z]\\w*|[a-zA-Z]+\\.[A-Z]\\w+)(?:\\(\\))?`")
+
+// The names of code that the pages about the design have are in the code.
+func TestDesignNamesCode(t *testing.T) {
+	names := map[string]bool{}
+	word := regexp.MustCompile(`[A-Za-z_]\w*`)
+	for _, path := range filesOf(t, ".go") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range word.FindAll(text, -1) {
+			names[string(w)] = true
+		}
+	}
+	checked := 0
+	for _, path := range filesOf(t, ".md") {
+		if name := filepath.Base(path); name != "DESIGN.md" && name != "CONTRIBUTING.md" {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range nameOfCode.FindAllStringSubmatch(string(text), -1) {
+			checked++
+			for part := range strings.SplitSeq(m[1], ".") {
+				if !names[part] {
+					t.Errorf("%s: there is no %s in the code (%s)", path, part, m[1])
+				}
+			}
+		}
+	}
+	if checked < 200 {
+		t.Errorf("only %d names were found", checked)
+	}
+}
+
 // Dead links are found, and working links are not reported.
 func TestLinksFindsDead(t *testing.T) {
 	here := filepath.Join(repository, "README.md")
