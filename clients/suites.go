@@ -18,7 +18,7 @@ var suites = []*suite{
 		byScene: true,
 	},
 	{
-		name: "node", summary: "ioredis 5 and 6, node-redis 4 to 6, redlock, redis-semaphore, bullmq",
+		name: "node", summary: "ioredis 5 and 6, node-redis 4 to 6, redlock, redis-semaphore, bullmq, socket.io",
 		install: []string{"npm", "ci", "--prefer-offline"},
 		command: []string{"node", "run.js"},
 		runtime: []string{"node", "--version"},

@@ -20,6 +20,7 @@ export const clients = [
   { name: 'redis-semaphore.Semaphore', package: 'redis-semaphore', modes: ['single/3', 'sentinel/3'], isLock: true },
   { name: 'redis-semaphore.RedlockMutex', package: 'redis-semaphore', modes: ['single/3', 'sentinel/3'], isLock: true },
   { name: 'bullmq', package: 'bullmq', modes: ['single/2', 'sentinel/2', 'cluster/2'], isQueue: true },
+  { name: 'socket.io', package: '@socket.io/redis-adapter', modes: ['single/2', 'sentinel/2'], isServer: true },
 ];
 
 const { dependencies } = JSON.parse(readFileSync(new URL('package.json', import.meta.url)));
@@ -30,6 +31,7 @@ export const version = (client) => dependencies[client.package].replace(/^npm:.*
 /** The reason why a client shows no failover in a mode; nothing if it shows one. */
 export function whyNoFailover(client, mode) {
   if (!where.failsOver) return `${where.target} has no failover of a single server here`;
+  if (client.isServer) return 'its servers keep no promise while the leader dies';
   if (mode.startsWith('single') && !client.isLock) return 'a client of one address does not outlive that node';
   return '';
 }

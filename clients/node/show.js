@@ -55,6 +55,7 @@ const print = (scene, verdict, words) =>
 async function scenes() {
   if (client.isLock) return new LockScenes(client, mode);
   if (client.isQueue) return new (await import('./bullmq.js')).QueueScenes(mode);
+  if (client.isServer) return new (await import('./socketio.js')).ServerScenes(mode);
   const { Program } = await import(name === 'ioredis' ? './ioredis.js' : './noderedis.js');
   return new PlainScenes(client, mode, Program);
 }
