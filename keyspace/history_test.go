@@ -191,21 +191,21 @@ func TestEntryOfALock(t *testing.T) {
 		for _, v := range []int{0, 1, 8, 100, 300} {
 			for _, tag := range []*store.Tag{nil, {Owner: "o"}} {
 				key, token := strings.Repeat("k", k), strings.Repeat("v", v)
-				maybe := store.NewMarked(key, nil, store.StringValue(token), store.Never, tag, store.MayBeLock)
+				maybe := store.NewEntry(key, nil, store.StringValue(token), store.Never, tag, store.MayBeLock)
 				if maybe.Mark() != store.MayBeLock || maybe.Key() != key || maybe.Str() != token {
 					t.Fatalf("%d, %d: %+v", k, v, maybe)
 				}
-				e := store.NewTagged(key, maybe, maybe.Value(), store.Deadline{Tick: 5, WallMs: 6}, tag)
+				e := store.NewEntry(key, maybe, maybe.Value(), store.Deadline{Tick: 5, WallMs: 6}, tag, maybe.Mark())
 				if e.Mark() != store.IsLock || e.Size() != maybe.Size()+store.LeaseOverheadBytes+store.FactsOverheadBytes {
 					t.Fatalf("%d, %d: %+v", k, v, e)
 				}
 				facts := lock.Facts{SinceTick: 1, SinceMs: 2, LeaseMs: 3, Renewals: 4, Client: 5}
 				e = e.WithFacts(facts)
-				next := store.NewTagged(key, e, e.Value(), store.Never, tag).WithFacts(facts)
+				next := store.NewEntry(key, e, e.Value(), store.Never, tag, e.Mark()).WithFacts(facts)
 				if e.Facts() != facts || next.Facts() != facts || next.Key() != key || next.Str() != token || next.Tag() != tag {
 					t.Fatalf("%d, %d: %+v, %+v", k, v, next, next.Facts())
 				}
-				if other := store.NewTagged(key, e, store.StringValue(token+"x"), store.Never, tag); other.Mark() != store.NoLock || other.Str() != token+"x" {
+				if other := store.NewEntry(key, e, store.StringValue(token+"x"), store.Never, tag, store.NoLock); other.Mark() != store.NoLock || other.Str() != token+"x" {
 					t.Fatalf("%d, %d: %+v", k, v, other)
 				}
 			}

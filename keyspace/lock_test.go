@@ -480,7 +480,7 @@ func TestImageOfHolders(t *testing.T) {
 		s.run("LOCK door a PX 4000 SHARED")
 		s.run("LOCK door b PX 5000 SHARED")
 		was, _ := s.m.state.Keys.DBs[0].Keys.Get("door")
-		e := store.NewEntry("door", was, was.Value(), spoil.end(was.Deadline()))
+		e := store.NewEntry("door", was, was.Value(), spoil.end(was.Deadline()), nil, store.NoLock)
 		e.Fence, e.Version = was.Fence, was.Version
 		spoil.holder(e.Lock().Newest())
 		s.m.state.Keys.DBs[0].Replace(was, e)

@@ -244,7 +244,7 @@ func renameKey(c *Ctx, from, to string) {
 	e := c.Lookup(from)
 	c.delete(to)
 	c.Why.How = history.Moved
-	c.s.Put(&c.Why, c.db, to, nil, movedEntry(to, e, e.Value()))
+	c.s.Put(&c.Why, c.db, nil, movedEntry(to, e, e.Value()))
 	c.delete(from)
 	c.Notify(emit.Generic, "rename_from", from)
 	c.Notify(emit.Generic, "rename_to", to)
@@ -256,7 +256,7 @@ func movedEntry(key string, e *store.Entry, v value.Value) *store.Entry {
 	if len(key) > fate.KeyBytesMax {
 		mark = store.NoLock
 	}
-	return store.NewMarked(key, nil, v, e.Deadline(), e.Tag(), mark)
+	return store.NewEntry(key, nil, v, e.Deadline(), e.Tag(), mark)
 }
 
 // copyCall is COPY.
@@ -282,12 +282,12 @@ func (r *copyCall) Run(c *Ctx) resp.Reply {
 		return resp.Int(0)
 	}
 	if there != nil {
-		c.s.Put(&c.Why, to, key, there, nil)
+		c.s.Put(&c.Why, to, there, nil)
 	}
 	if agg := e.Aggregate(); agg != nil {
 		c.s.Meter.Spend(value.CloneWork(agg))
 	}
-	c.s.Put(&c.Why, to, key, nil, movedEntry(key, e, e.Value().Clone()))
+	c.s.Put(&c.Why, to, nil, movedEntry(key, e, e.Value().Clone()))
 	c.s.Notify(to, emit.Generic, "copy_to", key)
 	return resp.Int(1)
 }
@@ -335,7 +335,7 @@ func (r *moveKeyCall) Run(c *Ctx) resp.Reply {
 		return resp.Int(0)
 	}
 	c.Why.How = history.Moved
-	c.s.Put(&c.Why, to, key, nil, movedEntry(key, e, e.Value()))
+	c.s.Put(&c.Why, to, nil, movedEntry(key, e, e.Value()))
 	c.delete(key)
 	c.Notify(emit.Generic, "move_from", key)
 	c.s.Notify(to, emit.Generic, "move_to", key)

@@ -270,8 +270,8 @@ func (l *lockRequest) takeNow(c *Ctx, key string) resp.Reply {
 		h := l.holder(e)
 		return emitHeld(c, l, h.Fence != 0, putHolder(c, key, e, l.Mode, h, until))
 	}
-	next := store.NewMarked(key, e, store.StringValue(l.Token), until, l.tag(e), l.mark(c, e))
-	if c.s.Put(&c.Why, c.db, key, e, next); e == nil {
+	next := store.NewEntry(key, e, store.StringValue(l.Token), until, l.tag(e), l.mark(c, e))
+	if c.s.Put(&c.Why, c.db, e, next); e == nil {
 		c.Notify(emit.String, "set", key)
 	}
 	c.Notify(emit.Generic, "expire", key)

@@ -193,11 +193,18 @@ func (c *Ctx) lookupIn(db int, key string) *store.Entry {
 // putUntil gives key a value and a deadline, or store.Never.
 func (c *Ctx) putUntil(key string, v value.Value, d store.Deadline) {
 	was := c.Lookup(key)
-	if was == nil && c.Why.Condition || was != nil && handsOver(c, was, v) {
-		c.s.Put(&c.Why, c.db, key, was, store.NewMarked(key, was, v, d, nil, c.s.Locks().MarkOf(&c.Why, key, v)))
-		return
+	c.s.Put(&c.Why, c.db, was, store.NewEntry(key, was, v, d, nil, markOf(c, key, was, v)))
+}
+
+// markOf returns the mark of a key that gets a value. One that keeps its token keeps its mark.
+func markOf(c *Ctx, key string, was *store.Entry, v value.Value) store.Mark {
+	switch {
+	case was == nil && c.Why.Condition, was != nil && handsOver(c, was, v):
+		return c.s.Locks().MarkOf(&c.Why, key, v)
+	case was != nil && was.Mark() != store.NoLock && was.Holds(v):
+		return was.Mark()
 	}
-	c.s.Put(&c.Why, c.db, key, was, store.NewEntry(key, was, v, d))
+	return store.NoLock
 }
 
 // handsOver reports whether a command that replaces the token of a lock knows whose it was: it has compared it, or it
@@ -217,7 +224,7 @@ func handsOver(c *Ctx, was *store.Entry, v value.Value) bool {
 func (c *Ctx) delete(key string) bool {
 	was := c.Lookup(key)
 	if was != nil {
-		c.s.Put(&c.Why, c.db, key, was, nil)
+		c.s.Put(&c.Why, c.db, was, nil)
 	}
 	return was != nil
 }
@@ -225,7 +232,7 @@ func (c *Ctx) delete(key string) bool {
 // SetDeadline gives a key that is there a deadline; never takes it away.
 func SetDeadline(c *Ctx, key string, d store.Deadline) {
 	if was := c.Lookup(key); was != nil {
-		c.s.Put(&c.Why, c.db, key, was, c.s.Until(&c.Why, was, d))
+		c.s.Put(&c.Why, c.db, was, c.s.Until(&c.Why, was, d))
 	}
 }
 

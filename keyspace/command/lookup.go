@@ -80,11 +80,11 @@ func editAs[T value.Aggregate](c *Ctx, key string, fresh func(owner uint64) T, e
 		c.s.Meter.Spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
 	}
 	if v.Len() > 0 || v.Kind().KeepsEmpty {
-		c.s.Put(&c.Why, c.db, key, was, store.NewMarked(key, was, value.OfAggregate(v), d, nil, markOfEdited(c, key, was, v)))
+		c.s.Put(&c.Why, c.db, was, store.NewEntry(key, was, value.OfAggregate(v), d, nil, markOfEdited(c, key, was, v)))
 		return false
 	}
 	if was != nil {
-		c.s.Put(&c.Why, c.db, key, was, nil)
+		c.s.Put(&c.Why, c.db, was, nil)
 	}
 	return was != nil
 }

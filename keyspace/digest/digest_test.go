@@ -31,20 +31,20 @@ func event(record string) step                       { return func(d *Digest) { 
 var lease = store.Deadline{Tick: 100, WallMs: 5000}
 
 func text(s string, d store.Deadline) *store.Entry {
-	return store.NewEntry("k", nil, value.OfString(s), d)
+	return store.NewEntry("k", nil, value.OfString(s), d, nil, store.NoLock)
 }
 
 func tagged(owner, note string) *store.Entry {
-	return store.NewTagged("k", nil, value.OfString("v"), lease, &store.Tag{Owner: owner, Note: note})
+	return store.NewEntry("k", nil, value.OfString("v"), lease, &store.Tag{Owner: owner, Note: note}, store.NoLock)
 }
 
 func locked(since int64, renewals uint32) *store.Entry {
-	e := store.NewMarked("k", nil, value.OfString("v"), lease, nil, store.IsLock)
+	e := store.NewEntry("k", nil, value.OfString("v"), lease, nil, store.IsLock)
 	return e.WithFacts(lock.Facts{SinceTick: 1, SinceMs: since, LeaseMs: 99, Renewals: renewals})
 }
 
 func several(mode lock.Mode, holders ...*lock.Holder) *store.Entry {
-	return store.NewEntry("k", nil, value.OfAggregate((*value.Lock)(lock.NewMany(mode, holders...))), lease)
+	return store.NewEntry("k", nil, value.OfAggregate((*value.Lock)(lock.NewMany(mode, holders...))), lease, nil, store.NoLock)
 }
 
 func holder(token string, fence uint64, tick int64) *lock.Holder {
@@ -56,7 +56,7 @@ func hash(pairs ...string) *store.Entry {
 	for i := 0; i < len(pairs); i += 2 {
 		h.Set(pairs[i], pairs[i+1])
 	}
-	return store.NewEntry("k", nil, value.OfAggregate(h), lease)
+	return store.NewEntry("k", nil, value.OfAggregate(h), lease, nil, store.NoLock)
 }
 
 func list(elems ...string) *store.Entry {
@@ -64,7 +64,7 @@ func list(elems ...string) *store.Entry {
 	for _, e := range elems {
 		l.Push(value.RightEnd, e)
 	}
-	return store.NewEntry("k", nil, value.OfAggregate(l), lease)
+	return store.NewEntry("k", nil, value.OfAggregate(l), lease, nil, store.NoLock)
 }
 
 // different are steps of which each has another digest than all others.

@@ -27,8 +27,8 @@ type Embargo struct {
 func EmbargoError(ms int64) resp.Reply { return resp.Errf(ErrHoldFmt, ms) }
 
 // Check notes that the running command grants somebody a lock, if a change makes next of was.
-func (e *Embargo) Check(why *Cause, key string, was, next *store.Entry) {
-	if e.Guards && next != nil && (e.grantsNew(why, key, was, next) || handedOver(was, next) || grantsMore(was, next)) {
+func (e *Embargo) Check(why *Cause, was, next *store.Entry) {
+	if e.Guards && next != nil && (e.grantsNew(why, was, next) || handedOver(was, next) || grantsMore(was, next)) {
 		e.Met = true
 	}
 }
@@ -43,7 +43,7 @@ var createsIf = map[string]bool{"lock": true, "hsetnx": true, "renamenx": true, 
 
 // grantsNew reports whether a key that comes into being may be a lock: it does so under a condition, or in a script,
 // which may have looked. Of what a script makes only a string or a hash is one.
-func (e *Embargo) grantsNew(why *Cause, key string, was, next *store.Entry) bool {
+func (e *Embargo) grantsNew(why *Cause, was, next *store.Entry) bool {
 	switch {
 	case was != nil:
 		return false
@@ -51,7 +51,7 @@ func (e *Embargo) grantsNew(why *Cause, key string, was, next *store.Entry) bool
 		return true
 	case why.Script:
 		plain := next.Aggregate() == nil || next.Aggregate().Kind() == value.HashKind
-		return plain && !HelpsRedisson(key)
+		return plain && !HelpsRedisson(next.Key())
 	}
 	return why.Condition || e.Watched || createsIf[why.By]
 }

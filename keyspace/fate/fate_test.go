@@ -55,7 +55,7 @@ func (w *world) get(key string) *store.Entry {
 func (w *world) put(why Cause, key string, next *store.Entry) {
 	was := w.get(key)
 	next, raises := w.recorder().Complete(&why, was, next)
-	w.recorder().Note(&why, w.keys.Put(1, 0, key, was, next, raises))
+	w.recorder().Note(&why, w.keys.Put(1, 0, was, next, raises))
 }
 
 // until is the deadline after some milliseconds; 0: never.
@@ -118,14 +118,14 @@ func TestRecorderAgainstModel(t *testing.T) {
 				n := &held{token: fmt.Sprint("t", rng.IntN(5)), since: w.tick, lease: 1 + rng.Int64N(400), by: 1 + rng.Uint64N(2)}
 				n.until = w.tick + n.lease
 				v, why := value.OfString(n.token), taker(n.by)
-				w.put(why, key, store.NewMarked(key, was, v, w.until(n.lease), nil, w.recorder().MarkOf(&why, key, v)))
+				w.put(why, key, store.NewEntry(key, was, v, w.until(n.lease), nil, w.recorder().MarkOf(&why, key, v)))
 				n.fence, locks[key] = w.get(key).Fence, n
 				want = fmt.Sprintf("granted %s %s #%d by set held 0 of %d, renewed 0", key, n.token, n.fence, n.lease)
 				one := resp.HeldLock{Key: key, Token: n.token, Fence: n.fence}
 				asked = append(asked[max(0, len(asked)-20):], one)
 			case what < 2:
 				lease := 1 + rng.Int64N(400)
-				w.put(Cause{By: "pexpire"}, key, store.NewEntry(key, was, was.Value(), w.until(lease)))
+				w.put(Cause{By: "pexpire"}, key, store.NewEntry(key, was, was.Value(), w.until(lease), nil, was.Mark()))
 				if l.until != w.tick+lease { // the same deadline is no renewal
 					l.lease, l.until, l.renewals = lease, w.tick+lease, l.renewals+1
 				}
@@ -144,7 +144,7 @@ func TestRecorderAgainstModel(t *testing.T) {
 				w.put(Cause{By: "locks", How: history.Forced}, key, nil)
 			default:
 				lose(history.Overwritten, w.tick, "set")
-				w.put(Cause{By: "set", Client: client(l.by)}, key, store.NewEntry(key, was, value.OfString("data"), store.Never))
+				w.put(Cause{By: "set", Client: client(l.by)}, key, store.NewEntry(key, was, value.OfString("data"), store.Never, nil, store.NoLock))
 				w.put(Cause{By: "del"}, key, nil) // which is no lock
 			}
 			if got := w.newest(1); got != want {
@@ -168,13 +168,13 @@ func TestRecorderAgainstModel(t *testing.T) {
 func TestFirstLeaseMakesTheLock(t *testing.T) {
 	w := newWorld()
 	why, v := taker(1), value.OfString("t")
-	w.put(why, "k", store.NewMarked("k", nil, v, store.Never, nil, w.recorder().MarkOf(&why, "k", v)))
-	w.put(Cause{By: "set"}, "data", store.NewEntry("data", nil, v, w.until(100)))
+	w.put(why, "k", store.NewEntry("k", nil, v, store.Never, nil, w.recorder().MarkOf(&why, "k", v)))
+	w.put(Cause{By: "set"}, "data", store.NewEntry("data", nil, v, w.until(100), nil, store.NoLock))
 	if got := w.newest(9); got != "" {
 		t.Errorf("no lock yet: %s", got)
 	}
 	e := w.get("k")
-	w.put(Cause{By: "pexpire"}, "k", store.NewMarked("k", e, e.Value(), w.until(100), nil, e.Mark()))
+	w.put(Cause{By: "pexpire"}, "k", store.NewEntry("k", e, e.Value(), w.until(100), nil, e.Mark()))
 	if got := w.newest(9); got != fmt.Sprintf("granted k t #%d by pexpire held 0 of 100, renewed 0", e.Fence) {
 		t.Errorf("by its first lease: %s", got)
 	}
@@ -186,12 +186,12 @@ func TestNothingIsRecordedOutsideAnEntry(t *testing.T) {
 	r, why := w.recorder(), taker(1)
 	r.Applying = false
 	v := value.OfString("t")
-	next := store.NewMarked("k", nil, v, w.until(10), nil, store.MayBeLock)
+	next := store.NewEntry("k", nil, v, w.until(10), nil, store.MayBeLock)
 	if r.MarkOf(&why, "k", v) != store.NoLock || r.NamesLock("k") {
 		t.Error("it names a lock")
 	}
 	next, raises := r.Complete(&why, nil, next)
-	r.Note(&why, store.Change{Key: "k", Next: next})
+	r.Note(&why, store.Change{Next: next})
 	r.RecordAll(&why, history.Flushed, 0, 0)
 	if raises || next.Facts() != (lock.Facts{}) || w.events.Count() > 0 || len(w.out.Messages()) > 0 || w.digest != digest.Begin {
 		t.Errorf("%+v, %d events, %d messages", next.Facts(), w.events.Count(), len(w.out.Messages()))
@@ -210,7 +210,7 @@ func TestLockOfSeveral(t *testing.T) {
 	hold := func(mode lock.Mode, why Cause, holders ...*lock.Holder) {
 		var next *store.Entry
 		if len(holders) > 0 {
-			next = store.NewEntry("s", w.get("s"), value.OfAggregate((*value.Lock)(lock.NewMany(mode, holders...))), store.Never)
+			next = store.NewEntry("s", w.get("s"), value.OfAggregate((*value.Lock)(lock.NewMany(mode, holders...))), store.Never, nil, store.NoLock)
 		}
 		w.put(why, "s", next)
 	}
@@ -296,7 +296,7 @@ func TestLockThatIsAHash(t *testing.T) {
 			if was := w.get("h"); was != nil {
 				mark = was.Mark()
 			}
-			next = store.NewMarked("h", w.get("h"), value.OfAggregate(h), w.until(100), nil, mark)
+			next = store.NewEntry("h", w.get("h"), value.OfAggregate(h), w.until(100), nil, mark)
 		}
 		w.put(why, "h", next)
 		if e := w.get("h"); e != nil {
@@ -354,21 +354,21 @@ func TestNamesLock(t *testing.T) {
 
 // While an embargo lasts, a command that would grant a lock is refused, and one that goes on with a lock is not.
 func TestEmbargo(t *testing.T) {
-	text := func(s string, mark store.Mark) *store.Entry {
-		return store.NewMarked("k", nil, value.OfString(s), store.Deadline{Tick: 10}, nil, mark)
+	named := func(key, s string, mark store.Mark) *store.Entry {
+		return store.NewEntry(key, nil, value.OfString(s), store.Deadline{Tick: 10}, nil, mark)
 	}
+	text := func(s string, mark store.Mark) *store.Entry { return named("k", s, mark) }
 	many := func(fences ...uint64) *store.Entry {
 		var all []*lock.Holder
 		for _, f := range fences {
 			all = append(all, &lock.Holder{Token: fmt.Sprint(f), Fence: f})
 		}
-		return store.NewEntry("k", nil, value.OfAggregate((*value.Lock)(lock.NewMany(2, all...))), store.Never)
+		return store.NewEntry("k", nil, value.OfAggregate((*value.Lock)(lock.NewMany(2, all...))), store.Never, nil, store.NoLock)
 	}
-	list := store.NewEntry("k", nil, value.OfAggregate(value.NewList(0)), store.Never)
-	hash := store.NewEntry("k", nil, value.OfAggregate(hashOf("f", "1")), store.Never)
+	list := store.NewEntry("k", nil, value.OfAggregate(value.NewList(0)), store.Never, nil, store.NoLock)
+	hash := store.NewEntry("k", nil, value.OfAggregate(hashOf("f", "1")), store.Never, nil, store.NoLock)
 	for name, c := range map[string]struct {
 		why       Cause
-		key       string
 		watched   bool
 		was, next *store.Entry
 		met       bool
@@ -385,7 +385,7 @@ func TestEmbargo(t *testing.T) {
 		"a string of a script":       {why: Cause{By: "set", Script: true}, next: text("t", store.NoLock), met: true},
 		"a hash of a script":         {why: Cause{By: "hset", Script: true}, next: hash, met: true},
 		"a list of a script":         {why: Cause{By: "rpush", Script: true}, next: list},
-		"beside a lock of Redisson":  {why: Cause{By: "set", Script: true}, key: "redisson_k", next: text("t", store.NoLock)},
+		"beside a lock of Redisson":  {why: Cause{By: "set", Script: true}, next: named("redisson_k", "t", store.NoLock)},
 		"a lock of several":          {why: Cause{By: "x"}, next: many(1), met: true},
 		"one more of several":        {why: Cause{By: "x"}, was: many(1), next: many(1, 2), met: true},
 		"another one of several":     {why: Cause{By: "x"}, was: many(1), next: many(2), met: true},
@@ -394,11 +394,7 @@ func TestEmbargo(t *testing.T) {
 	} {
 		for _, guards := range []bool{true, false} {
 			e := Embargo{Guards: guards, Watched: c.watched}
-			key := "k"
-			if c.key != "" {
-				key = c.key
-			}
-			if e.Check(&c.why, key, c.was, c.next); e.Met != (c.met && guards) {
+			if e.Check(&c.why, c.was, c.next); e.Met != (c.met && guards) {
 				t.Errorf("%s: guards %v, met %v", name, guards, e.Met)
 			}
 		}
@@ -412,9 +408,9 @@ func TestEmbargo(t *testing.T) {
 func TestLeasesAfterFlush(t *testing.T) {
 	w := newWorld()
 	why, v := taker(1), value.OfString("t")
-	w.put(why, "k", store.NewMarked("k", nil, v, w.until(100), nil, store.MayBeLock))
+	w.put(why, "k", store.NewEntry("k", nil, v, w.until(100), nil, store.MayBeLock))
 	w.put(LeaseIsOver, "k", nil)
-	w.put(why, "k", store.NewMarked("k", nil, v, w.until(100), nil, store.MayBeLock))
+	w.put(why, "k", store.NewEntry("k", nil, v, w.until(100), nil, store.MayBeLock))
 	one := resp.HeldLock{Key: "k", Token: "t", Fence: w.get("k").Fence}
 	flush := Cause{By: "flushall", Script: true, Client: client(7)}
 	w.recorder().RecordAll(&flush, history.Flushed, 0, 0)

@@ -40,7 +40,7 @@ func (r Recorder) Note(why *Cause, c store.Change) {
 	if !r.Applying {
 		return
 	}
-	of, was, next := subject{why: why, db: c.DB, key: c.Key}, c.Was, c.Next
+	of, was, next := subject{why: why, db: c.DB, key: c.Key()}, c.Was, c.Next
 	if was.HashLock() != nil || next.HashLock() != nil {
 		r.noteHash(of, was, next)
 	}

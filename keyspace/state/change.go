@@ -25,15 +25,15 @@ var observers = [...]observer{
 	queueWakeups, // those who wait by a library
 }
 
-// Put makes next the entry of key, or the key absent where next is nil; was is the entry that is stored there now. It
-// is the one function that changes a key, so that nothing of what a change means can be forgotten: it decides whether,
-// has the store change it, and tells the observers.
-func (s *State) Put(why *fate.Cause, db int, key string, was, next *store.Entry) {
-	next, raises, ok := s.allow(why, key, was, next)
+// Put makes next the entry of its key, or the key of was absent where next is nil; was is the entry that is stored now.
+// It is the one function that changes a key, so that nothing of what a change means can be forgotten: it decides
+// whether, has the store change it, and tells the observers.
+func (s *State) Put(why *fate.Cause, db int, was, next *store.Entry) {
+	next, raises, ok := s.allow(why, was, next)
 	if !ok {
 		return
 	}
-	c := s.Keys.Put(s.LeastFence(), db, key, was, next, raises)
+	c := s.Keys.Put(s.LeastFence(), db, was, next, raises)
 	s.Meter.Spend(c.Work)
 	for _, tell := range observers {
 		tell(s, why, c)
@@ -42,25 +42,21 @@ func (s *State) Put(why *fate.Cause, db int, key string, was, next *store.Entry)
 
 // allow decides whether a change may be made: a dry run makes none. It completes a new entry with the facts of the lock
 // that the key is, says whether the lock needs a new fence, and notes a grant that an embargo forbids.
-func (s *State) allow(why *fate.Cause, key string, was, next *store.Entry) (complete *store.Entry, raises, ok bool) {
+func (s *State) allow(why *fate.Cause, was, next *store.Entry) (complete *store.Entry, raises, ok bool) {
 	if s.DryRun.Stops() {
 		return nil, false, false
 	}
 	complete, raises = s.Locks().Complete(why, was, next)
-	s.Embargo.Check(why, key, was, complete)
+	s.Embargo.Check(why, was, complete)
 	return complete, raises, true
 }
 
 // foldChange folds what the key holds into the digest.
-func foldChange(s *State, _ *fate.Cause, c store.Change) { s.Digest.Stored(c.DB, c.Key, c.Next) }
+func foldChange(s *State, _ *fate.Cause, c store.Change) { s.Digest.Stored(c.DB, c.Key(), c.Next) }
 
 // trackChange adds a change to those that the entry emits.
 func trackChange(s *State, _ *fate.Cause, of store.Change) {
-	e := of.Next
-	if e == nil {
-		e = of.Was
-	}
-	c := resp.Change{Key: e.Key()}
+	c := resp.Change{Key: of.Key()}
 	if s.Serving {
 		c.Kind = resp.ChangeServed // the waiter's change, not that of the command that made the key ready
 	}
@@ -70,13 +66,13 @@ func trackChange(s *State, _ *fate.Cause, of store.Change) {
 // notifyNew sends the event of a key that comes into being.
 func notifyNew(s *State, _ *fate.Cause, c store.Change) {
 	if c.Was == nil && c.Next != nil {
-		s.Notify(c.DB, emit.New, "new", c.Key)
+		s.Notify(c.DB, emit.New, "new", c.Key())
 	}
 }
 
 // expire ends a lease.
 func (s *State) expire(db int, e *store.Entry) {
-	s.Put(&fate.LeaseIsOver, db, e.Key(), e, nil)
+	s.Put(&fate.LeaseIsOver, db, e, nil)
 	s.Out.MarkExpired()
 	s.Stats.ExpiredKeys++
 	s.Notify(db, emit.Expired, "expired", e.Key())
@@ -144,14 +140,19 @@ func (s *State) Rollback() {
 // StoreLock stores a lock that several may hold. Its key ends with the last of its holders.
 func (s *State) StoreLock(why *fate.Cause, db int, key string, was *store.Entry, l *lock.Many) {
 	s.Meter.Spend(value.LockWork(l))
-	s.Put(why, db, key, was, store.NewEntry(key, was, value.OfAggregate((*value.Lock)(l)), store.EndOf(l)))
+	s.Put(why, db, was, entryOfMany(key, was, l, store.EndOf(l)))
+}
+
+// entryOfMany returns the entry of a lock that several may hold.
+func entryOfMany(key string, was *store.Entry, l *lock.Many, d store.Deadline) *store.Entry {
+	return store.NewEntry(key, was, value.OfAggregate((*value.Lock)(l)), d, nil, store.NoLock)
 }
 
 // Until returns the entry of a key with another deadline: that of all holders, if it is a lock of many.
 func (s *State) Until(why *fate.Cause, was *store.Entry, d store.Deadline) *store.Entry {
 	l := was.Lock()
 	if l == nil || s.DryRun.Stops() {
-		return store.NewTagged(was.Key(), was, was.Value(), d, was.Tag())
+		return store.NewEntry(was.Key(), was, was.Value(), d, was.Tag(), was.Mark())
 	}
 	s.Meter.Spend(value.LockWork(l))
 	s.Keys.Sequence++
@@ -159,7 +160,7 @@ func (s *State) Until(why *fate.Cause, was *store.Entry, d store.Deadline) *stor
 		h.Tick, h.WallMs, h.Version = d.Tick, d.WallMs, s.Keys.Sequence
 		s.Locks().StampLease(why, was.Key(), h)
 	})
-	return store.NewEntry(was.Key(), was, value.OfAggregate((*value.Lock)(all)), d)
+	return entryOfMany(was.Key(), was, all, d)
 }
 
 // endHolders ends the leases of holders that are over at a tick, of a lock that has others.

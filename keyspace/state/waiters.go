@@ -22,7 +22,7 @@ func (s *State) Waiters() Waiters { return Waiters{s} }
 
 // markWaiters marks what a change may give to those who wait.
 func markWaiters(s *State, _ *fate.Cause, c store.Change) {
-	n, name := Waiters{s}, lock.Name{Space: c.DB, Key: c.Key}
+	n, name := Waiters{s}, lock.Name{Space: c.DB, Key: c.Key()}
 	if c.Next != nil {
 		n.arrived(c.DB, c.Next)
 		n.taken(name)

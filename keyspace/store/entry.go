@@ -140,28 +140,14 @@ type outsideLock struct {
 	Facts lock.Facts
 }
 
-// NewEntry makes the entry of a key that is about to replace was, which may be nil. Put gives it a fence and a version.
-// It copies key, and a short string.
-func NewEntry(key string, was *Entry, v value.Value, d Deadline) *Entry {
-	return NewTagged(key, was, v, d, nil)
-}
-
-// NewTagged is NewEntry with a tag, which may be nil. A key that keeps its token keeps its Mark.
-func NewTagged(key string, was *Entry, v value.Value, d Deadline, tag *Tag) *Entry {
-	mark := NoLock
-	if was != nil && was.Mark() != NoLock && was.Holds(v) {
-		mark = was.Mark()
-	}
-	return NewMarked(key, was, v, d, tag, mark)
-}
-
 // Holds reports whether a key that may be a lock has a value.
 func (e *Entry) Holds(v value.Value) bool {
 	return e.Aggregate() == v.Aggregate() && (v.Aggregate() != nil || e.Str() == v.Str())
 }
 
-// NewMarked is NewTagged with a mark. The caller adds the facts of a lock that is a string (WithFacts).
-func NewMarked(key string, was *Entry, v value.Value, d Deadline, tag *Tag, mark Mark) *Entry {
+// NewEntry makes the entry of a key that is about to replace was; was and tag may be nil. It copies key, and a short
+// string. The caller adds the facts of a lock that is a string (WithFacts), and Put a fence and a version.
+func NewEntry(key string, was *Entry, v value.Value, d Deadline, tag *Tag, mark Mark) *Entry {
 	if mark == MayBeLock && d.IsSet() {
 		mark = IsLock
 	}

@@ -29,7 +29,7 @@ func TestSizesOfAKey(t *testing.T) {
 	facts := lock.Facts{SinceTick: 1000, SinceMs: 1_799_999_970_000, LeaseMs: 30_000, Client: 1}
 	var kept *Entry
 	if n := testing.AllocsPerRun(100, func() {
-		kept = NewMarked("orders:lock:1234567", nil, token, until, nil, MayBeLock).WithFacts(facts)
+		kept = NewEntry("orders:lock:1234567", nil, token, until, nil, MayBeLock).WithFacts(facts)
 	}); n != 1 {
 		t.Errorf("a lock takes %v objects", n)
 	}
@@ -48,7 +48,7 @@ func TestEntryIsWhatItWasMadeOf(t *testing.T) {
 	for _, k := range sizes {
 		for _, v := range sizes {
 			key, str := bytes.Repeat([]byte("k"), k), bytes.Repeat([]byte("v"), v)
-			e := NewEntry(unsafe.String(unsafe.SliceData(key), k), nil, StringValue(unsafe.String(unsafe.SliceData(str), v)), Deadline{Tick: int64(k), WallMs: int64(v)})
+			e := NewEntry(unsafe.String(unsafe.SliceData(key), k), nil, StringValue(unsafe.String(unsafe.SliceData(str), v)), Deadline{Tick: int64(k), WallMs: int64(v)}, nil, NoLock)
 			e.Fence, e.Version = 1<<63+uint64(k), 1<<63+uint64(v)
 			clear(key) // as a read buffer that is used again
 			clear(str)
@@ -91,13 +91,13 @@ func TestEntryChangesItsForm(t *testing.T) {
 		for i := range values {
 			for j := range values {
 				v := values[(i*j+round)%len(values)]
-				next := NewEntry(strings.Clone("name"), was, v, Never)
+				next := NewEntry(strings.Clone("name"), was, v, Never, nil, NoLock)
 				runtime.GC()
 				if next.Key() != "name" || next.Str() != v.Str() || next.Aggregate() != v.Aggregate() || next.Type() != v.Type() {
 					t.Fatalf("%q holds %q, %v, a %s", next.Key(), next.Str(), next.Aggregate(), next.Type())
 				}
 				if was != nil {
-					renewed := NewEntry(was.Key(), was, was.Value(), Deadline{Tick: 1})
+					renewed := NewEntry(was.Key(), was, was.Value(), Deadline{Tick: 1}, nil, NoLock)
 					if renewed.Str() != was.Str() || renewed.Aggregate() != was.Aggregate() || renewed.Key() != was.Key() {
 						t.Fatalf("%q became %q", was.Str(), renewed.Str())
 					}
@@ -130,7 +130,7 @@ func TestEntryKeepsItsTimes(t *testing.T) {
 		if rng.IntN(20) == 0 {
 			until, facts.LeaseMs = Never, -1
 		}
-		e := NewMarked("key", nil, StringValue("token"), until, nil, IsLock)
+		e := NewEntry("key", nil, StringValue("token"), until, nil, IsLock)
 		e.Fence, e.Version = 7, 8
 		e = e.WithFacts(facts)
 		if e.Deadline() != until || e.Facts() != facts || e.Mark() != IsLock || e.Fence != 7 || e.Version != 8 || e.Key() != "key" || e.Str() != "token" {

@@ -77,7 +77,7 @@ func (s *Store) readDatabase(r *value.Reader, buf *entryBuffer, db int, namesHol
 	d.LoadLeases(leases)
 }
 
-// entryBuffer has the key and the string of the entry that is being read, if they are short: NewMarked copies them.
+// entryBuffer has the key and the string of the entry that is being read, if they are short: NewEntry copies them.
 type entryBuffer struct{ key, str [InlineMax]byte }
 
 // readEntry reads a key with all that belongs to it.
@@ -99,7 +99,7 @@ func (s *Store) readEntry(r *value.Reader, buf *entryBuffer, namesHolder func(fi
 	if mark != NoLock && v.Aggregate() != nil && v.Aggregate().Kind() != value.HashKind {
 		r.Fail("what is known of a lock that is no string")
 	}
-	e := NewMarked(key, nil, v, until, tag, mark)
+	e := NewEntry(key, nil, v, until, tag, mark)
 	if mark == IsLock {
 		e = e.WithFacts(facts)
 	}

@@ -13,7 +13,7 @@ import (
 
 // leaseAt is a lease of a key.
 func leaseAt(tick int64, key string) Lease {
-	return LeaseOf(NewEntry(key, nil, value.Value{}, Deadline{Tick: tick}))
+	return LeaseOf(NewEntry(key, nil, value.Value{}, Deadline{Tick: tick}, nil, NoLock))
 }
 
 // Whatever comes and goes, in whatever order, the leases are those of a sorted slice.

@@ -34,29 +34,37 @@ func New() *Store {
 	return s
 }
 
-// Change tells how a key has changed.
+// Change tells how a key has changed. Was or Next is nil if the key was, or is, absent: never both.
 type Change struct {
 	DB        int
-	Key       string // may alias an argument
-	Was, Next *Entry // nil: the key was, or is, absent
-	Work      int64  // of the change itself
+	Was, Next *Entry
+	Work      int64 // of the change itself
 }
 
-// Put stores next as the entry of a key, or deletes the key if next is nil; was is the entry that is stored now. No new
-// fence is below least. raises asks for a new fence although key and token stay.
-func (s *Store) Put(least uint64, db int, key string, was, next *Entry, raises bool) Change {
-	d := s.DBs[db]
+// Key returns the key that has changed. It aliases an entry.
+func (c Change) Key() string {
+	if c.Next != nil {
+		return c.Next.Key()
+	}
+	return c.Was.Key()
+}
+
+// Put stores next as the entry of its key, or deletes the key of was if next is nil; was is the entry that is stored
+// now. No new fence is below least. raises asks for a new fence although key and token stay.
+func (s *Store) Put(least uint64, db int, was, next *Entry, raises bool) Change {
+	c, d := Change{DB: db, Was: was, Next: next}, s.DBs[db]
+	key := c.Key()
 	s.keep(db, key, was)
-	work := d.FindWork(key)
+	c.Work = d.FindWork(key)
 	if next != nil {
 		s.stamp(least, db, key, was, next, raises)
-		work += value.CopyWork * int64(len(next.Str())) // a string is copied when it is changed
+		c.Work += value.CopyWork * int64(len(next.Str())) // a string is copied when it is changed
 	}
 	if was != nil && was.Leased() || next != nil && next.Leased() {
-		work += value.TreeWork(d.Leases.Len())
+		c.Work += value.TreeWork(d.Leases.Len())
 	}
 	d.Replace(was, next)
-	return Change{DB: db, Key: key, Was: was, Next: next, Work: work}
+	return c
 }
 
 // stamp gives an entry that is about to be stored its fence and its version.

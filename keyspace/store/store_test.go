@@ -19,9 +19,9 @@ func TestPutGivesFences(t *testing.T) {
 	s := New()
 	put := func(least uint64, v string, raises bool) *Entry {
 		was, _ := s.DBs[0].Keys.Get("k")
-		next := NewEntry("k", was, value.OfString(v), Never)
-		c := s.Put(least, 0, "k", was, next, raises)
-		if c.Was != was || c.Next != next || c.Key != "k" || c.Work <= 0 {
+		next := NewEntry("k", was, value.OfString(v), Never, nil, NoLock)
+		c := s.Put(least, 0, was, next, raises)
+		if c.Was != was || c.Next != next || c.Key() != "k" || c.Work <= 0 {
 			t.Errorf("the change is told as %+v", c)
 		}
 		return next
@@ -46,9 +46,9 @@ func TestRollback(t *testing.T) {
 		was, _ := s.DBs[db].Keys.Get(key)
 		var next *Entry
 		if v != "" {
-			next = NewEntry(key, was, value.OfString(v), Deadline{Tick: 9})
+			next = NewEntry(key, was, value.OfString(v), Deadline{Tick: 9}, nil, NoLock)
 		}
-		s.Put(1, db, key, was, next, false)
+		s.Put(1, db, was, next, false)
 	}
 	put(0, "k", "before")
 	put(1, "gone", "before")
