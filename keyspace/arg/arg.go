@@ -32,6 +32,25 @@ func AtLeast(least int64, number, text string) (n int64, err error) {
 	return n, nil
 }
 
+// Count counts the elements that a command takes: 1 unless it is Given.
+type Count struct {
+	Given bool
+	N     int64
+}
+
+// OptionalCount reads the count that may follow the key of a command.
+func OptionalCount(args resp.Args) (c Count, err error) {
+	switch len(args) {
+	case 2:
+		return Count{N: 1}, nil
+	case 3:
+		c.Given = true
+		c.N, err = Positive(args[2])
+		return c, err
+	}
+	return c, resp.Error(resp.ErrSyntax)
+}
+
 // DatabaseIndex reads the number of a database, which is below databases.
 func DatabaseIndex(number string, databases int64) (db int, err error) {
 	n, isInt := resp.ParseInt(number)

@@ -151,32 +151,27 @@ func PushAll(c *Ctx, key string, elems []string, end value.ListEnd, onlyThere bo
 
 // popCall is LPOP or RPOP: one element by itself, or as many as a count says, as an array.
 type popCall struct {
-	key     string
-	end     value.ListEnd
-	count   int64
-	counted bool
+	key   string
+	end   value.ListEnd
+	count arg.Count
 }
 
 func parsePop(end value.ListEnd) parser {
 	return func(args resp.Args) (call, error) {
-		p := &popCall{key: args[1], end: end, count: 1, counted: len(args) == 3}
 		if len(args) > 3 {
 			return nil, wrongArity(popEvents[end])
 		}
-		if p.counted {
-			n, err := arg.Positive(args[2])
-			if err != nil {
-				return nil, err
-			}
-			p.count = n
+		count, err := arg.OptionalCount(args)
+		if err != nil {
+			return nil, err
 		}
-		return p, nil
+		return &popCall{args[1], end, count}, nil
 	}
 }
 
 func (p *popCall) Run(c *Ctx) resp.Reply {
 	absent := resp.Nil()
-	if p.counted {
+	if p.count.Given {
 		absent = resp.NilArray()
 	}
 	l, err := LookupList(c, p.key)
@@ -185,11 +180,11 @@ func (p *popCall) Run(c *Ctx) resp.Reply {
 		return resp.Fail(err)
 	case l == nil:
 		return absent
-	case p.count == 0:
+	case p.count.N == 0:
 		return resp.Array()
 	}
-	popped := popEnd(c, p.key, l, p.end, p.count)
-	if !p.counted && !popped.IsErr() {
+	popped := popEnd(c, p.key, l, p.end, p.count.N)
+	if !p.count.Given && !popped.IsErr() {
 		return popped.Elems[0]
 	}
 	return popped

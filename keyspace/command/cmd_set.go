@@ -211,33 +211,25 @@ func scard(c *Ctx, key string) resp.Reply {
 
 // countedCall is SPOP or SRANDMEMBER: of one member, or of as many as a count says.
 type countedCall struct {
-	key     string
-	counted bool
-	count   int64
-	one     func(c *Ctx, key string) resp.Reply
-	many    func(c *Ctx, key string, count int64) resp.Reply
+	key   string
+	count arg.Count
+	one   func(c *Ctx, key string) resp.Reply
+	many  func(c *Ctx, key string, count int64) resp.Reply
 }
 
 func (r *countedCall) Run(c *Ctx) resp.Reply {
-	if r.counted {
-		return r.many(c, r.key, r.count)
+	if r.count.Given {
+		return r.many(c, r.key, r.count.N)
 	}
 	return r.one(c, r.key)
 }
 
 func parseSPop(args resp.Args) (call, error) {
-	r := &countedCall{key: args[1], counted: len(args) == 3, one: popMember, many: popMembers}
-	var err error
-	switch {
-	case len(args) > 3:
-		return nil, resp.Error(resp.ErrSyntax)
-	case r.counted:
-		r.count, err = arg.Positive(args[2])
-	}
+	count, err := arg.OptionalCount(args)
 	if err != nil {
 		return nil, err
 	}
-	return r, nil
+	return &countedCall{args[1], count, popMember, popMembers}, nil
 }
 
 func popMember(c *Ctx, key string) resp.Reply {
@@ -306,20 +298,20 @@ func drawMembers(c *Ctx, s *value.Set, count int64) (members []string, err error
 }
 
 func parseSRandMember(args resp.Args) (call, error) {
-	r := &countedCall{key: args[1], counted: len(args) == 3, one: randomMember, many: randomMembers}
+	r := &countedCall{key: args[1], one: randomMember, many: randomMembers}
 	if len(args) > 3 {
 		return nil, resp.Error(resp.ErrSyntax)
 	}
-	if !r.counted {
+	if len(args) == 2 {
 		return r, nil
 	}
-	count, ok := resp.ParseInt(args[2])
-	switch r.count = count; {
+	n, ok := resp.ParseInt(args[2])
+	switch r.count = (arg.Count{Given: true, N: n}); {
 	case !ok:
 		return nil, resp.Error(resp.ErrNotInteger)
-	case count < -maxInt:
+	case n < -maxInt:
 		return nil, resp.Error(arg.ErrCountRange)
-	case count < -arg.DrawsMax:
+	case n < -arg.DrawsMax:
 		return nil, resp.Error(resp.ErrOutOfRange)
 	}
 	return r, nil

@@ -392,26 +392,18 @@ var (
 
 // popEndCall is ZPOPMIN or ZPOPMAX: only a count makes the answer a list of pairs.
 type popEndCall struct {
-	key     string
-	from    popFrom
-	counted bool
-	count   int64
+	key   string
+	from  popFrom
+	count arg.Count
 }
 
 func parsePopEnd(from popFrom) parser {
 	return func(args resp.Args) (call, error) {
-		r := &popEndCall{key: args[1], from: from, count: 1, counted: len(args) == 3}
-		var err error
-		switch {
-		case len(args) > 3:
-			return nil, resp.Error(resp.ErrSyntax)
-		case r.counted:
-			r.count, err = arg.Positive(args[2])
-		}
+		count, err := arg.OptionalCount(args)
 		if err != nil {
 			return nil, err
 		}
-		return r, nil
+		return &popEndCall{args[1], from, count}, nil
 	}
 }
 
@@ -420,15 +412,15 @@ func (r *popEndCall) Run(c *Ctx) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if z == nil || r.count == 0 {
+	if z == nil || r.count.N == 0 {
 		return resp.Array()
 	}
-	popped, err := popScored(c, r.key, z, r.from, r.count)
+	popped, err := popScored(c, r.key, z, r.from, r.count.N)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	items := memberReplies(popped, true)
-	if r.counted {
+	if r.count.Given {
 		return resp.Pairs(items...)
 	}
 	return resp.Array(items...)
