@@ -31,9 +31,9 @@ const (
 	// lookMax bounds a look. A process that lives answers in a few milliseconds, whatever its disks do, unless its machine
 	// is cut off.
 	lookMax = 100 * time.Millisecond
-	// findingMax bounds the age of a finding, that a process has ended, that this node tells another one.
-	findingMax = 100 * time.Millisecond
-	// askMax bounds the wait for the findings of the others. Members that are cut off do not answer.
+	// reportMax bounds the age of a report, that a process has ended, that this node tells another one.
+	reportMax = 100 * time.Millisecond
+	// askMax bounds the wait for the reports of the others. Members that are cut off do not answer.
 	askMax = 100 * time.Millisecond
 	// inquiryMax bounds an inquiry. After that the silence of a heartbeat timeout decides.
 	inquiryMax = time.Second
@@ -81,7 +81,7 @@ type life struct {
 
 	inquiry *inquiry
 	again   bool // another connection has ended meanwhile
-	found   peer.Life
+	found   peer.Liveness
 	foundOf uint64        // the process
 	foundAt time.Duration // monotonic
 	waiting []doubter
@@ -90,7 +90,7 @@ type life struct {
 // doubter is another node that has asked.
 type doubter struct {
 	process uint64
-	respond func(peer.Finding)
+	respond func(peer.Report)
 }
 
 // inquiry finds out whether one process of a member has ended.
@@ -188,8 +188,8 @@ func (d *deaths) ended(id string) {
 	}
 }
 
-// doubted implements peer.Handler: another node asks what this one sees of a process.
-func (d *deaths) doubted(q peer.Doubt, respond func(peer.Finding)) {
+// suspected implements peer.Handler: another node asks what this one sees of a process.
+func (d *deaths) suspected(q peer.Suspicion, respond func(peer.Report)) {
 	d.mu.Lock()
 	l := d.lives[q.ID]
 	if l == nil && d.addrOf(q.ID) != "" { // followers need not have met
@@ -197,7 +197,7 @@ func (d *deaths) doubted(q peer.Doubt, respond func(peer.Finding)) {
 		d.lives[q.ID] = l
 	}
 	fresh := l != nil && l.found == peer.Ended && l.foundOf == q.Process && l.heard <= l.foundAt &&
-		d.clock.Monotonic()-l.foundAt < findingMax
+		d.clock.Monotonic()-l.foundAt < reportMax
 	if l != nil && !fresh && d.begin(q.ID, l, q.Process, true) {
 		l.waiting = append(l.waiting, doubter{q.Process, respond})
 		d.mu.Unlock()
@@ -208,7 +208,7 @@ func (d *deaths) doubted(q peer.Doubt, respond func(peer.Finding)) {
 	if fresh {
 		sees = peer.Ended
 	}
-	respond(d.finding(sees))
+	respond(d.report(sees))
 }
 
 // lookAround inquires about the members when this node begins to lead. Of those that ended before it may not have been
@@ -305,12 +305,12 @@ func (d *deaths) end(l *life, q *inquiry) {
 	}
 	d.mu.Unlock()
 	for _, w := range left {
-		w.respond(d.finding(peer.Unsure))
+		w.respond(d.report(peer.Unsure))
 	}
 }
 
-// found keeps the finding of a look, and answers the nodes that have asked.
-func (d *deaths) found(l *life, q *inquiry, sees peer.Life) {
+// found keeps the report of a look, and answers the nodes that have asked.
+func (d *deaths) found(l *life, q *inquiry, sees peer.Liveness) {
 	d.mu.Lock()
 	l.found, l.foundOf, l.foundAt = sees, q.process, d.clock.Monotonic()
 	var asked []doubter
@@ -323,13 +323,13 @@ func (d *deaths) found(l *life, q *inquiry, sees peer.Life) {
 	})
 	d.mu.Unlock()
 	for _, w := range asked {
-		w.respond(d.finding(sees))
+		w.respond(d.report(sees))
 	}
 }
 
-// finding returns this node's answer to another one.
-func (d *deaths) finding(sees peer.Life) peer.Finding {
-	f := peer.Finding{Sees: sees}
+// report returns this node's answer to another one.
+func (d *deaths) report(sees peer.Liveness) peer.Report {
+	f := peer.Report{Sees: sees}
 	if !d.raft.Started.Load() {
 		return f
 	}
@@ -354,7 +354,7 @@ func (d *deaths) connected(q *inquiry) bool {
 }
 
 // look finds out whether a process has ended, as far as this node can see.
-func (d *deaths) look(l *life, q *inquiry) peer.Life {
+func (d *deaths) look(l *life, q *inquiry) peer.Liveness {
 	began := d.clock.Monotonic()
 	for refused := 1; ; refused++ {
 		switch sees := d.lookOnce(l, q); {
@@ -376,7 +376,7 @@ func (d *deaths) look(l *life, q *inquiry) peer.Life {
 }
 
 // lookOnce asks at the address of the process who is there.
-func (d *deaths) lookOnce(l *life, q *inquiry) peer.Life {
+func (d *deaths) lookOnce(l *life, q *inquiry) peer.Liveness {
 	if d.inspect(l, q.replaced) {
 		return peer.Ended
 	}
@@ -431,10 +431,10 @@ func (d *deaths) mark(l *life, q *inquiry) {
 	}
 }
 
-// voice is the finding of one of the voters.
+// voice is the report of one of the voters.
 type voice struct {
 	id string
-	peer.Finding
+	peer.Report
 }
 
 // ask asks the other voters. They agree if a majority of all voters, this node among them, has found that the
@@ -446,16 +446,16 @@ func (d *deaths) ask(q *inquiry) (ended []voice, agreed bool) {
 	answers, asked := make(chan voice, len(voters)), 0
 	for _, v := range voters {
 		if v.ID == d.raft.Self {
-			ended = append(ended, voice{d.cfg.ID, d.finding(peer.Ended)})
+			ended = append(ended, voice{d.cfg.ID, d.report(peer.Ended)})
 		}
 		if v.ID == d.raft.Self || string(v.ID) == q.id {
 			continue
 		}
 		asked++
 		go func() {
-			f, err := d.peers.Doubt(ctx, string(v.Address), peer.Doubt{ID: q.id, Process: q.process})
+			f, err := d.peers.Suspect(ctx, string(v.Address), peer.Suspicion{ID: q.id, Process: q.process})
 			if err != nil {
-				f = peer.Finding{}
+				f = peer.Report{}
 			}
 			answers <- voice{string(v.ID), f}
 		}()

@@ -308,7 +308,7 @@ func TestReplacedLeaderIsNotReplacedAgain(t *testing.T) {
 			if _, agreed := n.deaths.ask(q); !agreed {
 				t.Errorf("for %s the others deny that the process has ended", n.id)
 			}
-			n.deaths.stood(q, []voice{{n.id, peer.Finding{Able: true}}})
+			n.deaths.stood(q, []voice{{n.id, peer.Report{Able: true}}})
 		}
 		time.Sleep(time.Second)
 		c.leader().sameTerm(t, term+1)
@@ -647,7 +647,7 @@ func TestNextLeaderKnowsWhoIsGone(t *testing.T) {
 // Of those that agree the one with the longest log stands first; who may not stand has no turn.
 func TestTurns(t *testing.T) {
 	of := func(id string, term, index uint64, able, short bool) voice {
-		return voice{id, peer.Finding{LastTerm: term, LastIndex: index, Able: able, Short: short}}
+		return voice{id, peer.Report{LastTerm: term, LastIndex: index, Able: able, Short: short}}
 	}
 	voices := []voice{
 		of("n1", 2, 9, true, false), of("n2", 3, 7, true, true), of("n3", 3, 8, false, false), of("n4", 3, 7, true, false),

@@ -280,7 +280,7 @@ func (n *Node) openPeers() error {
 		Secrets: n.cfg.PeerSecrets, Certs: certs, Ready: n.ready,
 	}, peer.Handler{
 		Admit: n.gate.admit, Forward: n.requests.Serve, Status: n.serveStatus, Refused: n.gate.refused,
-		Doubt: n.deaths.doubted, Heard: n.deaths.heard, Ended: n.deaths.ended,
+		Suspected: n.deaths.suspected, Heard: n.deaths.heard, Ended: n.deaths.ended,
 		Query: n.asker.Serve,
 	})
 	if err != nil {

@@ -97,9 +97,9 @@ func (c *testCluster) stranger(who peer.Identity, refusals *atomic.Int32, refuse
 				refusals.Add(1)
 			}
 		},
-		Doubt: func(_ peer.Doubt, respond func(peer.Finding)) { respond(peer.Finding{}) },
-		Heard: func(peer.Identity, bool) {},
-		Ended: func(string) {},
+		Suspected: func(_ peer.Suspicion, respond func(peer.Report)) { respond(peer.Report{}) },
+		Heard:     func(peer.Identity, bool) {},
+		Ended:     func(string) {},
 	})
 	if err != nil {
 		c.t.Fatal(err)

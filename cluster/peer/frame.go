@@ -30,11 +30,11 @@ import (
 //	         its own wall clock, the latest time of the cluster's that it knows to have been shown
 //	ping     nothing     pong  nothing
 //	bye      nothing; its id is that of the last call taken
-//	doubt    the id of a member, uvarint: the number of its process: has that ended?
-//	finding  what its sender sees of that process(1), uvarints: its term, flags (1: it may stand for election;
+//	suspicion  the id of a member, uvarint: the number of its process: has that ended?
+//	report   what its sender sees of that process(1), uvarints: its term, flags (1: it may stand for election;
 //	         2: its disk is nearly full; 4: it stands for election), term and index of the last entry of its log
 //
-// The dialler sends forwards, queries, asks, doubts and pings, with rising ids; the listener answers
+// The dialler sends forwards, queries, asks, suspicions and pings, with rising ids; the listener answers
 // each with the same id, in any order. A listener that stops says bye: it does not serve calls with a later id, and
 // still answers the others.
 
@@ -48,8 +48,8 @@ const (
 	framePing
 	framePong
 	frameBye
-	frameDoubt
-	frameFinding
+	frameSuspicion
+	frameReport
 	frameQuery
 )
 
@@ -112,25 +112,25 @@ const (
 	statusFlags = statusLeader | statusShort // all
 )
 
-// Doubt asks a node for its view of a process of a member.
-type Doubt struct {
+// Suspicion asks a node for its view of a process of a member.
+type Suspicion struct {
 	ID      string // of the member
 	Process uint64 // its Identity.Process
 }
 
-// Life is a node's view of the process of another node.
-type Life uint8
+// Liveness is a node's view of the process of another node.
+type Liveness uint8
 
 // The views. Their numbers are part of the protocol.
 const (
-	Unsure Life = iota // it cannot tell
-	Alive              // the process has answered, or has a connection with this node that has not ended
-	Ended              // all its connections have ended, and its port refuses, or a later process is there
-	lives              // the number of views
+	Unsure     Liveness = iota // it cannot tell
+	Alive                      // the process has answered, or has a connection with this node that has not ended
+	Ended                      // all its connections have ended, and its port refuses, or a later process is there
+	livenesses                 // the number of views
 )
 
 // String implements fmt.Stringer.
-func (l Life) String() string {
+func (l Liveness) String() string {
 	switch l {
 	case Alive:
 		return "alive"
@@ -140,9 +140,9 @@ func (l Life) String() string {
 	return "unsure"
 }
 
-// Finding is the answer to a Doubt, after the answering node has checked the process itself.
-type Finding struct {
-	Sees      Life
+// Report is the answer to a Suspicion, after the answering node has checked the process itself.
+type Report struct {
+	Sees      Liveness
 	Term      uint64 // raft.CurrentTerm of the node that answers
 	Stands    bool   // it stands for election
 	Able      bool   // it is a follower that may
@@ -151,12 +151,12 @@ type Finding struct {
 	LastIndex uint64 // of the same entry
 }
 
-// The bits of a finding in the protocol.
+// The bits of a report in the protocol.
 const (
-	findingAble = 1 << iota
-	findingShort
-	findingStands
-	findingFlags = findingAble | findingShort | findingStands // all
+	reportAble = 1 << iota
+	reportShort
+	reportStands
+	reportFlags = reportAble | reportShort | reportStands // all
 )
 
 type frame struct {
@@ -187,9 +187,9 @@ func frameLimit(kind frameKind) (limit int, ok bool) {
 		return 1 + 2*binary.MaxVarintLen64 + answerBytesMax, true
 	case frameStatus:
 		return 6 * binary.MaxVarintLen64, true
-	case frameDoubt:
+	case frameSuspicion:
 		return NameMax + 2*binary.MaxVarintLen64, true
-	case frameFinding:
+	case frameReport:
 		return 1 + 4*binary.MaxVarintLen64, true
 	case frameAsk:
 		return binary.MaxVarintLen64, true
@@ -374,29 +374,29 @@ func decodeStatus(body []byte) (Status, error) {
 	return s, nil
 }
 
-func appendDoubt(dst []byte, q Doubt) []byte {
+func appendSuspicion(dst []byte, q Suspicion) []byte {
 	return binary.AppendUvarint(resp.AppendText(dst, q.ID), q.Process)
 }
 
-func decodeDoubt(body []byte) (Doubt, error) {
+func decodeSuspicion(body []byte) (Suspicion, error) {
 	d := resp.NewDecoder(body)
-	q := Doubt{ID: d.Text(), Process: d.Uvarint()}
+	q := Suspicion{ID: d.Text(), Process: d.Uvarint()}
 	if d.End() != nil || q.ID == "" || len(q.ID) > NameMax || q.Process == 0 {
-		return Doubt{}, fmt.Errorf("%w: bad doubt", ErrFrame)
+		return Suspicion{}, fmt.Errorf("%w: bad suspicion", ErrFrame)
 	}
 	return q, nil
 }
 
-func appendFinding(dst []byte, f Finding) []byte {
+func appendReport(dst []byte, f Report) []byte {
 	flags := uint64(0)
 	if f.Able {
-		flags |= findingAble
+		flags |= reportAble
 	}
 	if f.Short {
-		flags |= findingShort
+		flags |= reportShort
 	}
 	if f.Stands {
-		flags |= findingStands
+		flags |= reportStands
 	}
 	dst = append(dst, byte(f.Sees))
 	for _, n := range [...]uint64{f.Term, flags, f.LastTerm, f.LastIndex} {
@@ -405,14 +405,14 @@ func appendFinding(dst []byte, f Finding) []byte {
 	return dst
 }
 
-func decodeFinding(body []byte) (Finding, error) {
+func decodeReport(body []byte) (Report, error) {
 	d := resp.NewDecoder(body)
-	f := Finding{Sees: Life(d.Byte()), Term: d.Uvarint()}
+	f := Report{Sees: Liveness(d.Byte()), Term: d.Uvarint()}
 	flags := d.Uvarint()
-	f.Able, f.Short, f.Stands = flags&findingAble != 0, flags&findingShort != 0, flags&findingStands != 0
+	f.Able, f.Short, f.Stands = flags&reportAble != 0, flags&reportShort != 0, flags&reportStands != 0
 	f.LastTerm, f.LastIndex = d.Uvarint(), d.Uvarint()
-	if d.End() != nil || flags > findingFlags || f.Sees >= lives {
-		return Finding{}, fmt.Errorf("%w: bad finding", ErrFrame)
+	if d.End() != nil || flags > reportFlags || f.Sees >= livenesses {
+		return Report{}, fmt.Errorf("%w: bad report", ErrFrame)
 	}
 	return f, nil
 }
@@ -422,8 +422,8 @@ func (k frameKind) answers() frameKind {
 	switch k {
 	case frameForward, frameQuery:
 		return frameAnswer
-	case frameDoubt:
-		return frameFinding
+	case frameSuspicion:
+		return frameReport
 	}
 	return frameStatus
 }

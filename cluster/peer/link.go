@@ -50,9 +50,9 @@ const (
 
 type callAnswer struct {
 	Answer
-	status  Status
-	finding Finding
-	err     error // nil: there is an answer
+	status Status
+	report Report
+	err    error // nil: there is an answer
 }
 
 // ended returns the answer of a call that gets none from the peer.
@@ -396,8 +396,8 @@ func (l *link) readAnswers(conn *countingReader) error {
 			a.Answer, err = answerBody(f.body)
 		case frameStatus:
 			a.status, err = decodeStatus(f.body)
-		case frameFinding:
-			a.finding, err = decodeFinding(f.body)
+		case frameReport:
+			a.report, err = decodeReport(f.body)
 		case framePong:
 			continue
 		case frameBye:

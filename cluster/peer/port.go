@@ -63,8 +63,8 @@ type Handler struct {
 	Status func(shown int64) Status
 	// Refused reports that the other side would not have us, and why.
 	Refused func(*Refusal)
-	// Doubt is asked what this node sees of a process. respond is called exactly once, from any goroutine.
-	Doubt func(q Doubt, respond func(Finding))
+	// Suspected is asked what this node sees of a process. respond is called exactly once, from any goroutine.
+	Suspected func(q Suspicion, respond func(Report))
 	// Heard reports that a node has introduced itself, and has proven its identity if there is a secret or a
 	// certificate: its process lives. admitted: it was admitted; otherwise it only asked for this node's identity.
 	Heard func(who Identity, admitted bool)
@@ -177,10 +177,10 @@ func (p *Port) Status(ctx context.Context, addr string, shown int64) (Status, er
 	return a.status, a.err
 }
 
-// Doubt asks the node at addr for its view of a process.
-func (p *Port) Doubt(ctx context.Context, addr string, q Doubt) (Finding, error) {
-	a := p.call(ctx, addr, newCall(frameDoubt, appendDoubt(nil, q)))
-	return a.finding, a.err
+// Suspect asks the node at addr for its view of a process.
+func (p *Port) Suspect(ctx context.Context, addr string, q Suspicion) (Report, error) {
+	a := p.call(ctx, addr, newCall(frameSuspicion, appendSuspicion(nil, q)))
+	return a.report, a.err
 }
 
 // Open returns the number of open connections with a process of a node, dialled by either side.

@@ -29,7 +29,7 @@ type fakePeer struct {
 func (f *fakePeer) handler() Handler {
 	return Handler{
 		Admit: f.admit, Forward: f.serveForward, Query: f.serveQuery, Status: f.serveStatus, Refused: f.refused,
-		Doubt: f.doubted, Heard: f.heard, Ended: f.ended,
+		Suspected: f.suspected, Heard: f.heard, Ended: f.ended,
 	}
 }
 
@@ -68,8 +68,8 @@ func (f *fakePeer) refused(r *Refusal) {
 	f.refusals = append(f.refusals, r.By+": "+r.Text)
 }
 
-func (f *fakePeer) doubted(q Doubt, respond func(Finding)) {
-	respond(Finding{Sees: Ended, Term: f.term.Load(), LastTerm: 3, LastIndex: q.Process, Short: q.ID == "short"})
+func (f *fakePeer) suspected(q Suspicion, respond func(Report)) {
+	respond(Report{Sees: Ended, Term: f.term.Load(), LastTerm: 3, LastIndex: q.Process, Short: q.ID == "short"})
 }
 
 func (f *fakePeer) heard(who Identity, admitted bool) {

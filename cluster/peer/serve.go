@@ -113,8 +113,8 @@ func (s *servedCalls) serve(f frame) error {
 		s.send(frameStatus, f.id, nil, appendStatus(nil, s.p.handler.Status(shown)))
 	case framePing:
 		s.send(framePong, f.id, nil, nil)
-	case frameDoubt:
-		return s.doubt(f)
+	case frameSuspicion:
+		return s.suspicion(f)
 	default:
 		return ErrFrame
 	}
@@ -135,15 +135,15 @@ func (s *servedCalls) forward(f frame) error {
 	return nil
 }
 
-func (s *servedCalls) doubt(f frame) error {
-	q, err := decodeDoubt(f.body)
+func (s *servedCalls) suspicion(f frame) error {
+	q, err := decodeSuspicion(f.body)
 	if err != nil {
 		return err
 	}
 	id := f.id
 	s.serving.Add(1)
-	s.p.handler.Doubt(q, func(found Finding) {
-		s.send(frameFinding, id, nil, appendFinding(nil, found))
+	s.p.handler.Suspected(q, func(found Report) {
+		s.send(frameReport, id, nil, appendReport(nil, found))
 		s.served()
 	})
 	return nil

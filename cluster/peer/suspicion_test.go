@@ -10,7 +10,7 @@ import (
 	"lockd/cluster/peer/peertest"
 )
 
-// A node answers a doubt beside other calls.
+// A node answers a suspicion beside other calls.
 func TestDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := peertest.NewNetwork()
@@ -20,11 +20,11 @@ func TestDoubt(t *testing.T) {
 		pb := startPeers(t, n.From("b:1"), "b", "b:1", b)
 		defer pb.Close()
 		defer pa.Close()
-		for id, want := range map[string]Finding{
+		for id, want := range map[string]Report{
 			"c":     {Sees: Ended, Term: 7, LastTerm: 3, LastIndex: 1 << 63},
 			"short": {Sees: Ended, Term: 7, LastTerm: 3, LastIndex: 1 << 63, Short: true},
 		} {
-			if got, err := pa.Doubt(t.Context(), "b:1", Doubt{ID: id, Process: 1 << 63}); err != nil || got != want {
+			if got, err := pa.Suspect(t.Context(), "b:1", Suspicion{ID: id, Process: 1 << 63}); err != nil || got != want {
 				t.Errorf("%s: %+v, %v", id, got, err)
 			}
 		}
@@ -34,21 +34,21 @@ func TestDoubt(t *testing.T) {
 	})
 }
 
-// Malformed doubts and findings are refused.
+// Malformed suspicions and reports are refused.
 func TestDoubtBodies(t *testing.T) {
-	whole := appendDoubt(nil, Doubt{ID: "n1", Process: 5})
-	for _, body := range [][]byte{nil, whole[:len(whole)-1], append(whole, 0), appendDoubt(nil, Doubt{ID: "n1"}), appendDoubt(nil, Doubt{Process: 5})} {
-		if q, err := decodeDoubt(body); !errors.Is(err, ErrFrame) {
+	whole := appendSuspicion(nil, Suspicion{ID: "n1", Process: 5})
+	for _, body := range [][]byte{nil, whole[:len(whole)-1], append(whole, 0), appendSuspicion(nil, Suspicion{ID: "n1"}), appendSuspicion(nil, Suspicion{Process: 5})} {
+		if q, err := decodeSuspicion(body); !errors.Is(err, ErrFrame) {
 			t.Errorf("%q is %+v, %v", body, q, err)
 		}
 	}
-	said := appendFinding(nil, Finding{Sees: Alive, Term: 1, Able: true})
-	for _, body := range [][]byte{nil, said[:len(said)-1], append(said, 0), {byte(lives), 1, 0, 1, 1}, {0, 1, findingFlags + 1, 1, 1}} {
-		if f, err := decodeFinding(body); !errors.Is(err, ErrFrame) {
+	said := appendReport(nil, Report{Sees: Alive, Term: 1, Able: true})
+	for _, body := range [][]byte{nil, said[:len(said)-1], append(said, 0), {byte(livenesses), 1, 0, 1, 1}, {0, 1, reportFlags + 1, 1, 1}} {
+		if f, err := decodeReport(body); !errors.Is(err, ErrFrame) {
 			t.Errorf("%q is %+v, %v", body, f, err)
 		}
 	}
-	if f, err := decodeFinding(said); err != nil || f != (Finding{Sees: Alive, Term: 1, Able: true}) {
+	if f, err := decodeReport(said); err != nil || f != (Report{Sees: Alive, Term: 1, Able: true}) {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
