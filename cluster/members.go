@@ -43,7 +43,7 @@ type members struct {
 	met             map[string]peer.Identity // peers that introduced themselves, by id
 	compatibleLevel map[string]int           // of each of them the level up to which its rules are those of this node
 	due             chan struct{}            // capacity 1: there is something for the keeper to do
-	book            *membership.Book
+	startLog        *membership.StartLog
 
 	saving sync.Mutex // while the folder is told of the cluster; taken after state.mu
 
@@ -77,7 +77,7 @@ func newMembers(
 		m.process = randv2.Uint64()
 	}
 	m.lowest, m.highest = c.cfg.Machine.Levels()
-	m.book = &membership.Book{Keep: m.isMember}
+	m.startLog = &membership.StartLog{Keep: m.isMember}
 	m.number.Store(int64(d.meta.Number))
 	m.roster.Store(membership.Empty)
 	m.hints.Store(membership.Empty)
@@ -85,15 +85,15 @@ func newMembers(
 	return m
 }
 
-// openBook reads what is known of other nodes' starts, and refuses a folder that was condemned.
-func (m *members) openBook() error {
+// openStartLog reads what is known of other nodes' starts, and refuses a folder that was banned.
+func (m *members) openStartLog() error {
 	if m.dir == nil {
 		return nil
 	}
-	if err := m.book.Open(m.dir); err != nil {
+	if err := m.startLog.Open(m.dir); err != nil {
 		return err
 	}
-	if why := m.book.Condemned(m.cfg.ID, m.incarnation); why != "" {
+	if why := m.startLog.BanReason(m.cfg.ID, m.incarnation); why != "" {
 		return fmt.Errorf("data folder %s is not to be used any more: %s", m.cfg.Dir, why)
 	}
 	return nil
@@ -171,7 +171,7 @@ func (g *gatekeeper) admit(who peer.Identity, kind peer.Kind) error {
 	if err := membership.CheckRules(who, g.cfg.ID, g.members.rules, level); err != nil {
 		return err
 	}
-	if err := g.members.book.Meet(who); err != nil {
+	if err := g.members.startLog.Register(who); err != nil {
 		return err
 	}
 	common := membership.CompatibleLevel(who, g.members.rules, level, g.members.highest)
@@ -258,7 +258,7 @@ func (g *gatekeeper) foundsBeside(met error, at string) {
 	}
 	why := fmt.Errorf("%w: this new node does not found a cluster beside a node that has data; add new nodes to that one "+
 		"with --join and an empty data folder", met)
-	if err := g.members.book.Condemn(g.members.identity(), why.Error()); err != nil {
+	if err := g.members.startLog.Ban(g.members.identity(), why.Error()); err != nil {
 		g.log.Warn("this will not be remembered after a restart: look at the disk", "why", err)
 	}
 	g.fatal(why)
@@ -267,7 +267,7 @@ func (g *gatekeeper) foundsBeside(met error, at string) {
 // checkClone refuses a node whose start is news if an earlier start of its data folder still answers at an address at
 // which it is known: two processes do not share a folder, so the later one runs on a copy. A start is news once.
 func (g *gatekeeper) checkClone(who peer.Identity) error {
-	if !g.members.book.News(who) {
+	if !g.members.startLog.IsNew(who) {
 		return nil
 	}
 	var addrs []string
@@ -445,13 +445,13 @@ func (m *members) MemberOf(id string) membership.Member {
 	return membership.MemberFrom(who)
 }
 
-// condemn refuses a member for ever if its log ends before what it had confirmed.
-func (m *members) condemn(who peer.Identity, last, owned uint64) {
+// ban refuses a member for ever if its log ends before what it had confirmed.
+func (m *members) ban(who peer.Identity, last, required uint64) {
 	why := fmt.Sprintf("node %s %s: its log ends with entry %d, and it had confirmed entry %d; remove it with LOCKD "+
 		"REMOVE %s and add it under a new id with an empty data folder",
-		who.ID, membership.SaysLost, last, owned, who.ID)
+		who.ID, membership.SaysLost, last, required, who.ID)
 	m.log.Error("a member is refused from now on", "member", who.ID, "why", why)
-	if err := m.book.Condemn(who, why); err != nil {
+	if err := m.startLog.Ban(who, why); err != nil {
 		m.log.Warn("this will not be remembered after a restart: look at the disk", "why", err)
 	}
 	m.peers.Disconnect(who.ID)

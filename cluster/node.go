@@ -227,7 +227,7 @@ func assemble(c *core, d data) *Node {
 
 // open takes what the node needs, in order; release gives it back.
 func (n *Node) open() error {
-	if err := n.members.openBook(); err != nil {
+	if err := n.members.openStartLog(); err != nil {
 		return err
 	}
 	n.stores.Attach(store.Hooks{

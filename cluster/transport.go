@@ -85,13 +85,13 @@ func (t *transport) AppendEntries(
 			return errResigned
 		}
 		who, met := t.members.identityOf(string(id))
-		owned := t.acked.RequiredIndex(who)
+		required := t.acked.RequiredIndex(who)
 		err = t.replicas.Call(target, args, resp)
 		if err == nil {
 			t.contacts.Answered(id, alive && resp.NoRetryBackoff)
 		}
-		if err == nil && !alive && met && resp.LastLog < owned {
-			t.members.condemn(who, resp.LastLog, owned)
+		if err == nil && !alive && met && resp.LastLog < required {
+			t.members.ban(who, resp.LastLog, required)
 			err = errLostLog
 		}
 		if err == nil && !alive && resp.Success {

@@ -28,9 +28,9 @@ func historyOf(who peer.Identity) store.History {
 	return store.History{Starts: who.Starts, Tokens: who.Tokens}
 }
 
-// Book stores the starts of the other nodes that this node has met. Its methods may be called concurrently, except
+// StartLog stores the starts of the other nodes that this node has met. Its methods may be called concurrently, except
 // Open.
-type Book struct {
+type StartLog struct {
 	folder *store.Folder        // nil in memory
 	Keep   func(id string) bool // reports whether a node must not be forgotten, however many others come
 
@@ -42,76 +42,76 @@ type Book struct {
 // FolderKey names a data folder.
 func FolderKey(id, incarnation string) string { return id + " " + incarnation }
 
-// Open reads the book from a data folder.
-func (b *Book) Open(d *store.Folder) error {
-	b.folder = d
+// Open reads the starts from a data folder.
+func (l *StartLog) Open(d *store.Folder) error {
+	l.folder = d
 	list, err := d.LastSeen()
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	b.seen = map[string]store.LastSeen{}
+	l.seen = map[string]store.LastSeen{}
 	for _, s := range list {
-		b.seen[FolderKey(s.ID, s.Incarnation)] = s
+		l.seen[FolderKey(s.ID, s.Incarnation)] = s
 	}
 	return nil
 }
 
-// save stores a new book on the disk, and then puts it into use.
-func (b *Book) save(seen map[string]store.LastSeen) error {
-	if b.folder != nil {
-		if err := b.folder.SaveLastSeen(slices.Collect(maps.Values(seen))); err != nil {
+// save stores a new log of starts on the disk, and then puts it into use.
+func (l *StartLog) save(seen map[string]store.LastSeen) error {
+	if l.folder != nil {
+		if err := l.folder.SaveLastSeen(slices.Collect(maps.Values(seen))); err != nil {
 			return err
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seen = seen
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = seen
 	return nil
 }
 
-func (b *Book) last(who peer.Identity) store.LastSeen {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.seen[FolderKey(who.ID, who.Incarnation)]
+func (l *StartLog) last(who peer.Identity) store.LastSeen {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen[FolderKey(who.ID, who.Incarnation)]
 }
 
-// Meet returns an error for a node that runs on a copy of its folder. It stores the start of any other node, before
+// Register returns an error for a node that runs on a copy of its folder. It stores the start of any other node, before
 // this node speaks to it.
-func (b *Book) Meet(who peer.Identity) error {
-	news, err := checkStart(who, b.last(who))
+func (l *StartLog) Register(who peer.Identity) error {
+	news, err := checkStart(who, l.last(who))
 	if err != nil || !news {
 		return err
 	}
-	b.saving.Lock()
-	defer b.saving.Unlock()
-	last := b.last(who) // it may have been met on another connection
+	l.saving.Lock()
+	defer l.saving.Unlock()
+	last := l.last(who) // it may have been met on another connection
 	if news, err = checkStart(who, last); err != nil || !news {
 		return err
 	}
 	last.ID, last.Incarnation, last.Start = who.ID, who.Incarnation, who.Starts
 	last.Token, _ = historyOf(who).Token(who.Starts)
-	return b.record(last)
+	return l.record(last)
 }
 
-// News reports whether this start of a node is new to the book.
-func (b *Book) News(who peer.Identity) bool {
-	news, err := checkStart(who, b.last(who))
+// IsNew reports whether this start of a node is new.
+func (l *StartLog) IsNew(who peer.Identity) bool {
+	news, err := checkStart(who, l.last(who))
 	return news && err == nil
 }
 
 // record stores the start of one folder. saving is held.
-func (b *Book) record(s store.LastSeen) error {
-	b.mu.Lock()
+func (l *StartLog) record(s store.LastSeen) error {
+	l.mu.Lock()
 	next := map[string]store.LastSeen{}
-	maps.Copy(next, b.seen)
-	b.mu.Unlock()
+	maps.Copy(next, l.seen)
+	l.mu.Unlock()
 	for key, old := range next {
-		if len(next) >= seenMax && !b.Keep(old.ID) {
+		if len(next) >= seenMax && !l.Keep(old.ID) {
 			delete(next, key)
 		}
 	}
 	next[FolderKey(s.ID, s.Incarnation)] = s
-	if err := b.save(next); err != nil {
+	if err := l.save(next); err != nil {
 		return fmt.Errorf("node %s is not spoken to before it is on the disk that it was met: %w", s.ID, err)
 	}
 	return nil
@@ -133,16 +133,16 @@ func checkStart(who peer.Identity, last store.LastSeen) (news bool, err error) {
 	return who.Starts > last.Start, nil
 }
 
-// Condemned returns the reason why a folder is refused, also this node's own; "": it is not.
-func (b *Book) Condemned(id, incarnation string) string {
-	return b.last(peer.Identity{ID: id, Incarnation: incarnation}).Lost
+// BanReason returns the reason why a folder is refused, also this node's own; "": it is not.
+func (l *StartLog) BanReason(id, incarnation string) string {
+	return l.last(peer.Identity{ID: id, Incarnation: incarnation}).Lost
 }
 
-// Condemn makes this node refuse a folder from now on, for a reason.
-func (b *Book) Condemn(who peer.Identity, why string) error {
-	b.saving.Lock()
-	defer b.saving.Unlock()
-	last := b.last(who)
+// Ban makes this node refuse a folder from now on, for a reason.
+func (l *StartLog) Ban(who peer.Identity, why string) error {
+	l.saving.Lock()
+	defer l.saving.Unlock()
+	last := l.last(who)
 	last.ID, last.Incarnation, last.Lost = who.ID, who.Incarnation, why
-	return b.record(last)
+	return l.record(last)
 }

@@ -21,8 +21,8 @@ func TestStartBook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	open := func() *Book {
-		b := &Book{Keep: func(string) bool { return false }}
+	open := func() *StartLog {
+		b := &StartLog{Keep: func(string) bool { return false }}
 		if err := b.Open(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestStartBook(t *testing.T) {
 	}
 	meet := func(who peer.Identity, ok bool) {
 		t.Helper()
-		if err := open().Meet(who); (err == nil) != ok || err != nil && !IsFinal(peer.ReasonOf(err)) {
+		if err := open().Register(who); (err == nil) != ok || err != nil && !IsFinal(peer.ReasonOf(err)) {
 			t.Errorf("start %d: %v", who.Starts, err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestStartBook(t *testing.T) {
 		t.Errorf("%d bytes of tokens, %v", len(lived.Tokens), err)
 	}
 	b := open()
-	if err := b.Condemn(lived, "node n1 "+SaysLost); err != nil {
+	if err := b.Ban(lived, "node n1 "+SaysLost); err != nil {
 		t.Fatal(err)
 	}
 	meet(start(lived, 1), false)
@@ -67,14 +67,14 @@ func TestStartBook(t *testing.T) {
 	for i := range 3 * seenMax {
 		b.seen[fmt.Sprint(i)] = store.LastSeen{ID: fmt.Sprint(i)}
 	}
-	if err := b.Meet(peer.Identity{ID: "n2", Incarnation: "i", Starts: 1, Tokens: strings.Repeat("x", tokenLen)}); err != nil || len(b.seen) > seenMax {
+	if err := b.Register(peer.Identity{ID: "n2", Incarnation: "i", Starts: 1, Tokens: strings.Repeat("x", tokenLen)}); err != nil || len(b.seen) > seenMax {
 		t.Errorf("%v, %d remembered", err, len(b.seen))
 	}
 	altered := []byte(`{"program":"lockd peers"}` + "\n")
 	if err := os.WriteFile(filepath.Join(path, "peers.json"), altered, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Book{}).Open(dir); err == nil || !strings.Contains(err.Error(), "is damaged: peers.json") {
+	if err := (&StartLog{}).Open(dir); err == nil || !strings.Contains(err.Error(), "is damaged: peers.json") {
 		t.Errorf("altered: %v", err)
 	}
 }
