@@ -27,45 +27,47 @@ import (
 	"lockd/resp"
 )
 
-// testHeir is a testMachine that can go on in a new cluster. It knows every command.
-type testHeir struct {
+// testForkable is a testMachine that can go on in a new cluster. It knows every command.
+type testForkable struct {
 	*testMachine
 	fence  uint64
 	holdMs int64
 	wall   int64
 }
 
-func newTestHeir() *testHeir { return &testHeir{testMachine: newTestMachine()} }
+func newTestForkable() *testForkable { return &testForkable{testMachine: newTestMachine()} }
 
 var anySpec = &resp.Spec{Name: "any", Arity: -1, Flags: resp.Write}
 
-func (h *testHeir) Find(args resp.Args) (*resp.Spec, resp.Reply) {
-	if spec, fail := h.testMachine.Find(args); spec != nil {
+func (m *testForkable) Find(args resp.Args) (*resp.Spec, resp.Reply) {
+	if spec, fail := m.testMachine.Find(args); spec != nil {
 		return spec, fail
 	}
 	return anySpec, resp.Reply{}
 }
 
-func (h *testHeir) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
-	h.wall = at.Wall
+func (m *testForkable) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
+	m.wall = at.Wall
 	var known []resp.Request
 	for _, req := range reqs {
 		if len(req.Cmds) == 1 {
-			if spec, _ := h.testMachine.Find(req.Cmds[0].Args); spec != nil {
+			if spec, _ := m.testMachine.Find(req.Cmds[0].Args); spec != nil {
 				known = append(known, req)
 			}
 		}
 	}
-	h.testMachine.Apply(at, known)
+	m.testMachine.Apply(at, known)
 	return make([]resp.Result, len(reqs)), nil
 }
 
-func (h *testHeir) Wall() int64 { return h.wall }
+func (m *testForkable) Wall() int64 { return m.wall }
 
-func (h *testHeir) Totals() (keys int, lastFence uint64) { return len(h.vars), max(h.fence, h.index) }
+func (m *testForkable) Totals() (keys int, lastFence uint64) {
+	return len(m.vars), max(m.fence, m.index)
+}
 
-func (h *testHeir) Fork(fence uint64, holdMs int64) {
-	h.fence, h.holdMs = fence, holdMs
+func (m *testForkable) Fork(fence uint64, holdMs int64) {
+	m.fence, m.holdMs = fence, holdMs
 }
 
 // reply runs one command and returns its reply.
@@ -121,8 +123,8 @@ func TestBackup(t *testing.T) {
 			if err := os.WriteFile(path, file, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			heir := newTestHeir()
-			head, err := refound.ReadBackup(path, heir)
+			machine := newTestForkable()
+			head, err := refound.ReadBackup(path, machine)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,11 +132,11 @@ func TestBackup(t *testing.T) {
 				t.Errorf("%+v", head)
 			}
 			for j := range 3 {
-				if _, there := heir.vars[fmt.Sprintf("k%d%d", i, j)]; !there {
+				if _, there := machine.vars[fmt.Sprintf("k%d%d", i, j)]; !there {
 					t.Errorf("backup of %s: what node %d wrote before is missing", n.id, j)
 				}
 			}
-			if _, there := heir.vars[fmt.Sprintf("later%d%d", i, 1)]; there {
+			if _, there := machine.vars[fmt.Sprintf("later%d%d", i, 1)]; there {
 				t.Error("what was written later is in it")
 			}
 		}
@@ -201,7 +203,7 @@ func TestDamagedBackupIsRefused(t *testing.T) {
 		if err := os.WriteFile(path, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := refound.ReadBackup(path, newTestHeir())
+		_, err := refound.ReadBackup(path, newTestForkable())
 		sum := &refound.BackupSum{}
 		for i := range file { // however it comes
 			_, _ = sum.Write(file[i : i+1])
@@ -229,11 +231,11 @@ func TestDamagedBackupIsRefused(t *testing.T) {
 			t.Errorf("%d bytes", len(bad))
 		}
 	}
-	if _, err := refound.ReadBackup(t.TempDir(), newTestHeir()); err == nil {
+	if _, err := refound.ReadBackup(t.TempDir(), newTestForkable()); err == nil {
 		t.Error("a folder")
 	}
 	sure := func() (time.Duration, error) { return 0, nil }
-	if _, _, err := refound.Restore(path, refound.Fork{Dir: filepath.Join(t.TempDir(), "d"), ID: "n1", Machine: newTestHeir(), WallError: sure}); err == nil {
+	if _, _, err := refound.Restore(path, refound.Fork{Dir: filepath.Join(t.TempDir(), "d"), ID: "n1", Machine: newTestForkable(), WallError: sure}); err == nil {
 		t.Error("restored from what is no backup")
 	}
 }
@@ -258,26 +260,26 @@ func TestFoldersOfEachVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := appendFiles(t, dir, fmt.Sprintf("v%d", version))
-		heir := newTestHeir()
-		in, err := refound.Inspect(dir, heir)
+		machine := newTestForkable()
+		in, err := refound.Inspect(dir, machine)
 		if err != nil || in.Damage != nil {
 			t.Fatalf("version %d: %v, %v", version, err, in.Damage)
 		}
 		if in.Index != 42+uint64(n) || in.Cluster != sampleRoster().Cluster || in.Kinds["writes"]+in.Kinds["ticks"]+in.Kinds["members"] != n ||
-			heir.vars["a"].Value != "1" {
+			machine.vars["a"].Value != "1" {
 			t.Errorf("version %d: %+v", version, in)
 		}
-		done, kept, err := refound.Recover(refound.Fork{Dir: dir, Machine: newTestHeir(), Hold: time.Minute, FenceAbove: &in.Index})
+		done, kept, err := refound.Recover(refound.Fork{Dir: dir, Machine: newTestForkable(), Hold: time.Minute, FenceAbove: &in.Index})
 		if err != nil {
 			t.Fatalf("version %d: %v", version, err)
 		}
 		if done.Old != in.Cluster || done.Cluster == in.Cluster || done.Index != in.Index || done.Fence < in.Fence+refound.FenceLeap {
 			t.Errorf("version %d: %+v", version, done)
 		}
-		if old, err := refound.Inspect(kept, newTestHeir()); err != nil || old.Index != in.Index || old.Cluster != in.Cluster {
+		if old, err := refound.Inspect(kept, newTestForkable()); err != nil || old.Index != in.Index || old.Cluster != in.Cluster {
 			t.Errorf("version %d: what was kept: %+v, %v", version, old, err)
 		}
-		again, err := refound.Inspect(dir, newTestHeir())
+		again, err := refound.Inspect(dir, newTestForkable())
 		if err != nil || again.Damage != nil || again.Cluster != done.Cluster || len(again.Servers) != 1 || again.Term != 1 {
 			t.Errorf("version %d: the new one: %+v, %v", version, again, err)
 		}

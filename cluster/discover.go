@@ -21,7 +21,7 @@ import (
 
 // Discovery lets nodes found a cluster without a list of members, and find one that has been founded.
 type Discovery struct {
-	// Expect is how many nodes found the cluster, founding.Min to founding.Max; the same on every node. Of 2*Expect empty
+	// Expect counts the nodes that found the cluster, founding.Min to founding.Max; as on all nodes. Of 2*Expect empty
 	// nodes or more two halves that do not find each other would found a cluster each.
 	Expect int
 	// Addrs are the peer addresses at which other nodes may be, host:port, as of now; this node's own may be among
@@ -199,8 +199,8 @@ func (e *entrance) findMoved() {
 	e.recordMoved(f.Look(ctx))
 }
 
-// where returns the address at which the member was found that Raft's configuration has at another one, or "".
-func (e *entrance) where(addr string) string {
+// addrOf returns the address at which the member was found that Raft's configuration has at another one, or "".
+func (e *entrance) addrOf(addr string) string {
 	moved := *e.moved.Load()
 	if len(moved) == 0 {
 		return ""

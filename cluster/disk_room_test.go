@@ -33,7 +33,7 @@ func startWithDisks(t *testing.T, n int, config ...func(*Config)) (*testCluster,
 		withStores(cfg, func(open func() (*store.Stores, error)) (*store.Stores, error) {
 			s, err := open()
 			if err == nil {
-				s.Look = func() store.Room {
+				s.MeasureSpace = func() store.Room {
 					r.mu.Lock()
 					defer r.mu.Unlock()
 					return store.Room{Free: 1 << 30, Ballast: 1 << 20, Short: r.short[id]}

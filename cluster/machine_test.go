@@ -220,7 +220,7 @@ func (m *testMachine) View(at resp.Stamp, req resp.Request) resp.Result {
 	return res
 }
 
-func (m *testMachine) Try(at resp.Stamp, req resp.Request) (resp.Result, bool) {
+func (m *testMachine) DryRun(at resp.Stamp, req resp.Request) (resp.Result, bool) {
 	defer m.enter()()
 	v, taken := m.vars[req.Cmds[0].Args[1]]
 	if !taken || v.Deadline != 0 && at.Tick > v.Deadline {

@@ -209,7 +209,7 @@ func assemble(c *core, d data) *Node {
 		watch: n.leaderWatch, find: n.entrance.findMoved,
 	}
 	n.disk = &diskWatch{
-		core: c, room: n.room, look: d.stores.Look, state: n.state, members: n.members, elections: n.elections,
+		core: c, room: n.room, look: d.stores.MeasureSpace, state: n.state, members: n.members, elections: n.elections,
 		requests: n.requests,
 	}
 	n.fsm = &fsm{
@@ -276,7 +276,7 @@ func (n *Node) openPeers() error {
 	}
 	err := n.peers.Listen(peer.Config{
 		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.members.identity,
-		Heartbeat: n.cfg.Heartbeat, Patience: followers.Timeout, Log: n.log, Expect: n.raft.IDAt, Where: n.entrance.where,
+		Heartbeat: n.cfg.Heartbeat, Patience: followers.Timeout, Log: n.log, Expect: n.raft.IDAt, AddrOf: n.entrance.addrOf,
 		Secrets: n.cfg.PeerSecrets, Certs: certs, Ready: n.ready,
 	}, peer.Handler{
 		Admit: n.gate.admit, Forward: n.requests.Serve, Status: n.serveStatus, Refused: n.gate.refused,

@@ -42,10 +42,10 @@ func TestVersion1Opens(t *testing.T) {
 	holds := newTestMachine()
 	holds.vars["a"] = testVar{Value: "1"}
 	testfile.Compare(t, filepath.Join("testdata", "v1", "backup.bin"), testBackup(t, holds))
-	heir := newTestHeir()
-	head, err := refound.ReadBackup(filepath.Join("testdata", "v1", "backup.bin"), heir)
-	if err != nil || head.Index != 42 || head.Node != "n1" || heir.vars["a"].Value != "1" {
-		t.Errorf("backup.bin: %+v, %v, %v", head, heir.vars, err)
+	forked := newTestForkable()
+	head, err := refound.ReadBackup(filepath.Join("testdata", "v1", "backup.bin"), forked)
+	if err != nil || head.Index != 42 || head.Node != "n1" || forked.vars["a"].Value != "1" {
+		t.Errorf("backup.bin: %+v, %v, %v", head, forked.vars, err)
 	}
 }
 

@@ -128,7 +128,7 @@ func (m mount) Open(opts store.Options) (*store.Stores, error) {
 		return nil, err
 	}
 	c := m.read()
-	s.Empty, s.Look = len(c.log) == 0 && len(c.snapshots) == 0, m.room
+	s.Empty, s.MeasureSpace = len(c.log) == 0 && len(c.snapshots) == 0, m.room
 	return s, nil
 }
 

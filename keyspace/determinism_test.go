@@ -39,10 +39,10 @@ func TestReplicasAgree(t *testing.T) {
 			}
 			if rng.IntN(5) == 0 {
 				busy.Snapshot()
-				busy.Try(stamp, request(0, "SET lock 1 NX"))
-				busy.Try(stamp, request(0, "LOCK door t1 PX 100"))
-				busy.Try(stamp, request(0, "LOCK door t1 PX 100 SHARED"))
-				busy.Try(stamp, request(0, "LOCK pool t1 PX 100 LIMIT 2"))
+				busy.DryRun(stamp, request(0, "SET lock 1 NX"))
+				busy.DryRun(stamp, request(0, "LOCK door t1 PX 100"))
+				busy.DryRun(stamp, request(0, "LOCK door t1 PX 100 SHARED"))
+				busy.DryRun(stamp, request(0, "LOCK pool t1 PX 100 LIMIT 2"))
 				busy.View(stamp, request(rng.IntN(3), "LOCKS LIST", "LOCKS INFO door", "LOCKS HISTORY lock", "LOCKS WHY door t1", "LOCKS GRAPH", "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "LRANGE queue 0 -1", "LPOS list x RANK -1", "EVAL_RO 'GET lock' 0"))
 			}
 		}

@@ -54,8 +54,8 @@ func TestDigest(t *testing.T) {
 	m := start()
 	before := m.Digest()
 	m.View(at, request(0, "GET a", "RANDOMKEY"))
-	m.Try(at, request(0, "SET a 2 NX"))
-	m.Try(at, request(0, "SET free 2 NX"))
+	m.DryRun(at, request(0, "SET a 2 NX"))
+	m.DryRun(at, request(0, "SET free 2 NX"))
 	if m.Digest() != before {
 		t.Error("a read has changed the digest")
 	}

@@ -7,7 +7,7 @@
 // log clock, in milliseconds); what tunes the machine is a replicated setting.
 //
 //	image.go     the image: Snapshot, Restore
-//	machine.go   Apply, View, Try: the clock, requests in their order
+//	machine.go   Apply, View, DryRun: the clock, requests in their order
 //	level.go     rows and levels, as the cluster asks for them
 //	questions.go what the cluster asks about the state
 //	figures.go   INFO, and figures for Prometheus

@@ -51,7 +51,7 @@ func TestTry(t *testing.T) {
 		{"SETNX taken", "log"},
 	} {
 		got := "log"
-		if res, ok := m.Try(resp.Stamp{Tick: 1400}, request(0, c.line)); ok {
+		if res, ok := m.DryRun(resp.Stamp{Tick: 1400}, request(0, c.line)); ok {
 			got = plain(res.Replies[0])
 		}
 		if got != c.want {
@@ -59,7 +59,7 @@ func TestTry(t *testing.T) {
 		}
 	}
 	// The lease has ended by the leader's clock, and the log does not say so yet.
-	if _, ok := m.Try(resp.Stamp{Tick: 1501}, request(0, "SETNX leased x")); ok {
+	if _, ok := m.DryRun(resp.Stamp{Tick: 1501}, request(0, "SETNX leased x")); ok {
 		t.Error("a key whose lease is about to end refuses without the log")
 	}
 	for name, req := range map[string]resp.Request{
@@ -67,7 +67,7 @@ func TestTry(t *testing.T) {
 		"a transaction": {Cmds: request(0, "SETNX taken x").Cmds, Multi: true},
 		"a watched key": {Cmds: request(0, "SETNX taken x").Cmds, Watch: &resp.Watching{Check: []resp.Watch{{Key: "taken"}}}},
 	} {
-		if _, ok := m.Try(resp.Stamp{Tick: 1400}, req); ok {
+		if _, ok := m.DryRun(resp.Stamp{Tick: 1400}, req); ok {
 			t.Errorf("%s was tried", name)
 		}
 	}
@@ -96,7 +96,7 @@ func TestTryAgreesWithApply(t *testing.T) {
 			line += " v"
 		}
 		before := imageOf(t, m)
-		res, ok := m.Try(at, request(0, line))
+		res, ok := m.DryRun(at, request(0, line))
 		results, msgs := m.Apply(at, []resp.Request{request(0, line)})
 		if !ok {
 			continue

@@ -618,7 +618,7 @@ func TestTagOfLock(t *testing.T) {
 func TestTryLock(t *testing.T) {
 	s := newBlockStage(t)
 	try := func(line string) (string, bool) {
-		res, ok := s.m.Try(s.at, request(0, line))
+		res, ok := s.m.DryRun(s.at, request(0, line))
 		if !ok {
 			return "", false
 		}

@@ -65,11 +65,11 @@ func (m *Machine) View(at resp.Stamp, req resp.Request) resp.Result {
 	return m.running.do(s, at, req)
 }
 
-// Try answers a request that would change nothing as things are, such as SET NX of a key
+// DryRun answers a request that would change nothing as things are, such as SET NX of a key
 // that is there; ok is false if it would. It runs the command's own function, up to its
 // first change: that is in Put, which a command that may be tried (Spec.Refuses) reaches
 // before anything else of it shows. See cluster.Machine.
-func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool) {
+func (m *Machine) DryRun(at resp.Stamp, req resp.Request) (res resp.Result, ok bool) {
 	if len(req.Cmds) != 1 || req.Watch != nil || req.Multi || req.Trace || req.Block != nil {
 		return resp.Result{}, false
 	}

@@ -76,7 +76,7 @@ func TestTrace(t *testing.T) {
 	if !sameTrace(res.Trace, want) {
 		t.Errorf("a read comes after all of the last entry: %+v\nwant %+v", res.Trace, want)
 	}
-	if _, tried := m.Try(resp.Stamp{}, traced("SETNX old v")); tried {
+	if _, tried := m.DryRun(resp.Stamp{}, traced("SETNX old v")); tried {
 		t.Error("a request was tried that wants a trace")
 	}
 }

@@ -41,9 +41,9 @@ type Config struct {
 	Patience time.Duration
 	Log      *slog.Logger // nil: none
 
-	// Where returns the present address of the node known at an address; "": that address. nil: every node is at its
+	// AddrOf returns the present address of the node known at an address; "": that address. nil: every node is at its
 	// address.
-	Where func(addr string) string
+	AddrOf func(addr string) string
 }
 
 // Handler serves the calls of other nodes. All of its functions but Query are required; they are called concurrently,
@@ -324,8 +324,8 @@ func (p *Port) serve(conn net.Conn) {
 // dial connects to a peer and greets it.
 func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, Identity, error) {
 	deadline, at := after(timeout), ""
-	if p.cfg.Where != nil && kind != ForIdentity {
-		at = p.cfg.Where(addr)
+	if p.cfg.AddrOf != nil && kind != ForIdentity {
+		at = p.cfg.AddrOf(addr)
 	}
 	conn, err := p.cfg.Network.Dial(cmp.Or(at, addr), timeout)
 	if err != nil {

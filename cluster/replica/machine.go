@@ -43,10 +43,10 @@ type Machine interface {
 	// Commands after the first may be left, as by Apply.
 	View(at resp.Stamp, req resp.Request) resp.Result
 
-	// Try answers a request that would change nothing as things are, without changing
+	// DryRun answers a request that would change nothing as things are, without changing
 	// anything; ok is false if it would, or if that can not be told. Only requests of one
 	// command that may refuse (resp.Spec.MayRefuse) are tried. at.Tick is as for View.
-	Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool)
+	DryRun(at resp.Stamp, req resp.Request) (res resp.Result, ok bool)
 
 	// Tick is the log clock, in milliseconds, as of the last Apply.
 	Tick() int64

@@ -236,7 +236,7 @@ func shareOf(r *resp.Result) float64 { return float64(max(r.Work, 1)) }
 func (s *State) DryRun(lead *clock.Leadership, wall int64, req resp.Request) (resp.Result, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Machine.Try(readStamp(lead, s.Clock.Monotonic(), wall), req)
+	return s.Machine.DryRun(readStamp(lead, s.Clock.Monotonic(), wall), req)
 }
 
 // readStamp returns the stamp of a read at a monotonic time.

@@ -22,7 +22,7 @@ type op struct {
 	term   uint64        // the only term in which it may be logged; 0: any
 	change *membership.Change
 	size   int  // upper bound of its bytes in an entry, its origin aside
-	try    bool // a write that would have changed nothing when it arrived
+	dryRun bool // a write that would have changed nothing when it arrived
 	// joins is the monotonic time until which it only joins the entry of others; 0: it needs none. It asks for a lock
 	// that was taken when it arrived.
 	joins time.Duration

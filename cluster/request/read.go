@@ -104,7 +104,7 @@ func (r *Reader) show(lead *clock.Leadership) int64 {
 func (r *Reader) answer(lead *clock.Leadership, wall int64, o *op) {
 	if o.abandoned() {
 		o.done(peer.NotDone, resp.Result{})
-	} else if !o.try {
+	} else if !o.dryRun {
 		o.done(peer.Done, r.view(lead, wall, o.req))
 	} else if res, ok := r.State.DryRun(lead, wall, o.req); ok {
 		o.done(peer.Done, res)
@@ -320,7 +320,7 @@ func (r *Reader) claim(o *op) {
 			others := r.gate.end(c)
 			done(out, res)
 			for _, other := range others {
-				other.try = true
+				other.dryRun = true
 				r.submit(other)
 			}
 		}

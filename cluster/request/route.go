@@ -110,7 +110,7 @@ func (r *Router) submit(o *op, write bool) {
 	case !mayRefuse(o):
 		r.Proposer.submit(o)
 	case r.isRefused(o.req):
-		o.try = true
+		o.dryRun = true
 		r.Reader.submit(o)
 	default:
 		r.Reader.claim(o)
@@ -133,9 +133,9 @@ func (r *Router) lacksRoom(o *op) bool {
 	return true
 }
 
-// tryBytesMax bounds a request that is tried as a read first. Such requests are small, so those
+// dryRunBytesMax bounds a request that is tried as a read first. Such requests are small, so those
 // that wait for a round are not counted.
-const tryBytesMax = 64 << 10
+const dryRunBytesMax = 64 << 10
 
 // asksForLock reports whether a request asks for a lock, and waits if it is taken.
 func asksForLock(o *op) bool {
@@ -148,7 +148,7 @@ func mayRefuse(o *op) bool { return o.req.Block == nil && mayDryRun(o) }
 
 // mayDryRun reports whether a request, blocking or not, may be tried on the machine.
 func mayDryRun(o *op) bool {
-	if len(o.req.Cmds) != 1 || o.size > tryBytesMax {
+	if len(o.req.Cmds) != 1 || o.size > dryRunBytesMax {
 		return false
 	}
 	c := &o.req.Cmds[0]

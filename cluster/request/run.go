@@ -31,7 +31,7 @@ func (r *Router) Run(ctx context.Context, req resp.Request) resp.Result {
 	for {
 		changed := r.Changed.Next()
 		var doubted bool
-		out, doubted = r.try(ctx, req, write)
+		out, doubted = r.once(ctx, req, write)
 		if doubted {
 			start = r.Clock.Monotonic() // there is a leader, or this was the last attempt
 		}
@@ -94,14 +94,14 @@ func (r *Router) ConfirmedIndex(ctx context.Context) (index uint64, ok bool) {
 	return index, ok
 }
 
-// repeat calls try until it returns true, or for LeaderWait.
-func (r *Router) repeat(ctx context.Context, try func() bool) bool {
+// repeat calls attempt until it returns true, or for LeaderWait.
+func (r *Router) repeat(ctx context.Context, attempt func() bool) bool {
 	r.Serving.Add(1)
 	defer r.Serving.Add(-1)
 	start, pause := r.Clock.Monotonic(), wake.RetryMin
 	for {
 		changed := r.Changed.Next()
-		if try() {
+		if attempt() {
 			return true
 		}
 		left := r.LeaderWait - (r.Clock.Monotonic() - start)
@@ -123,9 +123,9 @@ func prepend(first, rest resp.Result) resp.Result {
 	return rest
 }
 
-// try makes one attempt at a request. doubted means that the attempt was in doubt until the log
+// once makes one attempt at a request. doubted means that the attempt was in doubt until the log
 // showed its outcome.
-func (r *Router) try(ctx context.Context, req resp.Request, write bool) (out peer.Answer, doubted bool) {
+func (r *Router) once(ctx context.Context, req resp.Request, write bool) (out peer.Answer, doubted bool) {
 	switch own := r.Commands.IsOwn(req.Cmds); {
 	case write && !own:
 		return r.attemptWrite(ctx, req)

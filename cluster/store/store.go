@@ -62,9 +62,9 @@ type Stores struct {
 	// is no substitute: it returns true after an interrupted bootstrap.
 	Empty bool
 
-	// Look measures the space on the disk, and reserves a part of it for the log. A node calls it after opening the
-	// stores, and then about every second. nil: the stores are in memory. It may be replaced before they are used.
-	Look func() Room
+	// MeasureSpace measures the space on the disk, and reserves a part of it for the log. A node calls it after opening
+	// the stores, and then about every second. nil: the stores are in memory. It may be replaced before they are used.
+	MeasureSpace func() Room
 
 	guard   *guard
 	closers []io.Closer
@@ -138,7 +138,7 @@ func Open(d *Folder, opts Options) (s *Stores, err error) {
 			return nil, d.damaged(err)
 		}
 	}
-	s.guard.reserve, s.Look = d.reserve, d.reserve.update
+	s.guard.reserve, s.MeasureSpace = d.reserve, d.reserve.update
 	s.Empty, s.closers = empty, opened
 	return s, d.recordStores(opts.LogStore)
 }
