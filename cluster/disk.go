@@ -15,10 +15,11 @@ import (
 	"lockd/resp"
 )
 
-// diskEvery is how often a node measures the room on its disk.
+// diskEvery is the time between two measurements of the room on the disk of a node.
 const diskEvery = time.Second
 
-// yieldEvery is how often a leader whose disk is nearly full tries to have another node lead, whose disk is not.
+// yieldEvery is the time after which a leader whose disk is nearly full tries again to have another node lead, whose
+// disk is not.
 const yieldEvery = 30 * time.Second
 
 // diskWatch follows the room on this node's disk, and has the cluster refuse what lets the state grow before so many

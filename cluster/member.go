@@ -36,7 +36,7 @@ type keeper struct {
 	awaitedLogged time.Duration // monotonic
 }
 
-// membersEvery is how often a leader checks the members without being asked.
+// membersEvery is the time after which a leader checks the members again without being asked.
 const membersEvery = time.Second
 
 // run maintains the roster and the members without a vote while this node leads.
@@ -73,7 +73,7 @@ func (k *keeper) run() {
 	}
 }
 
-// awaitedEvery is how often a node without a majority logs which members it waits for.
+// awaitedEvery is the time after which a node without a majority logs again which members it waits for.
 const awaitedEvery = 10 * time.Second
 
 // logAwaited notes which voters did not answer a question that was asked at a monotonic time, and logs it, if so many

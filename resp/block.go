@@ -79,7 +79,7 @@ const (
 	BlockOver                      // it has ended, or its session has
 )
 
-// BlockView is what the machine knows of blocking commands, their sessions, and what their clients were given.
+// BlockView tells what the machine knows of blocking commands, their sessions, and what their clients were given.
 type BlockView interface {
 	// State says what is known of a command. Its end is told by one MessageBlock; see BlockAsk.
 	State(id BlockID) BlockState

@@ -14,7 +14,7 @@ type Machine interface {
 	// the error. Concurrent use is allowed.
 	Find(args resp.Args) (*resp.Spec, resp.Reply)
 	// Check looks at the arguments of a command whose Spec is known. wrong: they are wrong whatever the state is, and
-	// fail is what Apply and View answer to such a command alone. Concurrent use is allowed.
+	// Apply and View answer fail to such a command alone. Concurrent use is allowed.
 	Check(cmd resp.Cmd) (fail resp.Reply, wrong bool)
 	// Specs lists the rows of all commands. Concurrent use is allowed.
 	Specs() []*resp.Spec

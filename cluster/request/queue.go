@@ -166,7 +166,7 @@ var (
 	roundDelay = batchDelay{share: 1. / 2, part: 1, most: 200 * time.Microsecond}
 )
 
-// delaySkips is how many entries or rounds go without a wait after a wait in vain.
+// delaySkips counts the entries or rounds that go without a wait after a wait in vain.
 const delaySkips = 8
 
 // batchDone starts a wait: ops requests have been answered after took, while others waited.

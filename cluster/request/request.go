@@ -67,13 +67,13 @@ type Commands interface {
 
 // Times and limits.
 const (
-	// CommitWaitMax is how long an entry may be on its way before its requests are
+	// CommitWaitMax bounds the time that an entry may be on its way before its requests are
 	// answered as unknown.
 	CommitWaitMax = 10 * time.Second
-	// EnqueueWaitMax is how long Raft may take to accept an entry; after it the entry
+	// EnqueueWaitMax bounds the time that Raft may take to accept an entry; after it the entry
 	// is certainly not in the log.
 	EnqueueWaitMax = 5 * time.Second
-	// entriesInFlightMax is how many entries may be on their way at a time: one that the
+	// entriesInFlightMax bounds the entries that are on their way at a time: one that the
 	// leader writes to its disk, and one before it that the others write to theirs.
 	entriesInFlightMax = 2
 	// queueBytesMax bounds the requests that wait for an entry, and those that wait for a round.

@@ -114,7 +114,7 @@ type pastAnswer struct {
 	oldest   int64 // the earliest end of a request that it tells of
 }
 
-// memory is how far back the answers reach.
+// memory bounds how far back the answers reach.
 type memory struct {
 	since   string        // answers with this word have forgotten nothing
 	answers []*pastAnswer // of all locks, in the order of their starts

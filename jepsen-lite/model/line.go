@@ -301,7 +301,7 @@ func (l *lineOf) dead(v *Verdict, h *history.History) {
 	}
 }
 
-// asked is what a token's clients asked for, and heard.
+// asked records what a token's clients asked for, and heard.
 type asked struct {
 	first, last *history.Op // by their starts
 	told        int64       // the latest answer, or end of a request without one

@@ -180,7 +180,7 @@ func from(times []int64, at int64) []int64 {
 	return times[i:]
 }
 
-// heldUntil is what is known of a lock that a token has taken until a moment.
+// heldUntil tells what is known of a lock that a token has taken until a moment.
 type heldUntil struct {
 	take *history.Op
 	to   int64 // the token certainly has the lock until then, by the time of the history

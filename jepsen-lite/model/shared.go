@@ -142,7 +142,7 @@ func permits(mode string) int {
 	return n
 }
 
-// tokenHistory is what one token did with one lock, as far as it was done or may have been.
+// tokenHistory records what one token did with one lock, as far as it was done or may have been.
 type tokenHistory struct {
 	token, mode string
 	sets        []*history.Op // the operations that gave it a lease, in the order of their starts

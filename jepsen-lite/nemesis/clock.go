@@ -90,7 +90,7 @@ func (f *field) markClock(node string, lowMs, highMs, percent int64) {
 	})
 }
 
-// swing is how far a clock that is set by steps of n may be off, either way: its process may have started between two
+// swing bounds how far a clock set by steps of n may be off, either way: its process may have started between two
 // of them, with the right time.
 func swing(n int64) int64 { return max(n, -n) }
 

@@ -15,7 +15,7 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// attack is what the clients of one variant do, each again and again.
+// attack is one action of the clients of a variant, which each repeats.
 type attack struct {
 	// per node
 	clients int

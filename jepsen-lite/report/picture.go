@@ -222,7 +222,7 @@ func (p *picture) dots() {
 // unknownShown is where operations are drawn that were not answered.
 const unknownShown = int64(4 * time.Second)
 
-// took is how long an operation took.
+// took returns the duration of an operation.
 func took(o *history.Op) int64 {
 	if o.End == history.Forever {
 		return unknownShown

@@ -41,7 +41,7 @@ const (
 	MsgTimeoutNow = "timeoutnow"
 )
 
-// CatchAct is what happens to a caught message.
+// CatchAct names an action on a caught message.
 type CatchAct string
 
 // Acts.

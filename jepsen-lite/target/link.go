@@ -72,7 +72,7 @@ type Link struct {
 	changed chan struct{} // closed at the next change of shape
 }
 
-// Shape is what a link does with the bytes that pass it.
+// Shape describes the treatment of the bytes that pass a link.
 type Shape struct {
 	Cut            bool          // hold all bytes back until the link heals
 	Delay, Jitter  time.Duration // each piece takes Delay, and up to Jitter, longer

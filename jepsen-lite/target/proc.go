@@ -291,7 +291,7 @@ type processLog struct {
 // raceReport begins a report of the race detector.
 const raceReport = "WARNING: DATA RACE\n"
 
-// raceReportLines is how many lines of a report are kept: the access, its function and its line.
+// raceReportLines bounds the lines of a report that are kept: the access, its function and its line.
 const raceReportLines = 3
 
 // takeRaces returns the reports of the race detector since the last call.

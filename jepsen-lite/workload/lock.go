@@ -17,7 +17,7 @@ const (
 // leaseMs draws the length of a lease.
 func leaseMs(c *Client) int64 { return 300 + c.Rand.Int64N(2200) }
 
-// resource is what the locks protect. It refuses a fence smaller than one that it has seen.
+// resource is protected by the locks. It refuses a fence smaller than one that it has seen.
 type resource struct {
 	mu   sync.Mutex
 	seen map[string]int64

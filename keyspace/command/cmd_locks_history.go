@@ -59,13 +59,13 @@ func (o *locksHistoryCall) Run(c *Ctx) resp.Reply {
 	return f.Time("known-since", c.s.Events.KnownSinceMs()).Add("events", resp.Array(list...)).Reply()
 }
 
-// leastEventBytes is what the shortest event takes in a reply, and eventsOfReplyMax how many a reply has at most.
+// leastEventBytes is the size of the shortest event in a reply; eventsOfReplyMax bounds the events of a reply.
 var (
 	leastEventBytes  = (&history.Event{Kind: history.Gone, Key: "k"}).Describe(true).Reply().Size()
 	eventsOfReplyMax = int(meter.ReplyBytesMax / leastEventBytes)
 )
 
-// foundEvents are those that LOCKS HISTORY answers: the newest, or from a cursor on the oldest.
+// foundEvents has the events that LOCKS HISTORY answers: the newest, or from a cursor on the oldest.
 type foundEvents struct {
 	o       *locksOptions
 	numbers []uint64 // those at the end

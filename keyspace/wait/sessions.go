@@ -11,7 +11,7 @@ import (
 	"lockd/resp"
 )
 
-// LeaseMs is how long a session lives, by the log clock, after its node last renewed it.
+// LeaseMs bounds the life of a session, by the log clock, after its node last renewed it.
 const LeaseMs = 10_000
 
 // numberMax bounds the numbers of sessions, and of the commands in one; no node gets that far.

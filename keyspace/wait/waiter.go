@@ -30,7 +30,7 @@ type Waiter struct {
 // Name is the lock that a LOCK waits for.
 func (w *Waiter) Name() lock.Name { return lock.Name{Space: w.DB, Key: w.Keys()[0]} }
 
-// LeftMs is how long a waiter may still wait; -1: for ever.
+// LeftMs returns for how long a waiter may still wait; -1: for ever.
 func (w *Waiter) LeftMs(now int64) int64 {
 	if w.End == store.Never.Tick {
 		return -1
@@ -38,7 +38,7 @@ func (w *Waiter) LeftMs(now int64) int64 {
 	return max(w.End-now, 1)
 }
 
-// WaitedMs is how long a waiter with an end has waited.
+// WaitedMs returns for how long a waiter with an end has waited.
 func (w *Waiter) WaitedMs(now int64) int64 {
 	if w.End == store.Never.Tick {
 		return 0

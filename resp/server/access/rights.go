@@ -8,7 +8,7 @@ import (
 	"lockd/resp/acl"
 )
 
-// Rights are those of the user of a connection. Only the connection's own goroutine uses them, except Name.
+// Rights has the rights of the user of a connection. Only the connection's own goroutine uses them, except Name.
 type Rights struct {
 	users   *Users
 	all     *acl.Users // the users from which the rest is derived
