@@ -95,6 +95,10 @@ type Result struct {
 	Trace   *Trace   // if Request.Trace; nil: not known
 	Denied  []Denial // the first DenialsMax calls that scripts were denied
 
+	// Failed reports that the request as a whole was not executed, or that it is unknown whether it was: each reply is
+	// the same error. It is not in the binary form: the node of the client judges.
+	Failed bool
+
 	// Index is the log index of the entry that executed the request; 0: no entry did. (A read has a Trace.Index all
 	// the same.) It is not in the binary form of a Result: an answer to a peer carries it beside the Result.
 	Index uint64

@@ -86,13 +86,13 @@ func New(cfg Config) *Router {
 	return &Router{Config: &cfg, Attempts: newAttempts(), Proposer: p, Reader: newReader(&cfg, p)}
 }
 
-// Fail answers every command of a request alike, and one without commands once.
+// Fail answers every command of a request that failed as a whole, and one without commands once.
 func Fail(req resp.Request, text string) resp.Result {
 	replies := make([]resp.Reply, max(1, len(req.Cmds)))
 	for i := range replies {
 		replies[i] = resp.Err(text)
 	}
-	return resp.Result{Replies: replies}
+	return resp.Result{Replies: replies, Failed: true}
 }
 
 // TooLarge is the error of a request that is larger than an entry may be.

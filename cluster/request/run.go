@@ -117,6 +117,7 @@ func (r *Router) repeat(ctx context.Context, attempt func() bool) bool {
 func prepend(first, rest resp.Result) resp.Result {
 	if len(first.Replies) > 0 {
 		rest.Replies, rest.Trace = append(first.Replies, rest.Replies...), nil // a Trace would cover only a part
+		rest.Failed = false
 		rest.TookNs += first.TookNs
 		rest.Denied = append(first.Denied, rest.Denied...)
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"lockd/resp"
@@ -127,7 +126,6 @@ func (e *execution) run(watch []resp.Watch) resp.Reply {
 	if len(watch) > 0 {
 		req.Watch = &resp.Watching{Check: watch}
 	}
-	n := len(req.Cmds)
 	e.followed = e.follow(&req)
 	counted := s.srv.counter.Begin(req.Cmds)
 	res := e.runData(req)
@@ -137,8 +135,8 @@ func (e *execution) run(watch []resp.Watch) resp.Reply {
 	if res.Aborted() {
 		return resp.NilArray()
 	}
-	if fail, all := commonFailure(res, n); all {
-		return fail
+	if res.Failed {
+		return replyAt(res, 0) // rather than an array of it, so that a client can resend the whole
 	}
 	counted.End(res.Replies)
 	e.composed = true
@@ -166,28 +164,6 @@ func (e *execution) runData(req resp.Request) resp.Result {
 		req.Watch.Learn = []resp.Key{{DB: watched.DB, Name: watched.Key}}
 	}
 	return e.s.do(req)
-}
-
-// commonFailure returns the error that every command of a request got, because the request as a whole was not done or
-// its outcome is unknown. EXEC answers that error rather than an array of it, so that a client can resend the whole.
-func commonFailure(res resp.Result, n int) (resp.Reply, bool) {
-	if n == 0 { // the request only checked the watched keys
-		if len(res.Replies) > 0 && res.Replies[0].IsErr() {
-			return res.Replies[0], true
-		}
-		return resp.Reply{}, false
-	}
-	first := replyAt(res, 0)
-	word, _, _ := strings.Cut(first.Str, " ")
-	if !first.IsErr() || word != "LOADING" && word != "UNKNOWN" && word != "CLUSTERDOWN" {
-		return resp.Reply{}, false
-	}
-	for i := 1; i < n; i++ {
-		if r := replyAt(res, i); !r.IsErr() || r.Str != first.Str {
-			return resp.Reply{}, false
-		}
-	}
-	return first, true
 }
 
 // compose makes the array, or writes it if it contains subscriptions. Commands that ask the backend have to run before

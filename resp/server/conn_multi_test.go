@@ -22,7 +22,8 @@ func TestKeptArgumentsAreCopies(t *testing.T) {
 	}
 }
 
-// If a transaction was certainly not done, or its outcome is unknown, EXEC answers one error.
+// If a transaction was certainly not done, or its outcome is unknown, EXEC answers one error. What its commands were
+// answered by themselves is an array, in the same words too.
 func TestExecOutcomes(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
 	c := dial(t, addr)
@@ -38,6 +39,11 @@ func TestExecOutcomes(t *testing.T) {
 		fake.failing = ""
 		fake.mu.Unlock()
 	}
+	fake.mu.Lock()
+	fake.refusing = "LOADING no lock is granted"
+	fake.mu.Unlock()
+	c.send("MULTI\r\nSET a 1\r\nSET b 1\r\nEXEC\r\n")
+	c.want("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + strings.Repeat("-LOADING no lock is granted\r\n", 2))
 }
 
 // A transaction is bounded; one that is too large is spoiled.

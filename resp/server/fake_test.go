@@ -26,7 +26,8 @@ type fakeBackend struct {
 	values   [databases]map[string]string
 	versions map[string]uint64
 	version  uint64
-	failing  string   // error that every command gets
+	failing  string   // error of requests that fail as a whole
+	refusing string   // error that every command gets by itself
 	requests []int    // number of commands of each request
 	observed []string // the observations of each request
 	waiting  chan struct{}
@@ -142,7 +143,7 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 			return resp.Result{Watched: &resp.Watched{Aborted: true}}
 		}
 	}
-	res := resp.Result{Replies: make([]resp.Reply, len(req.Cmds))}
+	res := resp.Result{Replies: make([]resp.Reply, len(req.Cmds)), Failed: f.failing != ""}
 	marks := make([]int64, 0, len(req.Cmds))
 	f.changes, f.reads, f.news, f.client = nil, nil, nil, req.Sender
 	for i, c := range req.Cmds {
@@ -152,7 +153,7 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 	}
 	for _, k := range watching.Learn {
 		if f.failing != "" {
-			return resp.Result{Replies: []resp.Reply{resp.Err(f.failing)}}
+			return resp.Result{Replies: []resp.Reply{resp.Err(f.failing)}, Failed: true}
 		}
 		if res.Watched == nil {
 			res.Watched = &resp.Watched{}
@@ -237,8 +238,8 @@ func (f *fakeBackend) publish(m resp.Message) {
 }
 
 func (f *fakeBackend) one(ctx context.Context, c resp.Cmd) resp.Reply {
-	if f.failing != "" {
-		return resp.Err(f.failing)
+	if text := f.failing + f.refusing; text != "" {
+		return resp.Err(text)
 	}
 	row, fail := f.table.Find(c.Args)
 	if row == nil {
