@@ -44,7 +44,7 @@ func (c *testCluster) block(n *testNode, line string) *blockedClient {
 	start := time.Now()
 	go func() {
 		defer cancel()
-		r := n.Block(ctx, resp.Cmd{Args: strings.Fields(line)}, "", b.unblock, b)
+		r, _ := n.Block(ctx, resp.Cmd{Args: strings.Fields(line)}, "", b.unblock, b)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.reply = strings.TrimSpace(strings.ReplaceAll(string(r.AppendTo(nil, 3)), "\r\n", " "))
@@ -392,7 +392,7 @@ func queueOverFaults(t *testing.T) {
 						return
 					default:
 					}
-					r := node.Block(context.Background(), resp.Cmd{Args: resp.Args{"BLPOP", "queue", "0.7"}}, "", nil, listening{})
+					r, _ := node.Block(context.Background(), resp.Cmd{Args: resp.Args{"BLPOP", "queue", "0.7"}}, "", nil, listening{})
 					mu.Lock()
 					switch {
 					case len(r.Elems) == 2:
@@ -501,7 +501,7 @@ func TestLockInLine(t *testing.T) {
 		c.want(vain, "_")
 		try := []resp.Cmd{{Args: strings.Fields("LOCK door dave PX 1 WAIT 1")}}
 		others[1].commands.Identify(try)
-		if got := others[1].Block(t.Context(), try[0], "", nil, listening{}); got.Kind != resp.KindNil {
+		if got, _ := others[1].Block(t.Context(), try[0], "", nil, listening{}); got.Kind != resp.KindNil {
 			t.Errorf("a client that waited in vain is answered %v", got)
 		}
 		c.kill(leader.id)

@@ -58,26 +58,25 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	return resp.Result{Replies: replies, Index: done.Index, TookNs: took, Denied: done.Denied}
 }
 
-// Block runs a blocking command of one of this node's clients and returns when it has ended. A
-// value on unblock ends the wait; the command may have been served just before. When ctx ends, the
-// client is gone: Block returns at once, its reply has no meaning, and the command is cancelled in
-// the background. If the command is served, Block tells waiter, maybe after it has returned. Only
-// Waiter.Served decides whether the client will hear of it: if it returns false, the client
-// never does, and what it was given is taken back.
+// Block runs a blocking command of one of this node's clients and returns when it has ended. A value on unblock ends the
+// wait, unless the command was served just before: unblocked tells which. When ctx ends, the client is gone: Block
+// returns at once, its reply has no meaning, and the command is cancelled in the background. If the command is served,
+// Block tells waiter, maybe after it has returned. Only Waiter.Served decides whether the client will hear of it: if it
+// returns false, the client never does, and what it was given is taken back.
 func (n *Node) Block(
 	ctx context.Context, cmd resp.Cmd, by resp.Sender, unblock <-chan resp.Unblock, waiter resp.Waiter,
-) resp.Reply {
+) (reply resp.Reply, unblocked bool) {
 	cmds := []resp.Cmd{cmd}
 	n.commands.Identify(cmds)
 	w := n.blocker.Wait(cmds[0], by, unblock, waiter)
 	if w.Size() > record.RequestBytesMax {
-		return resp.Err(request.TooLarge)
+		return resp.Err(request.TooLarge), false
 	}
 	if err := n.checkLevel(ctx, resp.Request{Cmds: cmds}); err != nil {
-		return resp.Fail(err)
+		return resp.Fail(err), false
 	}
 	if fail, wrong := n.commands.check(&cmds[0]); wrong {
-		return fail
+		return fail, false
 	}
 	return w.Run(ctx)
 }

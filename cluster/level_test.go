@@ -100,7 +100,7 @@ func TestMixedLevels(t *testing.T) {
 				}
 				var by resp.Sender
 				wait := resp.Cmd{Args: resp.Args{"DOUBLE", "n"}, Spec: node.machine.more[0]}
-				if r := node.Block(t.Context(), wait, by, nil, nil); !strings.Contains(r.Str, text) {
+				if r, _ := node.Block(t.Context(), wait, by, nil, nil); !strings.Contains(r.Str, text) {
 					t.Errorf("a command that waits at %s: %v", id, r)
 				}
 			}
@@ -393,26 +393,26 @@ func TestRecoverKeepsTheLevel(t *testing.T) {
 		c.expect(c.leader(), "INCR n", ":10")
 		c.close()
 	})
-	inspect := func(can int) (*testHeir, error) {
-		heir := newTestHeir()
-		heir.can = can
-		in, err := refound.Inspect(dir, heir)
+	inspect := func(can int) (*testForkable, error) {
+		machine := newTestForkable()
+		machine.can = can
+		in, err := refound.Inspect(dir, machine)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return heir, in.Damage
+		return machine, in.Damage
 	}
 	for _, recovered := range []bool{false, true} {
 		if recovered {
-			heir := newTestHeir()
-			heir.can = 2
-			r := refound.Fork{Dir: dir, Machine: heir, PeerAddr: "n1:1", Hold: time.Minute, FenceAbove: new(uint64(1000))}
+			machine := newTestForkable()
+			machine.can = 2
+			r := refound.Fork{Dir: dir, Machine: machine, PeerAddr: "n1:1", Hold: time.Minute, FenceAbove: new(uint64(1000))}
 			if _, _, err := refound.Recover(r); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if heir, err := inspect(2); err != nil || heir.level != 2 || heir.vars["n"].Value != "10" {
-			t.Errorf("recovered %v: level %d, %v, %v", recovered, heir.level, heir.vars, err)
+		if machine, err := inspect(2); err != nil || machine.level != 2 || machine.vars["n"].Value != "10" {
+			t.Errorf("recovered %v: level %d, %v, %v", recovered, machine.level, machine.vars, err)
 		}
 		if _, err := inspect(1); err == nil || !strings.Contains(err.Error(), "level 2 is in force") {
 			t.Errorf("recovered %v: an older build: %v", recovered, err)

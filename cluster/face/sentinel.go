@@ -57,8 +57,10 @@ func (s *Sentinel) Do(ctx context.Context, req resp.Request) resp.Result {
 }
 
 // Block implements server.Backend: no command of a sentinel waits.
-func (s *Sentinel) Block(ctx context.Context, cmd resp.Cmd, _ resp.Sender, _ <-chan resp.Unblock, _ resp.Waiter) resp.Reply {
-	return s.Do(ctx, resp.Request{Cmds: []resp.Cmd{cmd}}).Replies[0]
+func (s *Sentinel) Block(
+	ctx context.Context, cmd resp.Cmd, _ resp.Sender, _ <-chan resp.Unblock, _ resp.Waiter,
+) (reply resp.Reply, unblocked bool) {
+	return s.Do(ctx, resp.Request{Cmds: []resp.Cmd{cmd}}).Replies[0], false
 }
 
 // Await implements server.Backend: no answer of a sentinel comes from the log.

@@ -139,7 +139,7 @@ type Wait struct {
 	waiter    resp.Waiter
 	start     time.Duration // monotonic
 	instead   resp.BlockID  // the id under which the lock was granted too late to be told; the zero value: it was not
-	unblocked bool          // CLIENT UNBLOCK, or the server stops
+	unblocked bool          // by CLIENT UNBLOCK, or as the server stops; false again if it was served before
 	why       resp.Unblock
 }
 
@@ -155,19 +155,19 @@ func (w *Wait) Size() int {
 	return req.Size()
 }
 
-// Run runs the command and returns when it has ended. When ctx ends, the client is gone: Run returns at once, its reply
-// has no meaning, and the command is cancelled in the background. Only Waiter.Served decides whether the client hears
-// of what it was given: if it returns false, the client never does, and what it was given is taken back.
-func (w *Wait) Run(ctx context.Context) resp.Reply {
+// Run runs the command and returns when it has ended; unblocked tells whether by a value on unblock. When ctx ends, the
+// client is gone: Run returns at once, its reply has no meaning, and the command is cancelled in the background. Only
+// Waiter.Served decides whether the client hears of what it was given: if it returns false, the client never does, and
+// what it was given is taken back.
+func (w *Wait) Run(ctx context.Context) (reply resp.Reply, unblocked bool) {
+	defer w.giveUpLock()
 	for {
 		call := w.begin(ctx)
 		if call == nil {
-			w.giveUpLock()
-			return w.undone()
+			return w.undone(), w.unblocked
 		}
 		if reply, again := w.await(ctx, call); !again {
-			w.giveUpLock()
-			return reply
+			return reply, w.unblocked
 		}
 	}
 }
@@ -282,6 +282,7 @@ func (w *Wait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 			w.b.forgetGift(w.instead) // it was granted again
 			w.instead = resp.BlockID{}
 		}
+		w.unblocked = false
 		return end.Reply, false
 	case resp.BlockTimedOut:
 		return w.nothing(), false

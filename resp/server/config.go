@@ -43,15 +43,15 @@ type Backend interface {
 	// disconnected: Do frees what it holds and returns soon, with any replies.
 	Do(ctx context.Context, req resp.Request) resp.Result
 	// Block runs a command whose row Blocks and returns when it has ended. A value on unblock ends its wait, unless
-	// it was served before. When ctx ends, the client has disconnected: Block returns at once, and what the command
-	// is given later goes back.
+	// it was served before: unblocked tells which. When ctx ends, the client has disconnected: Block returns at once,
+	// and what the command is given later goes back.
 	//
 	// Block hands the reply of an executed command to waiter, perhaps after Block has returned. Waiter.Served decides
 	// whether the client gets it: if it returns false, the client never does, and what the command was given is taken
 	// back: a lock is released, elements return to their list. by may be "": see resp.Request.
 	Block(
 		ctx context.Context, cmd resp.Cmd, by resp.Sender, unblock <-chan resp.Unblock, waiter resp.Waiter,
-	) resp.Reply
+	) (reply resp.Reply, unblocked bool)
 	// Await returns once the hub has received the messages of the log up to index, or when this node cannot apply it
 	// soon. The answer to a request may arrive earlier than its messages.
 	Await(ctx context.Context, index uint64)

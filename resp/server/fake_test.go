@@ -198,23 +198,23 @@ func (f *fakeBackend) Await(_ context.Context, index uint64) {
 }
 
 // Block waits until the test serves it.
-func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ resp.Sender, unblock <-chan resp.Unblock, waiter resp.Waiter) resp.Reply {
+func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ resp.Sender, unblock <-chan resp.Unblock, waiter resp.Waiter) (reply resp.Reply, unblocked bool) {
 	f.waiting <- struct{}{}
 	select {
 	case r := <-f.served:
-		return r
+		return r, false
 	case f.answer <- waiter.Served:
 		select {
 		case r := <-f.served:
-			return r
+			return r, false
 		case <-ctx.Done():
-			return resp.Err(resp.ErrUnknown)
+			return resp.Err(resp.ErrUnknown), false
 		}
 	case why := <-unblock:
 		return map[resp.Unblock]resp.Reply{resp.UnblockTimeout: resp.NilArray(), resp.UnblockError: resp.Err(resp.ErrUnblocked),
-			resp.UnblockStop: resp.Err(resp.ErrNotDone)}[why]
+			resp.UnblockStop: resp.Err(resp.ErrNotDone)}[why], true
 	case <-ctx.Done():
-		return resp.Err(resp.ErrUnknown)
+		return resp.Err(resp.ErrUnknown), false
 	}
 }
 

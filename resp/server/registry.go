@@ -235,7 +235,7 @@ func (c *client) unblock(why resp.Unblock) *waiter {
 func (p *waiter) unblocked(ctx context.Context) bool {
 	select {
 	case <-p.done:
-		return p.reply.IsNil() || p.reply.Str == resp.ErrUnblocked || p.reply.Str == resp.ErrUnknown
+		return p.cut
 	case <-ctx.Done():
 		return false
 	}

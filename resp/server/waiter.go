@@ -13,8 +13,9 @@ type waiter struct {
 	cmd     *command
 	args    resp.Args
 	unblock chan resp.Unblock // capacity 1: only the first reason counts
-	done    chan struct{}     // closed when reply is set
+	done    chan struct{}     // closed when the command has ended, and the next two are set
 	reply   resp.Reply
+	cut     bool // a value on unblock has ended it
 
 	// How the session answers; none of it changes during the wait. A client that gets pushes, or whose first may come
 	// from this command, is answered through the outbox, so that pushes about the command come after its reply.
@@ -57,7 +58,7 @@ func (s *session) wait(c *command, args resp.Args) {
 		s.unblock(resp.UnblockStop) // Shutdown looks for waiting sessions after it has set the flag
 	}
 	show(s, shown{c, int(s.db.Load()), args})
-	p.reply = s.srv.backend.Block(s.ctx, cmd, s.sender([]resp.Cmd{cmd}), p.unblock, p)
+	p.reply, p.cut = s.srv.backend.Block(s.ctx, cmd, s.sender([]resp.Cmd{cmd}), p.unblock, p)
 	stop()
 	s.waiter.Store(nil)
 	close(p.done)

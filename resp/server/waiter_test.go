@@ -26,7 +26,7 @@ func (c *testClient) clientNumber() string {
 
 // A command that was served just before is none that CLIENT UNBLOCK has ended.
 func TestUnblockComesTooLate(t *testing.T) {
-	p := &waiter{unblock: make(chan resp.Unblock, 1), done: make(chan struct{}), reply: resp.Bulks("k", "v")}
+	p := &waiter{unblock: make(chan resp.Unblock, 1), done: make(chan struct{}), reply: resp.Nil()}
 	s := &client{}
 	s.waiter.Store(p)
 	if s.unblock(resp.UnblockError) != p || s.unblock(resp.UnblockError) != nil {
