@@ -12,7 +12,6 @@ import (
 
 	"lockd/keyspace/fate"
 	"lockd/keyspace/lock"
-	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/keyspace/wait"
@@ -132,7 +131,7 @@ func (l *lineModel) lock(w inLine) {
 	case w.end == l.now:
 		l.end(w.number, "served (nil)")
 	case at >= 0:
-		l.end(l.line[at].number, "served "+state.ErrTokenElsewhere)
+		l.end(l.line[at].number, "served "+resp.ErrTokenElsewhere)
 		l.line[at] = w
 		l.serve(l.now)
 	default:
@@ -419,7 +418,7 @@ func TestLimitsOfLock(t *testing.T) {
 	ask(wait.LineMax+1, "late")
 	s.expect(fmt.Sprintf("1/%d served %s", wait.LineMax+1, wait.ErrTooManyInLine))
 	ask(wait.LineMax+2, "t7") // has its place already
-	s.expect("1/8 served " + state.ErrTokenElsewhere)
+	s.expect("1/8 served " + resp.ErrTokenElsewhere)
 }
 
 // So many may hold a lock that is shared, and wait for all locks; others may still wait for other things.

@@ -7,7 +7,6 @@ import (
 	"lockd/keyspace/command"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
-	"lockd/keyspace/state"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/keyspace/wait"
@@ -136,7 +135,7 @@ func (s steps) enter(w *wait.Waiter) {
 	if want := w.Lock(); want != nil {
 		if before := s.state.Waits.Line().Waiter(w.Name(), want.Token); before != nil {
 			w.Seq = before.Seq
-			s.Drop(s.state.Waits.InLine(before), resp.BlockServed, resp.Err(state.ErrTokenElsewhere))
+			s.Drop(s.state.Waits.InLine(before), resp.BlockServed, resp.Err(resp.ErrTokenElsewhere))
 			defer s.Left(w.Name()) // it may ask for less than the one before
 		}
 	}

@@ -45,6 +45,9 @@ const (
 	ErrUnknown     = "UNKNOWN the outcome of this command is not known: it may or may not have been executed"
 )
 
+// ErrTokenElsewhere answers a LOCK whose place in the line another one of its token has taken.
+const ErrTokenElsewhere = "ERR another connection waits for this lock with the same token now, in the same place of the line"
+
 // ErrWork answers the commands of a request that come after its budget of work is spent.
 const ErrWork = "ERR this request has done as much as one may: this command was not executed"
 
@@ -53,6 +56,18 @@ type Error string
 
 // Error returns the text.
 func (e Error) Error() string { return string(e) }
+
+// The codes of errors by which programs of lockd decide.
+const (
+	CodeGeneric = "ERR"
+	CodeUnknown = "UNKNOWN" // see ErrUnknown
+)
+
+// Code returns the word with which the text of an error begins: clients tell errors apart by it.
+func Code(text string) string {
+	word, _, _ := strings.Cut(text, " ")
+	return word
+}
 
 // Errorf formats an Error as fmt does.
 func Errorf(format string, args ...any) Error { return Error(fmt.Sprintf(format, args...)) }

@@ -21,6 +21,9 @@ const (
 	LockUnknown  = "unknown"  // the cause is not known
 )
 
+// NothingKnown begins the answer of LOCKS WHY if nothing is known of the token and the lock.
+const NothingKnown = "Nothing is known of "
+
 // LockNews is an event of one lock, for the clients that hold locks: LOCK was granted, or a lock whose history is
 // kept was lost, however it was taken.
 type LockNews struct {

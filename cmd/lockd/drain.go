@@ -98,7 +98,7 @@ func (d *drain) poll(ctx context.Context) verdict {
 	}
 	// By its name: if the leadership has moved meanwhile, that it stays away from this node.
 	if r, v := d.ask(ctx, "LOCKD", "TRANSFER", rest.successor); v.said != "" {
-		v.hopeless = v.hopeless && !strings.HasPrefix(r.Str, "ERR ") // the leadership stays for now; NOPERM stays for good
+		v.hopeless = v.hopeless && resp.Code(r.Str) != resp.CodeGeneric // the leadership stays for now; NOPERM stays for good
 		return v
 	}
 	first := !d.led

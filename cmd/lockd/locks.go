@@ -333,8 +333,8 @@ func (c locksHistoryCmd) lines(r resp.Reply, width int) (lines []string, none st
 func (c locksWhyCmd) words() []string { return []string{"WHY", c.Key, c.Token} }
 
 func (c locksWhyCmd) lines(r resp.Reply, width int) (lines []string, none string, err error) {
-	if strings.HasPrefix(r.Str, "Nothing is known") {
-		return nil, show.Escape(r.Str), nil
+	if said, known := locks.ParseWhy(r); !known {
+		return nil, show.Escape(said), nil
 	}
 	return show.Value(r, width), "", nil
 }

@@ -11,8 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"lockd/resp"
@@ -107,7 +107,7 @@ func (c *Cluster) DoOnce(ctx context.Context, args ...string) (r resp.Reply, err
 		case errors.Is(err, ErrUnknown):
 			return r, err
 		case err != nil:
-		case r.IsErr() && strings.HasPrefix(r.Str, "UNKNOWN"):
+		case r.IsErr() && resp.Code(r.Str) == resp.CodeUnknown:
 			return r, fmt.Errorf("%w: %s", ErrUnknown, r.Str)
 		case r.IsErr() && Temporary(r.Str):
 			err = errors.New(r.Str)
@@ -139,17 +139,15 @@ func (c *Cluster) tryNew(ctx context.Context, args []string) (resp.Reply, error)
 	return r, nil
 }
 
+// temporaryCodes are the codes of errors that pass. Two that pass have the code of all errors.
+var temporaryCodes = []string{
+	resp.CodeUnknown, "LOADING", "BUSY", "UNBLOCKED", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "MOVED",
+}
+
 // Temporary reports whether an error reply is temporary, so that another try may succeed.
 func Temporary(answer string) bool {
-	for _, start := range []string{
-		"UNKNOWN", "LOADING", "BUSY ", "UNBLOCKED", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS",
-		"MOVED ", "ERR max number of clients", "ERR another connection waits",
-	} {
-		if strings.HasPrefix(answer, start) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(temporaryCodes, resp.Code(answer)) ||
+		answer == resp.ErrMaxClients || answer == resp.ErrTokenElsewhere
 }
 
 // Conn is a connection to one node. It carries one command at a time.

@@ -272,6 +272,8 @@ func TestAskEnds(t *testing.T) {
 func TestAnswersThatPass(t *testing.T) {
 	for answer, want := range map[string]bool{
 		"DEADLOCK a holds x and waits for x": false, "WRONGTYPE": false, "LOADING no leader": true, "MOVED 5 10.0.0.1:6379": true, "UNKNOWN": true,
+		"BUSYKEY Target key name already exists.": false, "ERR syntax error": false, resp.ErrMaxClients: true,
+		resp.ErrTokenElsewhere: true,
 	} {
 		if Temporary(answer) != want {
 			t.Errorf("%s passes: %v", answer, !want)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"lockd/resp"
@@ -39,6 +40,11 @@ func ParseHistory(r resp.Reply) (History, error) {
 	f := p.fields(r)
 	h := History{KnownSince: p.time(f, "known-since"), Events: parseEach(&p, f["events"], (*parser).event)}
 	return h, p.err
+}
+
+// ParseWhy reads the answer of LOCKS WHY: a sentence, and whether anything is known of the token and the lock.
+func ParseWhy(r resp.Reply) (said string, known bool) {
+	return r.Str, !strings.HasPrefix(r.Str, resp.NothingKnown)
 }
 
 // Piece splits an answer to LOCKS LIST or HISTORY with CURSOR into the next cursor, "0" at the end, and the answer as

@@ -119,9 +119,9 @@ func (run *scriptRun) runCalled(c *Ctx, args resp.Args) resp.Reply {
 	if args[0] == resp.ScriptMay {
 		return scriptMay(c, args[1:])
 	}
-	row, fail := c.commands().table.Find(args)
+	row, _ := c.commands().table.Find(args)
 	if row == nil {
-		return c.commands().scriptError(args, fail)
+		return c.commands().scriptError(args)
 	}
 	req, wrong := row.Run(args)
 	renewed := false // where memory is full
@@ -163,20 +163,18 @@ func (run *scriptRun) runCalled(c *Ctx, args resp.Args) resp.Reply {
 	return reply
 }
 
-// scriptError translates a wrong name or arity into Redis's words for scripts. fail is the
-// machine's error for the same call.
-func (l *commandSet) scriptError(args resp.Args, fail resp.Reply) resp.Reply {
+// scriptError answers a wrong name or arity in Redis's words for scripts.
+func (l *commandSet) scriptError(args resp.Args) resp.Reply {
 	spec := l.table.Lookup(args[0])
 	if spec == nil {
 		if spec = l.elsewhere.Lookup(args[0]); spec == nil {
 			return resp.Err(errScriptUnknown)
 		}
-		var leaf *resp.Spec
-		if leaf, fail = spec.Check(args); leaf != nil {
+		if leaf, _ := spec.Check(args); leaf != nil {
 			return resp.Err(errScriptNotHere)
 		}
 	}
-	if len(args) > 1 && fail.Str == resp.UnknownSubcommand(spec.Name, args[1]).Str {
+	if spec.Leaf(args) == nil {
 		return resp.Err(errScriptUnknown)
 	}
 	return resp.Err(errScriptArity)

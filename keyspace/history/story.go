@@ -34,7 +34,7 @@ func (s *Story) Follow(e *Event, token string) {
 // Say tells what happened to the lock of a token, or to its wait.
 func (s *Story) Say(key, token string, whole bool, sinceMs int64) string {
 	if s.end == nil && s.grant == nil {
-		return "Nothing is known of " + ShownToken(token, whole) + " and " + key + ": what is known begins at " +
+		return resp.NothingKnown + ShownToken(token, whole) + " and " + key + ": what is known begins at " +
 			arg.FormatTime(sinceMs) + "."
 	}
 	var said strings.Builder

@@ -184,9 +184,6 @@ func (n Waiters) Tell(id resp.BlockID, how resp.Ending) {
 	n.s.Out.Emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: id, How: how}})
 }
 
-// ErrTokenElsewhere answers a waiter whose place another one of its token has taken.
-const ErrTokenElsewhere = "ERR another connection waits for this lock with the same token now, in the same place of the line"
-
 // record notes how a wait in line has ended, other than by the lock.
 func (n Waiters) record(w *wait.Waiter, how resp.Ending, reply resp.Reply) {
 	want := w.Lock()
@@ -201,7 +198,7 @@ func (n Waiters) record(w *wait.Waiter, how resp.Ending, reply resp.Reply) {
 	case how == resp.BlockTimedOut:
 		e.Kind, e.Tick = history.GaveUp, min(n.s.Tick, w.End)
 	case how != resp.BlockServed:
-	case reply.Str == ErrTokenElsewhere:
+	case reply.Str == resp.ErrTokenElsewhere:
 		e.Kind = history.Replaced
 	case reply.IsErr():
 		e.Kind, e.Reason = history.Refused, reply.Str

@@ -179,4 +179,4 @@ func infoField(r resp.Reply, name string) string {
 	return ""
 }
 
-func isUnknown(r resp.Reply) bool { return strings.HasPrefix(r.Str, "UNKNOWN") }
+func isUnknown(r resp.Reply) bool { return resp.Code(r.Str) == resp.CodeUnknown }
