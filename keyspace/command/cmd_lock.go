@@ -257,25 +257,21 @@ func LockError(err error) error {
 
 // take grants the lock to the token, or renews it. The caller has made sure that the token may have it.
 func (l *lockRequest) take(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
-	return l.takeNow(c, key), nil
-}
-
-func (l *lockRequest) takeNow(c *Ctx, key string) resp.Reply {
 	until, ok := c.After(l.leaseMs)
 	if !ok {
-		return invalidExpire("lock")
+		return invalidExpire("lock"), nil
 	}
-	e := c.Lookup(key)
+	was := c.Lookup(key)
 	if l.Mode != lock.Exclusive {
-		h := l.holder(e)
-		return emitHeld(c, l, h.Fence != 0, putHolder(c, key, e, l.Mode, h, until))
+		h := l.holder(was)
+		return emitHeld(c, l, h.Fence != 0, putHolder(c, key, was, l.Mode, h, until)), nil
 	}
-	next := store.NewEntry(key, e, store.StringValue(l.Token), until, l.tag(e), l.mark(c, e))
-	if c.s.Put(&c.Why, c.db, e, next); e == nil {
+	e := store.NewEntry(key, was, store.StringValue(l.Token), until, l.tag(was), l.mark(c, was))
+	if e = c.s.Put(&c.Why, c.db, was, e); was == nil {
 		c.Notify(emit.String, "set", key)
 	}
 	c.Notify(emit.Generic, "expire", key)
-	return emitHeld(c, l, e != nil, fenceAt(c, key))
+	return emitHeld(c, l, was != nil, fenceReply(c, e)), nil
 }
 
 // mark returns the mark of the lock. A token that has it already keeps the facts.
@@ -334,20 +330,23 @@ func putHolder(c *Ctx, key string, was *store.Entry, mode lock.Mode, h lock.Hold
 	s.Keys.Sequence++
 	h.Version, h.Tick, h.WallMs = s.Keys.Sequence, until.Tick, until.WallMs
 	s.Locks().StampLease(&c.Why, key, &h)
+	var held *lock.Many
 	if was == nil {
-		s.StoreLock(&c.Why, c.db, key, nil, lock.NewMany(mode, &h))
+		held = lock.NewMany(mode, &h)
 	} else {
-		s.StoreLock(&c.Why, c.db, key, was, was.Lock().With(&h))
+		held = was.Lock().With(&h)
 	}
+	e := s.Put(&c.Why, c.db, was, state.EntryOfMany(s, key, was, held))
 	s.Keys.LastFence = max(s.Keys.LastFence, h.Fence)
 	c.Notify(emit.Generic, event, key)
-	e := c.Lookup(key)
 	return resp.Int(int64(max(h.Fence, e.Fence, s.Keys.DBs[c.db].Floor)))
 }
 
-// fenceAt answers the fence of a key. In a dry run one that was to be stored is not there.
-func fenceAt(c *Ctx, key string) resp.Reply {
-	e := c.Lookup(key)
+// fenceAt answers the fence of a key.
+func fenceAt(c *Ctx, key string) resp.Reply { return fenceReply(c, c.Lookup(key)) }
+
+// fenceReply answers the fence of a key that is there. In a dry run one that was to be stored is not.
+func fenceReply(c *Ctx, e *store.Entry) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
@@ -403,9 +402,9 @@ func (r *renewCall) Run(c *Ctx) resp.Reply {
 			return putHolder(c, key, e, many.Mode(), *h, until)
 		}
 	case e.Str() == token:
-		SetDeadline(c, key, until)
+		e = c.s.Put(&c.Why, c.db, e, c.s.Until(&c.Why, e, until))
 		c.Notify(emit.Generic, "expire", key)
-		return fenceAt(c, key)
+		return fenceReply(c, e)
 	}
 	return resp.Nil()
 }
@@ -443,7 +442,7 @@ func dropHolder(c *Ctx, key string, e *store.Entry, token string) {
 		deleteNotify(c, key)
 		return
 	}
-	c.s.StoreLock(&c.Why, c.db, key, e, left)
+	c.s.Put(&c.Why, c.db, e, state.EntryOfMany(c.s, key, e, left))
 	c.Notify(emit.Generic, "unlock", key)
 }
 

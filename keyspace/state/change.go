@@ -27,17 +27,19 @@ var observers = [...]observer{
 
 // Put makes next the entry of its key, or the key of was absent where next is nil; was is the entry that is stored now.
 // It is the one function that changes a key, so that nothing of what a change means can be forgotten: it decides
-// whether, has the store change it, and tells the observers.
-func (s *State) Put(why *fate.Cause, db int, was, next *store.Entry) {
+// whether, has the store change it, and tells the observers. It returns the entry as it is stored: nil if there is none,
+// or a dry run makes no change.
+func (s *State) Put(why *fate.Cause, db int, was, next *store.Entry) *store.Entry {
 	next, raises, ok := s.allow(why, was, next)
 	if !ok {
-		return
+		return nil
 	}
 	c := s.Keys.Put(s.LeastFence(), db, was, next, raises)
 	s.Meter.Spend(c.Work)
 	for _, tell := range observers {
 		tell(s, why, c)
 	}
+	return next
 }
 
 // allow decides whether a change may be made: a dry run makes none. It completes a new entry with the facts of the lock
@@ -137,15 +139,10 @@ func (s *State) Rollback() {
 	s.Stats = j.stats
 }
 
-// StoreLock stores a lock that several may hold. Its key ends with the last of its holders.
-func (s *State) StoreLock(why *fate.Cause, db int, key string, was *store.Entry, l *lock.Many) {
+// EntryOfMany returns the entry of a lock that several may hold. Its key ends with the last of its holders.
+func EntryOfMany(s *State, key string, was *store.Entry, l *lock.Many) *store.Entry {
 	s.Meter.Spend(value.LockWork(l))
-	s.Put(why, db, was, entryOfMany(key, was, l, store.EndOf(l)))
-}
-
-// entryOfMany returns the entry of a lock that several may hold.
-func entryOfMany(key string, was *store.Entry, l *lock.Many, d store.Deadline) *store.Entry {
-	return store.NewEntry(key, was, value.OfAggregate((*value.Lock)(l)), d, nil, store.NoLock)
+	return store.NewEntry(key, was, value.OfAggregate((*value.Lock)(l)), store.EndOf(l), nil, store.NoLock)
 }
 
 // Until returns the entry of a key with another deadline: that of all holders, if it is a lock of many.
@@ -154,21 +151,19 @@ func (s *State) Until(why *fate.Cause, was *store.Entry, d store.Deadline) *stor
 	if l == nil || s.DryRun.Stops() {
 		return store.NewEntry(was.Key(), was, was.Value(), d, was.Tag(), was.Mark())
 	}
-	s.Meter.Spend(value.LockWork(l))
 	s.Keys.Sequence++
 	all := l.Until(func(h *lock.Holder) {
 		h.Tick, h.WallMs, h.Version = d.Tick, d.WallMs, s.Keys.Sequence
 		s.Locks().StampLease(why, was.Key(), h)
 	})
-	return entryOfMany(was.Key(), was, all, d)
+	return EntryOfMany(s, was.Key(), was, all)
 }
 
 // endHolders ends the leases of holders that are over at a tick, of a lock that has others.
 func endHolders(s *State, db int, e *store.Entry, tick int64) *store.Entry {
 	left := e.Lock().Without(func(h *lock.Holder) bool { return tick > h.Tick })
-	s.StoreLock(&fate.LeaseIsOver, db, e.Key(), e, left)
+	next := s.Put(&fate.LeaseIsOver, db, e, EntryOfMany(s, e.Key(), e, left))
 	s.Out.MarkExpired()
 	s.Notify(db, emit.Generic, "unlock", e.Key())
-	next, _ := s.Keys.DBs[db].Keys.Get(e.Key())
 	return next
 }
