@@ -109,25 +109,50 @@ func parseLock(args resp.Args) (call, error) {
 	return l, nil
 }
 
-func (l *lockRequest) option(option int, text string) (err error) {
+func (l *lockRequest) option(option int, text string) error {
 	switch option {
-	case optionPX:
-		l.leaseMs, err = parseLease(text, "lock")
-	case optionWait:
-		l.waitMs, err = parseWait(text)
-	case optionLimit:
-		l.Mode, err = parsePermits(text)
 	case optionOwner:
 		if l.Owner = text; text == "" {
 			return resp.Error(errOwnerEmpty)
 		}
-		err = checkLength("owner", text, lockOwnerBytesMax)
+		return checkLength("owner", text, lockOwnerBytesMax)
 	case optionNote:
-		l.note, err = text, checkLength("note", text, lockNoteBytesMax)
+		l.note = text
+		return checkLength("note", text, lockNoteBytesMax)
 	case optionShared:
 		l.Mode = lock.Shared
+		return nil
 	}
-	return err
+	n, isInt := resp.ParseInt(text)
+	return l.number(option, n, isInt)
+}
+
+// number sets an option that is a number: milliseconds, or how many may hold the lock.
+func (l *lockRequest) number(option int, n int64, isInt bool) error {
+	switch option {
+	case optionPX:
+		l.leaseMs = n
+		switch {
+		case !isInt:
+			return resp.Error(resp.ErrNotInteger)
+		case n <= 0:
+			return resp.Error(invalidExpire(resp.LockCommand).Str)
+		}
+	case optionWait:
+		l.waitMs = n
+		switch {
+		case !isInt:
+			return resp.Error(errTimeoutInteger)
+		case n < 0:
+			return resp.Error(errTimeoutNegative)
+		}
+	case optionLimit:
+		l.Mode = lock.Mode(n)
+		if !isInt || n < 1 || n > lock.HoldersMax {
+			return resp.Errorf(errPermitsFmt, lock.HoldersMax)
+		}
+	}
+	return nil
 }
 
 func checkToken(token string) error {
@@ -143,38 +168,6 @@ func checkLength(name, text string, bytesMax int) error {
 		return resp.Errorf(errTextTooLongFmt, name, bytesMax)
 	}
 	return nil
-}
-
-func parsePermits(word string) (permits lock.Mode, err error) {
-	n, ok := resp.ParseInt(word)
-	if !ok || n < 1 || n > lock.HoldersMax {
-		return 0, resp.Errorf(errPermitsFmt, lock.HoldersMax)
-	}
-	return lock.Mode(n), nil
-}
-
-// parseLease reads the length of a lease in milliseconds.
-func parseLease(word, command string) (ms int64, err error) {
-	ms, ok := resp.ParseInt(word)
-	switch {
-	case !ok:
-		return 0, resp.Error(resp.ErrNotInteger)
-	case ms <= 0:
-		return 0, resp.Error(invalidExpire(command).Str)
-	}
-	return ms, nil
-}
-
-// parseWait reads for how many milliseconds a client will wait.
-func parseWait(word string) (ms int64, err error) {
-	ms, ok := resp.ParseInt(word)
-	if !ok {
-		return 0, resp.Error(errTimeoutInteger)
-	}
-	if ms < 0 {
-		return 0, resp.Error(errTimeoutNegative)
-	}
-	return ms, nil
 }
 
 // waits returns the LOCK as a command that may wait.
