@@ -44,6 +44,39 @@ func (e *End) is(status string, last []string) bool {
 	return said && status == e.Status
 }
 
+// reasonFirst tells why a process has ended, by all that it has written: first the line that says why, and then the last
+// lines, which lead there.
+func reasonFirst(output string, last []string) string {
+	why := reasonIn(strings.Split(strings.TrimRight(output, "\n"), "\n"))
+	if why == "" {
+		return strings.Join(last, " | ")
+	}
+	before := slices.DeleteFunc(slices.Clone(last), func(line string) bool { return line == why })
+	if len(before) == 0 {
+		return why
+	}
+	return why + " | its last lines: " + strings.Join(before, " | ")
+}
+
+// reasonIn returns the line that says why a process has ended: the first panic, or with which error it has ended, or the
+// last error that it has logged. It is "" if none does.
+func reasonIn(lines []string) string {
+	for _, word := range []string{"panic: ", "fatal error: "} {
+		if i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, word) }); i >= 0 {
+			return lines[i]
+		}
+	}
+	if end := lines[len(lines)-1]; strings.HasPrefix(end, "lockd: ") && !strings.HasPrefix(end, "lockd: warning: ") {
+		return end
+	}
+	for _, line := range slices.Backward(lines) {
+		if strings.Contains(line, " level=ERROR ") {
+			return line
+		}
+	}
+	return ""
+}
+
 // expectation is an End that is expected of one process.
 type expectation struct {
 	end  *End          // nil if the process must not end

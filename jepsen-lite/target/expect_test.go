@@ -97,6 +97,31 @@ func TestExpectedEnd(t *testing.T) {
 	}
 }
 
+// A death begins with its reason, whatever was written before and after it.
+func TestReasonFirst(t *testing.T) {
+	const warn = "time=1 level=WARN msg=\"--peer-listen is not on loopback\""
+	const fails, slow = "time=2 level=ERROR msg=\"this node stops\" why=digest", "time=3 level=INFO msg=slow"
+	for _, c := range []struct {
+		output string
+		last   int
+		want   string
+	}{
+		{warn + "\n" + slow + "\nlockd: the port is in use\n", 9, "lockd: the port is in use | its last lines: " + warn + " | " + slow},
+		{warn + "\n" + fails + "\n" + slow + "\nlockd: it was told to\n", 9, "lockd: it was told to | its last lines: " + warn + " | " + fails + " | " + slow},
+		{warn + "\n" + fails + "\n" + slow + "\n", 9, fails + " | its last lines: " + warn + " | " + slow},
+		{"time=1 level=ERROR msg=once\n" + fails + "\n", 1, fails},
+		{warn + "\npanic: nil\n\npanic: again\ngoroutine 1 [running]:\nmain.f()\n", 2, "panic: nil | its last lines: goroutine 1 [running]: | main.f()"},
+		{warn + "\nfatal error: out of memory\n" + fails + "\n", 1, "fatal error: out of memory | its last lines: " + fails},
+		{"lockd: warning: old\n" + warn + "\n", 2, "lockd: warning: old | " + warn},
+		{"", 3, ""},
+	} {
+		lines := strings.Split(strings.TrimSuffix(c.output, "\n"), "\n")
+		if got := reasonFirst(c.output, lines[max(0, len(lines)-c.last):]); got != c.want {
+			t.Errorf("%q\nsays %q\nwant %q", c.output, got, c.want)
+		}
+	}
+}
+
 // An expectation holds for one process: not for the next one, and not after it was taken back.
 func TestExpectedOnce(t *testing.T) {
 	const script = "while [ ! -e $LOG.go ]; do sleep 0.01; done; echo fault: kill at log.sync; kill -9 $$"

@@ -104,7 +104,7 @@ func (p *proc) watch(now *process.Process, exited chan struct{}) {
 		p.met = p.expected[i]
 		p.deaths.endRow()
 	} else if !p.told || now.State().ExitCode() > 0 { // a process that fails while it obeys an order has died, too
-		p.deaths.add(p.name, fmt.Sprintf("%s: %s", status, strings.Join(last, " | ")))
+		p.deaths.add(p.name, fmt.Sprintf("%s: %s", status, reasonFirst(now.Output(), last)))
 	} else {
 		p.deaths.endRow()
 	}
