@@ -27,14 +27,14 @@ const (
 	letterWide = 7.0
 )
 
-// The picture's colours.
+// The picture's colours. Each has a contrast of 3 to its ground: white, or upFill.
 const (
 	upFill      = "#cfe8d5"
 	downFill    = "#555"
-	awayFill    = "#f0b429"
+	awayFill    = "#a86400"
 	leadFill    = "#2456b3"
 	cutFill     = "#b0399d"
-	okFill      = "#2a7"
+	okFill      = "#157a4e"
 	failFill    = "#888"
 	unknownFill = "#d50"
 	badFill     = "#c00"
@@ -281,9 +281,10 @@ func (p *picture) broken(r Result) {
 		what := fmt.Sprintf("%d %s: %s", f.number, f.kind, f.op)
 		x := p.x(shown(f.op))
 		p.bar(f.op.Start, shown(f.op), flagsHigh, p.y-flagsHigh, "fill='"+badFill+"' fill-opacity='.06'", what)
-		fmt.Fprintf(&p.b, "<g stroke='%s' fill='none'><line x1='%.1f' x2='%.1f' y1='%d' y2='%d'/><circle cx='%.1f' "+
-			"cy='%.1f' r='4'/><title>%s</title></g>\n",
-			badFill, x, x, flagsHigh, p.y, p.x(f.op.Start), p.latency(took(f.op)), html.EscapeString(what))
+		lead := fmt.Sprintf("<a href='#%s-%d'>", r.Workload, f.number)
+		fmt.Fprintf(&p.b, "%s<g stroke='%s' fill='none'><line x1='%.1f' x2='%.1f' y1='%d' y2='%d'/><circle cx='%.1f' "+
+			"cy='%.1f' r='4'/><title>%s</title></g></a>\n",
+			lead, badFill, x, x, flagsHigh, p.y, p.x(f.op.Start), p.latency(took(f.op)), html.EscapeString(what))
 		if x < free {
 			continue
 		}
@@ -291,8 +292,8 @@ func (p *picture) broken(r Result) {
 		if free = x + letterWide*float64(len(text)); free > labelWidth+plotWidth {
 			anchor = "end"
 		}
-		fmt.Fprintf(&p.b, "<text x='%.1f' y='%d' fill='%s' font-weight='bold' text-anchor='%s'>%s</text>\n",
-			x, flagsHigh-4, badFill, anchor, html.EscapeString(text))
+		fmt.Fprintf(&p.b, "%s<text x='%.1f' y='%d' fill='%s' font-weight='bold' text-anchor='%s'>%s</text></a>\n",
+			lead, x, flagsHigh-4, badFill, anchor, html.EscapeString(text))
 	}
 }
 
@@ -304,11 +305,14 @@ func shown(o *history.Op) int64 {
 	return o.End
 }
 
+// kindLight is the lightness of these colours, in percent: yellow has the least contrast.
+const kindLight = 35
+
 // colour gives each kind of fault a colour.
 func colour(kind string) string {
 	sum := 0
 	for _, c := range kind {
 		sum = sum*31 + int(c)
 	}
-	return fmt.Sprintf("hsl(%d 65%% 50%%)", sum%360)
+	return fmt.Sprintf("hsl(%d 65%% %d%%)", sum%360, kindLight)
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +141,101 @@ func TestReigns(t *testing.T) {
 	}
 }
 
+// contrast returns the contrast of two colours, each #rgb or #rrggbb, as WCAG has it.
+func contrast(t *testing.T, a, b string) float64 {
+	light := func(colour string) (sum float64) {
+		digits := strings.TrimPrefix(colour, "#")
+		if len(digits) == 3 {
+			digits = strings.Repeat(digits[:1], 2) + strings.Repeat(digits[1:2], 2) + strings.Repeat(digits[2:], 2)
+		}
+		all, err := strconv.ParseUint(digits, 16, 24)
+		if err != nil || len(digits) != 6 {
+			t.Fatalf("%s is no colour", colour)
+		}
+		for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+			part := float64(all>>(16-8*i)&255) / 255
+			if part <= 0.04045 {
+				sum += weight * part / 12.92
+			} else {
+				sum += weight * math.Pow((part+0.055)/1.055, 2.4)
+			}
+		}
+		return sum
+	}
+	x, y := light(a), light(b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+// Words have enough contrast to be read, and parts of the picture to be told from their ground.
+func TestContrast(t *testing.T) {
+	for _, words := range [][2]string{{okInk, okGround}, {failedInk, failedGround}, {undecidedInk, undecidedGround}, {badFill, "#fff"}} {
+		if c := contrast(t, words[0], words[1]); c < 4.5 {
+			t.Errorf("%s on %s has a contrast of %.1f", words[0], words[1], c)
+		}
+	}
+	parts := [][2]string{{okFill, "#fff"}, {failFill, "#fff"}, {unknownFill, "#fff"}, {downFill, upFill}, {awayFill, upFill}, {leadFill, upFill}, {cutFill, upFill}}
+	for hue := range 360 {
+		parts = append(parts, [2]string{rgb(hue, 0.65, kindLight/100.0), "#fff"})
+	}
+	for _, part := range parts {
+		if c := contrast(t, part[0], part[1]); c < 3 {
+			t.Errorf("%s on %s has a contrast of %.1f", part[0], part[1], c)
+		}
+	}
+	if got := colour("kill"); !strings.HasSuffix(got, fmt.Sprintf(" 65%% %d%%)", kindLight)) {
+		t.Errorf("a kind has the colour %s", got)
+	}
+}
+
+// rgb returns a colour that is given by its hue in degrees, its saturation and its lightness.
+func rgb(hue int, saturation, light float64) string {
+	part := func(n float64) int {
+		k := math.Mod(n+float64(hue)/30, 12)
+		return int(math.Round(255 * (light - saturation*min(light, 1-light)*max(-1, min(k-3, 9-k, 1)))))
+	}
+	return fmt.Sprintf("#%02x%02x%02x", part(0), part(8), part(4))
+}
+
+// The table leads to each workload and its first problem, the picture to each problem, and each is there once. Rules that
+// were hardly at stake come first, and are marked.
+func TestPageLeadsToProblems(t *testing.T) {
+	rule := func(id string) *model.Rule { return &model.Rule{ID: id, Says: "It says " + id + "."} }
+	bad, vain := drawn(), drawn()
+	vain.Workload, vain.Verdict = "line", &model.Verdict{
+		Undecided: []string{"in-turn was at stake 0 times"}, NotJudged: []string{"place-kept"},
+		Stakes: []model.Stake{{Rule: rule("in-turn"), Times: 0, Least: 3}, {Rule: rule("one-holder"), Times: 90, Least: 4}},
+	}
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := Page(path, "", []Result{bad, vain, NotRun("set", "n1 died")}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	for text, times := range map[string]int{
+		"<h1>jepsen-lite: <span class=failed>FAILED</span>":                                                  1,
+		"<tr><td><a href='#fresh'>fresh</a><td class=n>3<td class=n>0<td class=n>1<td class=n>3<td class=n>": 1,
+		"<span class=failed><a href='#fresh-1'>FAILED: states differ</a></span></tr>":                        1,
+		"<td>in-turn 0 of 3<td><span class=undecided>UNDECIDED</span></tr>":                                  1,
+		"<a href='#set'>set</a><td class=n>-":                                                                1,
+		"<h2 id='fresh'>":                                                                                    1, "<h2 id='line'>": 1, "<h2 id='set'>": 1,
+		"<li id='fresh-1'>": 1, "<li id='fresh-2'>": 1, "<a href='#fresh-2'>": 2, // a line, and its name
+		"at index 7": 1, "it saw less": 1,
+		"<b class=undecided>undecided</b> in-turn was": 1, "<b>not judged</b> place-kept": 1,
+		"<details open>": 1, "<span class=undecided>0</span><td class=n>3<td>in-turn<td>It says in-turn.": 1,
+		"<span class=ok>90</span><td class=n>4<td>one-holder": 1,
+	} {
+		if n := strings.Count(page, text); n != times {
+			t.Errorf("%q is there %d times, not %d, in\n%s", text, n, times, page)
+		}
+	}
+	if strings.Index(page, ">in-turn<") > strings.Index(page, ">one-holder<") {
+		t.Error("the rule that was not at stake does not come first")
+	}
+}
+
 // The page needs no other file, and escapes the texts that it shows.
 func TestPage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.html")
@@ -150,7 +247,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	for _, want := range []string{"--args=&lt;x&gt;", "<h2>fresh: FAILED: states differ</h2>", "</svg>", "states differ</b>: at index 7</li>", "stale read</b>: line 7: process 3 get &lt;k&gt;"} {
+	for _, want := range []string{"--args=&lt;x&gt;", "fresh: <span class=failed>FAILED: states differ</span></h2>", "</svg>", "states differ</b> at index 7</li>", "stale read</b> line 7: process 3 get &lt;k&gt;"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}

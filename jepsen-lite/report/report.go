@@ -84,15 +84,20 @@ func Table(w io.Writer, results []Result) {
 	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%d\t%s\t\t\n",
 		sum.OK, sum.Fail, sum.Info, sum.Faults, sum.Gap.Round(time.Millisecond))
 	_ = tw.Flush()
-	outages(w, results)
-	quorums(w, results)
-	ends(w, results)
+	sums(w, results)
 	for _, r := range results {
 		if r.Skipped == "" {
 			Problems(w, r)
 		}
 	}
 	skipped(w, results)
+}
+
+// sums writes what concerns all workloads: outages for each kind of fault, majorities, ends of processes.
+func sums(w io.Writer, results []Result) {
+	outages(w, results)
+	quorums(w, results)
+	ends(w, results)
 }
 
 // leastAtStake names the rule that came nearest to the least number of times that it must be at stake, with both
