@@ -45,6 +45,7 @@ type runCmd struct {
 	From     string        `help:"Upgrade nodes (--nemesis upgrade) from this commit or tag to the present tree, instead of from the present tree to a stand-in for the next release." placeholder:"REF"`
 	Plant    string        `help:"Build the server with a bug planted in it, to see it caught; see --list." placeholder:"NAME"`
 	Args     []string      `help:"More arguments for the server." placeholder:"ARG,..."`
+	built    string        // the server of several runs, which one of them need not build
 	List     bool          `help:"List workloads, nemeses, targets, rules and bugs to plant, and do nothing."`
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,13 +70,16 @@ func folder(name, command string) (path string, err error) {
 	return path, os.MkdirAll(path, 0o755)
 }
 
+// server returns the server to test, if it need not be built.
+func (c *runCmd) server() string { return cmp.Or(c.Binary, c.built) }
+
 // buildOnce builds the server in the output folder, for all runs there.
 func (c *runCmd) buildOnce(kind target.Kind) error {
-	if c.Binary != "" || c.From != "" || kind.Package == "" { // each run builds the next release anyway
+	if c.server() != "" || c.From != "" || kind.Package == "" { // each run builds the next release anyway
 		return nil
 	}
-	c.Binary = filepath.Join(c.Out, "server")
-	return c.build(kind, c.Binary)
+	c.built = filepath.Join(c.Out, "server")
+	return c.build(kind, c.built)
 }
 
 // errorsMax bounds the consecutive runs that fail to start.

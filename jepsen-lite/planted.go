@@ -232,7 +232,7 @@ func (c *plantedCmd) play(
 	}
 	run.Out = filepath.Join(c.Out, p.bug)
 	if c.Sound {
-		run.Binary, err = c.soundServer()
+		run.built, err = c.soundServer()
 	} else {
 		run.Plant = p.bug
 	}

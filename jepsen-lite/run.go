@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -324,7 +325,7 @@ func hidden(kind string, variants ...string) error {
 
 func (s *session) open(k target.Kind) (err error) {
 	c := s.cmd
-	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, TLS: c.TLS, Args: c.Args}
+	conf := target.Config{Binary: c.server(), Dir: c.Out, Nodes: c.Nodes, TLS: c.TLS, Args: c.Args}
 	if conf.Binary == "" && k.Package != "" {
 		conf.Binary = filepath.Join(c.Out, "server")
 		if err := c.build(k, conf.Binary); err != nil {
@@ -357,6 +358,10 @@ func (c *runCmd) bug() (bugs []string) {
 	return bugs
 }
 
+// errOther refuses faults that need a second build beside a server that is given.
+var errOther = errors.New("it takes a build like the server's own but for one change, and that of --binary may be of " +
+	"other sources than these: leave out --binary")
+
 // moreBuilds makes the builds that the chosen faults need, besides that of the nodes.
 func (s *session) moreBuilds(k target.Kind, own string) (map[string]string, error) {
 	builds := map[string]string{}
@@ -372,8 +377,10 @@ func (s *session) moreBuilds(k target.Kind, own string) (map[string]string, erro
 		if !slices.ContainsFunc(s.kinds, needs) || k.Package == "" {
 			continue
 		}
-		path := filepath.Join(s.cmd.Out, "server-"+build)
-		err := k.Build(path, append(s.cmd.bug(), changes[build]...), s.cmd.buildFlags()...)
+		path, err := filepath.Join(s.cmd.Out, "server-"+build), errOther
+		if s.cmd.Binary == "" {
+			err = k.Build(path, append(s.cmd.bug(), changes[build]...), s.cmd.buildFlags()...)
+		}
 		if err == nil && build == target.NextBuild && s.cmd.From != "" {
 			if s.nextLevel, err = target.CanTalk(own, path); err != nil {
 				return nil, fmt.Errorf("--from %s: %w", s.cmd.From, err)
@@ -432,42 +439,62 @@ func (s *session) checkFaultPorts() error {
 	return nil
 }
 
-// again is the command that runs the same thing once more.
+// again is the command that runs the same thing once more, in the words of a shell. A run in a folder of its own has
+// another one.
 func (c *runCmd) again() string {
-	s := fmt.Sprintf("go run ./jepsen-lite --time %s --workload %s --nemesis %s --nodes %d --workers %d --rate %d "+
-		"--seed %d",
-		c.Time, strings.Join(c.Workload, ","), strings.Join(c.Nemesis, ","), c.Nodes, c.Workers, c.Rate, c.Seed)
-	if c.Mixed {
-		s += " --mixed"
+	words := []string{"go", "run", "./jepsen-lite"}
+	flag := func(name, value string) {
+		if value != "" {
+			words = append(words, name, value)
+		}
 	}
-	if c.Schedule != "" {
-		s += " --schedule " + c.Schedule
+	number := func(name string, n int) { flag(name, strconv.Itoa(n)) }
+	is := func(name string, is bool) {
+		if is {
+			words = append(words, name)
+		}
 	}
+	flag("--time", c.Time.String())
+	flag("--workload", strings.Join(c.Workload, ","))
+	flag("--nemesis", strings.Join(c.Nemesis, ","))
+	number("--nodes", c.Nodes)
+	number("--workers", c.Workers)
+	number("--rate", c.Rate)
+	flag("--seed", strconv.FormatUint(c.Seed, 10))
+	is("--mixed", c.Mixed)
+	flag("--schedule", c.Schedule)
 	if c.Judge == judgeSafety {
-		s += " --judge " + c.Judge
+		flag("--judge", c.Judge)
 	}
 	if c.State > 0 {
-		s += fmt.Sprint(" --state ", c.State)
+		number("--state", c.State)
 	}
-	if c.Race {
-		s += " --race"
-	}
+	is("--race", c.Race)
 	if c.Target != "lockd" {
-		s += " --target " + c.Target
+		flag("--target", c.Target)
 	}
-	if c.TLS {
-		s += " --tls"
+	is("--tls", c.TLS)
+	flag("--from", c.From)
+	flag("--plant", c.Plant)
+	flag("--binary", c.Binary)
+	for _, arg := range c.Args { // each by itself: they may begin with -, and have commas
+		words = append(words, "--args="+strings.ReplaceAll(arg, ",", `\,`))
 	}
-	if c.From != "" {
-		s += " --from " + c.From
+	for i, word := range words {
+		words[i] = quoted(word)
 	}
-	if c.Plant != "" {
-		s += " --plant " + c.Plant
+	return strings.Join(words, " ")
+}
+
+// plain is a word that a shell takes as it is.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// quoted returns a word as it is written for a shell.
+func quoted(word string) string {
+	if plain.MatchString(word) {
+		return word
 	}
-	if len(c.Args) > 0 {
-		s += " --args=" + strings.Join(c.Args, ",")
-	}
-	return s
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // workload runs one workload and judges it.

@@ -7,12 +7,16 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"lockd/jepsen-lite/history"
 	"lockd/jepsen-lite/model"
@@ -198,11 +202,72 @@ func TestDeadNodeSpoilsNoVerdict(t *testing.T) {
 	}
 }
 
-// The command that repeats a run names the planted bug.
+// The command that repeats a run has all that its command line had, in words that a shell gives to jepsen-lite as they
+// were. The folder of the run is not among them: what it has would be lost. Nor is a server that was built for the run.
 func TestAgain(t *testing.T) {
-	c := &runCmd{Time: time.Minute, Workload: []string{"lock"}, Nemesis: []string{"none"}, Target: "lockd", Seed: 7, Plant: "skip-sync", Mixed: true}
-	if got, want := c.again(), "go run ./jepsen-lite --time 1m0s --workload lock --nemesis none --nodes 0 --workers 0 --rate 0 --seed 7 --mixed --plant skip-sync"; got != want {
-		t.Errorf("again: %s", got)
+	const always = " --nodes 3 --workers 12 --rate 300 --seed 7"
+	for given, want := range map[string]string{
+		"--time 1m --workload lock --nemesis none --mixed --plant skip-sync --out x":                                                                                                       "--time 1m0s --workload lock --nemesis none" + always + " --mixed --plant skip-sync",
+		"--workload lock,set --nemesis scenario:save-twice --nodes 5 --workers 1 --rate 9 --schedule a/b.json --judge safety --state 5 --race --target redis-sentinel --tls --from v0.1.0": "--time 0s --workload lock,set --nemesis scenario:save-twice --nodes 5 --workers 1 --rate 9 --seed 7 --schedule a/b.json --judge safety --state 5 --race --target redis-sentinel --tls --from v0.1.0",
+		`--binary 'my servers/lockd' '--args=--save,--name="it'\''s",--a\,b'`:                                                                                                              "--time 0s --workload all --nemesis kill,pause,partition" + always + ` --binary 'my servers/lockd' --args=--save '--args=--name="it'\''s"' '--args=--a\,b'`,
+	} {
+		c := parsed(t, given+" --seed 7")
+		c.built = "server"
+		got := c.again()
+		if got != "go run ./jepsen-lite "+want {
+			t.Errorf("%s\nagain: %s\nwant:  %s", given, got, want)
+		}
+		again := parsed(t, strings.TrimPrefix(got, "go run ./jepsen-lite "))
+		if again.Out, again.built = c.Out, c.built; !reflect.DeepEqual(again, c) {
+			t.Errorf("%s\nis %+v\nwas %+v", got, again, c)
+		}
+	}
+}
+
+// parsed returns a run as a shell and jepsen-lite take a command line.
+func parsed(t *testing.T, line string) *runCmd {
+	t.Helper()
+	words, err := exec.Command("sh", "-c", `printf '%s\n' `+line).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c cli
+	parser, err := kong.New(&c)
+	if err == nil {
+		_, err = parser.Parse(strings.Split(strings.TrimSuffix(string(words), "\n"), "\n"))
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return &c.Run
+}
+
+// Faults that need a second build are refused beside a server that is given, or left out if only "all" chose them. A
+// server that was built for several runs is not given.
+func TestBuildsBesideBinary(t *testing.T) {
+	for _, c := range []struct{ nemesis, refused string }{
+		{"build", "--nemesis build: it takes a build like the server's own"},
+		{"kill,upgrade:back", "--nemesis upgrade: it takes a build like the server's own"},
+		{"all", ""},
+	} {
+		var out strings.Builder
+		s := &session{out: &out, cmd: &runCmd{Binary: "/bin/lockd", Workload: []string{"lock"}, Nemesis: strings.Split(c.nemesis, ","),
+			Nodes: 3, Workers: 1, Rate: 1, Target: "lockd"}}
+		kind, err := s.check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.moreBuilds(kind, s.cmd.Binary)
+		if (err != nil) != (c.refused != "") || err != nil && !strings.HasPrefix(err.Error(), c.refused) {
+			t.Errorf("%s: %v", c.nemesis, err)
+		}
+		left := slices.ContainsFunc(s.kinds, func(k string) bool { return k == "build" || k == "upgrade" })
+		if said := out.String(); c.refused == "" && (left || !strings.Contains(said, "left out: build: it takes") || !strings.Contains(said, "left out: upgrade: it takes")) {
+			t.Errorf("%s: kinds %q, said %s", c.nemesis, s.kinds, said)
+		}
+	}
+	if c := (&runCmd{built: "x"}); c.server() != "x" || (&runCmd{built: "x", Binary: "y"}).server() != "y" {
+		t.Error("the server of several runs is not used")
 	}
 }
 

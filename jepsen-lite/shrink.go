@@ -21,6 +21,7 @@ type shrinkCmd struct {
 	Time   time.Duration `default:"30m" help:"Length of all runs together."`
 	Binary string        `help:"The server to test (default: built from this repository, as a test build)." placeholder:"FILE"`
 	Out    string        `help:"Folder for what the runs leave (default: a new one in the temporary folder)." placeholder:"DIR"`
+	built  string        // the server of all runs
 }
 
 // run prints the smallest set of faults it finds that fails like the recorded run. It succeeds if the recorded faults
@@ -45,7 +46,7 @@ func (c *shrinkCmd) run(out io.Writer) (passed bool, err error) {
 	if err := one.buildOnce(kind); err != nil {
 		return false, err
 	}
-	c.Out, c.Binary = one.Out, one.Binary
+	c.Out, c.built = one.Out, one.built
 	ctx, stop := untilTold()
 	defer stop()
 	return c.search(ctx, out, f, func(ctx context.Context, run *runCmd, out io.Writer) ([]report.Result, bool, error) {
@@ -260,7 +261,7 @@ func (s *search) fails(ctx context.Context, keep []int) (bool, error) {
 func (s *search) try(ctx context.Context, keep []int) (failed bool, err error) {
 	s.runs++
 	run := s.failure.run(keep)
-	run.Binary, run.Out = s.cmd.Binary, filepath.Join(s.cmd.Out, fmt.Sprint("run-", s.runs))
+	run.Binary, run.built, run.Out = s.cmd.Binary, s.cmd.built, filepath.Join(s.cmd.Out, fmt.Sprint("run-", s.runs))
 	run.Schedule = filepath.Join(run.Out, scheduleFile)
 	if err := os.Mkdir(run.Out, 0o755); err != nil {
 		return false, err
