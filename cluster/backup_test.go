@@ -286,6 +286,48 @@ func TestFoldersOfEachVersion(t *testing.T) {
 	}
 }
 
+// A recovery that was cut short is made again: the folder is there until the new one is whole, and if it was set aside
+// already, the error says which folder takes its place.
+func TestRecoverCanBeRepeated(t *testing.T) {
+	img, err := os.ReadFile(filepath.Join("testdata", "v1", "image.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	made := store.InitialState{
+		ID: "n1", Arch: membership.OwnArch, PeerAddr: "n1:1", Cluster: sampleRoster().Cluster, Index: 42,
+		Write: func(w io.Writer) error { _, err := w.Write(img); return err },
+	}
+	if err := store.CreateFolder(dir, made); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir+".recovered", "half"), 0o700); err != nil { // the end came before it was whole
+		t.Fatal(err)
+	}
+	recover := func() (*refound.Refounded, string, error) {
+		return refound.Recover(refound.Fork{Dir: dir, Machine: newTestHeir(), Hold: time.Minute, FenceAbove: new(uint64(1000))})
+	}
+	done, kept, err := recover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir, dir+".recovered"); err != nil { // the end came before it had its name
+		t.Fatal(err)
+	}
+	if _, _, err := recover(); err == nil || !strings.HasSuffix(err.Error(), fmt.Sprintf(
+		"an earlier recovery was cut short: if %s is not there, rename %s to it", dir, dir+".recovered")) {
+		t.Errorf("between two names: %v", err)
+	}
+	if err := os.Rename(dir+".recovered", dir); err != nil {
+		t.Fatal(err)
+	}
+	for folder, cluster := range map[string]string{dir: done.Cluster, kept: sampleRoster().Cluster} {
+		if in, err := refound.Inspect(folder, newTestHeir()); err != nil || in.Damage != nil || in.Cluster != cluster {
+			t.Errorf("%s: %+v, %v", folder, in, err)
+		}
+	}
+}
+
 // appendFiles appends the entries of a folder of testdata to the log of a data folder.
 func appendFiles(t *testing.T, dir, version string) (n int) {
 	t.Helper()

@@ -12,16 +12,36 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lockd/jepsen-lite/model"
 )
 
 // Sentences of docs that promise something have an id, in a comment at the end of their paragraph, in the order of the
 // sentences: <!-- promise: never-held-twice lease-never-early -->. What shows a promise claims its id: a transcript by
-// a comment above the lines that tell it, # promise: never-held-twice; anything else by a row of notInTranscripts.
+// a comment above the lines that tell it, # promise: never-held-twice; a rule of jepsen-lite by model.Rule.Promises;
+// anything else by a row of notInTranscripts. jepsen-lite's TestMatrix asks more: a rule, and a bug that it finds.
 
-// promising are the pages whose promises are shown, each with its translation, which has the same ids.
+// promising are the pages whose promises are shown, each with its translation, which has the same ids. A page may have
+// its translation below a heading.
 var promising = map[string]string{
 	"guarantees.md": "guarantees.zh-CN.md",
 	"locks.md":      "locks.zh-CN.md",
+	"clients.md":    "clients.zh-CN.md",
+	"backup.md":     "backup.zh-CN.md",
+	"upgrade.md":    "## 中文\n",
+}
+
+// promisesOf returns the text of a page and its translation.
+func promisesOf(t *testing.T, page, translation string) (text, translated string) {
+	text = readText(t, filepath.Join(docsDir, page))
+	if !strings.HasPrefix(translation, "#") {
+		return text, readText(t, filepath.Join(docsDir, translation))
+	}
+	text, translated, found := strings.Cut(text, translation)
+	if !found {
+		t.Errorf("%s has no %q", page, translation)
+	}
+	return text, translated
 }
 
 // telling are the folders with transcripts.
@@ -30,14 +50,13 @@ var telling = []string{"clustertest/testdata", "cluster/testdata", "keyspace/tes
 // shown is what shows a promise where no transcript does, or not all of it.
 type shown struct {
 	promise string
-	by      string // a kind of evidence, and its name: "test cluster TestRestart"
+	by      string // a test of a package: "test cluster TestRestart"
 	why     string // why no transcript tells it
 }
 
 // notInTranscripts are the promises that no transcript can tell, or not to the end.
 var notInTranscripts = []shown{
 	{"pipeline-in-pieces", "test resp/server TestPipelineIsBounded", "a pipeline of so many commands is no text"},
-	{"linearizable", "workload register", "many clients at a time have many orders: a search judges them"},
 	{"clock-of-a-dead-voter", "test cluster TestTwoClocksLeft", "an hour of a cluster with sessions takes a minute"},
 	{"wrong-clock-is-named", "test cluster TestWrongClockIsNamed", "it is a figure for Prometheus"},
 	{"failover-in-order", "test cluster TestStoppedLeaderElectsOnce", "an election takes as long in a transcript"},
@@ -45,7 +64,6 @@ var notInTranscripts = []shown{
 	{"leader-that-commits-nothing", "test cluster TestLeaderThatCommitsNothing",
 		"its links carry heartbeats, and too little of an entry"},
 	{"unknown-is-not-resent", "test cluster TestNothingAcknowledgedIsLost", "it takes many kills and cuts to be certain"},
-	{"unknown-is-not-resent", "bug resend-unknown", "jepsen-lite finds a server that resends"},
 	{"fences-rise-over-restores", "test cluster/refound TestFencesOfNewCluster", "a restore is a command for a folder"},
 	{"half-close-is-hanging-up", "test resp/server TestBlockedClientIsGone", "clients of transcripts close both ways"},
 	{"who-had-it-then", "test cmd/lockd TestWhoHadItThen", "moments differ from run to run"},
@@ -69,25 +87,48 @@ var notInTranscripts = []shown{
 	{"run-ends-with-the-lock", "test cmd/lockd TestRunLosesTheLock", programs},
 	{"run-passes-signals-on", "test cmd/lockd TestRunPassesSignalsOn", programs},
 	{"run-dies-with-its-command", "test cmd/lockd TestRunIsKilled", programs},
+	{"lost-leadership-closes-nothing", "test cluster TestDeposedLeaderKeepsSubscribers", "it takes servers beside the nodes"},
+	{"sentinel-has-its-own-password", "test cmd/lockd TestSentinels", flags},
+	{"modes-are-off-by-default", "test cmd/lockd TestModesAreOff", flags},
+	{"slots-are-crossed", "test cmd/lockd TestClusterKeys", flags},
+	{"libraries-go-on", "test cmd/lockd TestModesLeaderKilled", "the clients are libraries"},
+	{"backup-is-complete", "test cluster TestBackup", files},
+	{"backup-blocks-nobody", "test cluster TestBackup", files},
+	{"backup-is-whole", "test cluster TestDamagedBackupIsRefused", files},
+	{"backup-needs-a-majority", "test cluster TestBackupLimits", files},
+	{"backup-has-a-level", "test cluster TestRecoverKeepsTheLevel", files},
+	{"restored-cluster-is-new", "test cmd/lockd TestBackupAndRecovery", files},
+	{"restored-lock-keeps-its-fence", "test cmd/lockd TestBackupAndRecovery", files},
+	{"fences-need-a-number", "test cluster/refound TestFencesOfNewCluster", files},
+	{"recover-goes-on-with-the-log", "test cmd/lockd TestBackupAndRecovery", files},
+	{"recover-keeps-the-folder", "test cluster TestFoldersOfEachVersion", files},
+	{"recover-can-be-repeated", "test cluster TestRecoverCanBeRepeated", files},
+	{"looking-changes-nothing", "test cmd/lockd TestBackupAndRecovery", files},
+	{"inspect-status", "test cmd/lockd TestSaveRefuses", files},
+	{"drain-says-whether-it-may", "test cmd/lockd TestDrain", programs},
+	{"taken-is-answered", "test cmd/lockd TestTerminateLeaderUnderLoad", "it takes many clients at a time"},
+	{"who-can-do-what", "test cmd/lockd TestMembersSayTheLevel", programs},
+	{"level-can-be-asked-for", "test cluster TestLevelRises", builds},
+	{"level-never-falls", "test cluster TestLevelRises", builds},
+	{"older-release-stops", "test cluster TestOldBuildAfterTheRise", builds},
 }
 
-const programs = "transcripts have commands of clients, and no programs"
-
-// evidence says of each kind of it whether the named one exists.
-var evidence = map[string]func(name []string) bool{
-	"test":     func(name []string) bool { return len(name) == 2 && hasTest(name[0], name[1]) },
-	"bug":      func(name []string) bool { return len(name) == 1 && isFile("jepsen-lite/planted/"+name[0]+".bug") },
-	"workload": func(name []string) bool { return len(name) == 1 && isWorkload(name[0]) },
-}
+// Why no transcript tells several promises.
+const (
+	programs = "transcripts have commands of clients, and no programs"
+	flags    = "transcripts have commands of clients, and nodes without flags"
+	files    = "it is about a file or a folder"
+	builds   = "the nodes of a transcript are of one build"
+)
 
 // Each promise is shown, in a transcript or by what notInTranscripts names; nothing shows what is not promised.
 func TestPromises(t *testing.T) {
 	pages := map[string]string{}
 	for page, translation := range promising {
-		pages[page] = readText(t, filepath.Join(docsDir, page))
-		translated := idsOf(marker, readText(t, filepath.Join(docsDir, translation)))
-		for _, id := range unlike(idsOf(marker, pages[page]), translated) {
-			t.Errorf("the promise %s is in one of %s and %s only", id, page, translation)
+		text, translated := promisesOf(t, page, translation)
+		pages[page] = text
+		for _, id := range unlike(idsOf(marker, text), idsOf(marker, translated)) {
+			t.Errorf("the promise %s is in one of %s and %q only", id, page, translation)
 		}
 	}
 	told := map[string]string{}
@@ -98,10 +139,16 @@ func TestPromises(t *testing.T) {
 			}
 		}
 	}
-	for _, fault := range faultsOf(pages, told, notInTranscripts) {
+	judged := map[string]bool{}
+	for _, rule := range model.Rules {
+		for _, id := range rule.Promises {
+			judged[id] = true
+		}
+	}
+	for _, fault := range faultsOf(pages, told, judged, notInTranscripts) {
 		t.Error(fault)
 	}
-	if n := len(idsOf(marker, strings.Join(slices.Collect(maps.Values(pages)), "\n"))); n < 100 {
+	if n := len(idsOf(marker, strings.Join(slices.Collect(maps.Values(pages)), "\n"))); n < 150 {
 		t.Errorf("only %d promises were found", n)
 	}
 }
@@ -138,9 +185,9 @@ func unlike(a, b map[string]bool) (ids []string) {
 	return ids
 }
 
-// faultsOf compares the promises of pages with what shows them: transcripts, by path, and a table.
-func faultsOf(pages, told map[string]string, table []shown) (faults []string) {
-	promised, proved := map[string]bool{}, map[string]bool{}
+// faultsOf compares the promises of pages with what shows them: transcripts, by path, rules, and a table.
+func faultsOf(pages, told map[string]string, judged map[string]bool, table []shown) (faults []string) {
+	promised, proved := map[string]bool{}, maps.Clone(judged)
 	add := func(to map[string]bool, form *regexp.Regexp, path, text string) {
 		maps.Copy(to, idsOf(form, text))
 		for _, line := range near.FindAllString(text, -1) {
@@ -157,8 +204,7 @@ func faultsOf(pages, told map[string]string, table []shown) (faults []string) {
 	}
 	for _, row := range table {
 		proved[row.promise] = true
-		kind, name, _ := strings.Cut(row.by, " ")
-		if exists := evidence[kind]; exists == nil || !exists(strings.Fields(name)) {
+		if by := strings.Fields(row.by); len(by) != 3 || by[0] != "test" || !hasTest(by[1], by[2]) {
 			faults = append(faults, fmt.Sprintf("%s: there is no %s", row.promise, row.by))
 		}
 		if row.why == "" {
@@ -178,24 +224,23 @@ func faultsOf(pages, told map[string]string, table []shown) (faults []string) {
 
 // Promises that nothing shows are found, and so is what shows nothing that is promised.
 func TestPromisesFindsFaults(t *testing.T) {
-	pages := map[string]string{"p.md": "A.\n<!-- promise: a b -->\n\nB.\n<!-- promises: c -->\n"}
+	pages := map[string]string{"p.md": "A.\n<!-- promise: a b judged -->\n\nB.\n<!-- promises: c -->\n"}
 	told := map[string]string{"t.txt": "# What is told.\n# promise: a d\n# Promise: a\n"}
-	got := strings.Join(faultsOf(pages, told, []shown{
+	got := strings.Join(faultsOf(pages, told, map[string]bool{"judged": true, "f": true}, []shown{
 		{"e", "test cmd/lockd TestPromises", "why"}, {"a", "test cmd/lockd TestNone", "why"}, {"a", "magic x", "why"},
-		{"a", "workload none", "why"}, {"a", "bug none", "why"}, {"a", "workload register", ""},
+		{"a", "test cmd/lockd TestPromises", ""},
 	}), "\n")
 	for _, want := range []string{
-		"nothing shows the promise b:", "no page promises d,", "no page promises e,",
-		"a: there is no test cmd/lockd TestNone", "a: there is no magic x", "a: there is no workload none",
-		"a: there is no bug none", "a: why does no transcript",
+		"nothing shows the promise b:", "no page promises d,", "no page promises e,", "no page promises f,",
+		"a: there is no test cmd/lockd TestNone", "a: there is no magic x", "a: why does no transcript",
 		`p.md: "<!-- promises: c -->" is no mark`, `t.txt: "# Promise: a" is no mark`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("nothing says %q:\n%s", want, got)
 		}
 	}
-	if n := strings.Count(got, "\n") + 1; n != 10 {
-		t.Errorf("%d faults, not 10:\n%s", n, got)
+	if n := strings.Count(got, "\n") + 1; n != 9 {
+		t.Errorf("%d faults, not 9:\n%s", n, got)
 	}
 }
 
@@ -208,11 +253,6 @@ func readText(t *testing.T, path string) string {
 	return string(text)
 }
 
-func isFile(path string) bool {
-	info, err := os.Stat(filepath.Join(repository, path))
-	return err == nil && info.Mode().IsRegular()
-}
-
 // hasTest reports whether a package, named by its folder, has a test.
 func hasTest(folder, name string) bool {
 	files, _ := filepath.Glob(filepath.Join(repository, folder, "*_test.go"))
@@ -223,10 +263,4 @@ func hasTest(folder, name string) bool {
 			return ok && f.Recv == nil && f.Name.Name == name && strings.HasPrefix(name, "Test")
 		})
 	})
-}
-
-// isWorkload reports whether jepsen-lite describes such a workload, by its rules: as a heading or in a row.
-func isWorkload(name string) bool {
-	text, err := os.ReadFile(filepath.Join(repository, "jepsen-lite/REFERENCE.md"))
-	return err == nil && regexp.MustCompile(`(?m)^(?:### `+name+`$|\| `+name+` \|)`).Match(text)
 }
