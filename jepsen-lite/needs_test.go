@@ -1,14 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"lockd/jepsen-lite/model"
-	"lockd/jepsen-lite/workload"
+	"github.com/alecthomas/kong"
 )
 
 // A run knows how long it must be, takes that time if it is given none, and says so if it is given less.
@@ -63,37 +62,33 @@ func TestCalmTail(t *testing.T) {
 	}
 }
 
-// REFERENCE.md has the table of the rules. Each workload has rules of its own, and no rule is of a workload that there
-// is not.
-func TestReferenceHasRules(t *testing.T) {
-	reference, err := os.ReadFile("REFERENCE.md")
+// The commands of README.md are ones, the first of them says something in the time that it takes, and the page fits two
+// screens.
+func TestReadmeCommands(t *testing.T) {
+	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []string
-	own := map[string]bool{}
-	for _, r := range model.Rules {
-		of := "all"
-		if len(r.Workloads) > 0 {
-			of = strings.Join(r.Workloads, ", ")
-		}
-		for _, w := range r.Workloads {
-			if own[w] = true; workload.Find(w) == nil {
-				t.Errorf("%s: there is no workload %q", r.ID, w)
-			}
-		}
-		safety := "yes"
-		if r.Late {
-			safety = "no"
-		}
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", r.ID, r.Says, of, r.Need, safety))
+	if lines := strings.Count(string(text), "\n"); lines > 85 {
+		t.Errorf("README.md has %d lines: what is not read first belongs into REFERENCE.md", lines)
 	}
-	if table := strings.Join(rows, ""); !strings.Contains(string(reference), table) {
-		t.Errorf("REFERENCE.md does not have this table:\n%s", table)
-	}
-	for _, w := range workload.Table {
-		if !own[w.Name] {
-			t.Errorf("%s has no rule of its own", w.Name)
+	first := true
+	for _, found := range regexp.MustCompile(`(?m)^go run \./jepsen-lite ?(.*)$`).FindAllStringSubmatch(string(text), -1) {
+		var c cli
+		parser, err := kong.New(&c)
+		if err == nil {
+			_, err = parser.Parse(strings.Fields(found[1]))
 		}
+		if err != nil {
+			t.Errorf("%s: %v", found[0], err)
+		}
+		s := &session{cmd: &c.Run}
+		if _, err := s.check(); first && (err != nil || s.needs().tooShort(s.workloads, c.Run.Time) != "" || len(s.kinds) < 2) {
+			t.Errorf("%s judges too little: %v, %s of %v", found[0], err, c.Run.Time, s.kinds)
+		}
+		first = false
+	}
+	if first {
+		t.Error("README.md has no command")
 	}
 }

@@ -9,9 +9,12 @@ import (
 	"strings"
 )
 
-// bug is a file of bugDir: a description of the bug, and the changes of the sources that make it.
+// bug is a file of bugDir: a description of the bug, the promises that it breaks, by their ids in the pages of docs, and
+// the changes of the sources that make it.
 //
 //	A node that is silent counts as present.
+//
+//	breaks silent-nodes-are-passed-over places-are-kept
 //
 //	in cluster, func (s *suspender) isLost:
 //	- return s.silent(lead, session.Node) >= s.cfg.Heartbeat
