@@ -6,7 +6,8 @@
 //	stake.go                         how often each rule was at stake, and what is undecided because of that
 //	linear.go                        a sequential machine, and the search for an order that explains all answers:
 //	                                 register, list, lock (plain, reentrant), line
-//	once.go                          changes that are done once or never: counter, set (and bank), list, register, scripts
+//	append.go                        transactions over several keys, and the cycles that leave no order of them
+//	once.go                          changes that are done once or never: counter, stock, set, bank, list, register, scripts
 //	clock.go, lease.go, overlong.go  bounds on the log clock and on real time, by which leases are judged: expiry, events,
 //	                                 lock, line, shared
 //	moments.go                       bounds on the time of day of the cluster, and leases until moments of it: moments

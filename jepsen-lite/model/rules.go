@@ -96,7 +96,7 @@ const (
 	severals   = "shared limit idempotent"
 	locks      = "lock waiters " + lines
 	clocked    = "expiry reentrant " + locks
-	onces      = "register fresh counter stock list bank"
+	onces      = "register fresh counter stock list bank append"
 )
 
 // Rules of every workload.
@@ -182,7 +182,7 @@ var (
 		"done twice, failed but done, never sent", onces, each(5, 5*time.Second)).
 		judging("loading-is-not-done followers-serve")
 	ruleUnknown = rule("unknown-once", "A change of unknown outcome is done once or never.",
-		"done twice", "register counter stock list bank", faulty(1, 10, "kill", "pause", "partition")).
+		"done twice", "register counter stock list bank append", faulty(1, 10, "kill", "pause", "partition")).
 		judging("unknown-may-be-done unknown-is-not-resent others-find-the-outcome")
 	ruleRegister = rule("register-order", "All answers about a register fit one order of the requests.",
 		"not linearizable, stale read, acknowledged write lost", "register", each(10, 5*time.Second)).
@@ -203,7 +203,7 @@ var (
 		"not linearizable", "list", each(5, 5*time.Second)).
 		judging("linearizable")
 	rulePrefix = rule("list-reads-agree", "All reads of a growing list begin alike, in the order of the appends.",
-		"order differs, wrong place, went back", "list", each(1, 5*time.Second)).
+		"order differs, wrong place, went back", "list append", each(1, 5*time.Second)).
 		judging("linearizable")
 	ruleSum = rule("sum-constant", "Transfers never change the sum of all accounts, and overdraw none.",
 		"sum changed, overdrawn", "bank", each(2, 5*time.Second)).

@@ -105,6 +105,11 @@ var Table = []Workload{
 		[]string{"transfer done", "ledger", "read"}, nil,
 	},
 	{
+		"append",
+		"lists and registers, several at once by MULTI, scripts and plain pipelines: all fit one order, that of real time",
+		newAppend, model.Append, []string{"txn", "look"}, nil,
+	},
+	{
 		"wakeup", "PUBLISH, plain and in scripts: a subscriber gets every message, in one order for all, or is disconnected",
 		newWakeUp, model.WakeUp, []string{"publish", "count-publish", "listen", "message"}, nil,
 	},
