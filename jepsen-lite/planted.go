@@ -43,6 +43,8 @@ var plantedRuns = []plantedRun{
 	{"lease-reset", "an election gives every lease a minute more",
 		"--workload expiry --nemesis kill --time 15s --seed 1",
 		[]string{"remaining time grew", "remaining time too long", "gone late"}},
+	{"prefix-compare", "IFEQ and DELIFEQ are content with a value that begins like their operand",
+		"--workload lock --nemesis none --time 15s --seed 1", []string{"wrong comparison", "lock held by the wrong one"}},
 	{"gap-counted", "time without a leader is taken from leases",
 		"--workload expiry --nemesis kill --time 40s --seed 1", []string{"gone early", "remaining time too short"}},
 	{"resend-unknown", "a write with an unknown outcome is sent again",

@@ -39,7 +39,7 @@ var onlyRead = map[string]bool{
 	"sum": true, "sold": true, "llen": true, "left": true, "setting": true, "listen": true, "message": true,
 	"cut":  true,
 	"rest": true, "range": true, "all": true, "ledger": true, "versions": true, "glance": true, "reign": true,
-	"history": true, "why": true, "time": true,
+	"history": true, "why": true, "time": true, "compare-get": true,
 }
 
 // Writes reports whether an operation asks a node for a write.

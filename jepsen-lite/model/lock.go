@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 	"lockd/jepsen-lite/history"
@@ -301,9 +303,62 @@ func fenceStep(s lease, o *history.Op) (lease, string) {
 func Lock(h *history.History) *Verdict {
 	v := &Verdict{}
 	plainLock.judge(v, h)
+	linearizable(v, h, compared)
 	fences(v, h)
 	contests(v, h)
 	return v
+}
+
+// Rules of commands that compare a token first.
+var (
+	ruleCompared = rule("compared-as-a-whole",
+		"IFEQ, IFNE, IFDEQ and IFDNE compare a value as a whole, also with one that begins alike.",
+		"wrong comparison", "lock", each(2, 5*time.Second))
+	ruleOwnToken = rule("own-token-only", "A token that begins like the holder's neither renews nor releases the lock.",
+		"lock held by the wrong one", "lock", each(1, 10*time.Second))
+)
+
+// compared is a value that commands change only as it compares with an operand: equal to it (IFEQ, IFDEQ), or not
+// (IFNE, IFDNE). compare-set how operand value = OK | nil (SET); compare-del how operand = 1 | 0 (DELEX, DELIFEQ);
+// compare-expire how operand = 1 | 0 (PEXPIRE, EXPIRE); compare-get = value | nil. An absent value differs from all.
+var compared = machine{
+	rule:  ruleCompared,
+	kind:  "wrong comparison",
+	init:  absent,
+	ops:   []string{"compare-set", "compare-del", "compare-expire", "compare-get"},
+	reads: func(o *history.Op) bool { return o.Name == "compare-get" || o.Name == "compare-expire" },
+	step:  comparedStep,
+}
+
+// comparedStep is the step of compared.
+func comparedStep(state any, o *history.Op, _ int64) []any {
+	now := state.(string)
+	next, out := now, now
+	if o.Name != "compare-get" {
+		met := (now == o.In[1]) == strings.HasSuffix(o.In[0], "EQ")
+		switch {
+		case o.Name == "compare-set" && met:
+			next, out = o.In[2], "OK"
+		case o.Name == "compare-set":
+			out = absent
+		case !met || now == absent:
+			out = "0"
+		default:
+			out = "1"
+			if o.Name == "compare-del" {
+				next = absent
+			}
+		}
+	}
+	if o.OK() && o.Out[0] != out {
+		return nil
+	}
+	return []any{next}
+}
+
+// beginAlike reports whether one of two tokens begins with the other one.
+func beginAlike(a, b string) bool {
+	return a != b && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a))
 }
 
 // lockBroken names the promise that an answer breaks.
@@ -452,6 +507,11 @@ func contest(v *Verdict, grips []grip, fenced map[string]bool, o *history.Op) {
 		v.Stake(ruleHolder, 1)
 	case before && isGrant(o):
 		v.Stake(ruleFree, 1)
+	}
+	if (o.Name == "renew" || o.Name == "release") && slices.ContainsFunc(grips, func(g grip) bool {
+		return g.from < o.Start && o.End < g.to && beginAlike(g.token, token)
+	}) {
+		v.Stake(ruleOwnToken, 1)
 	}
 	_, told := fenceOf(o)
 	if told || o.Name == "fence" && o.Out[0] != absent && slices.Contains(o.In, token) {

@@ -686,3 +686,23 @@ func TestUnknownOutcomeThatCameLate(t *testing.T) {
 		t.Errorf("%s after %d steps", got, steps)
 	}
 }
+
+// A value that is compared with an operand is compared as a whole, and absent is unlike all.
+func TestCompared(t *testing.T) {
+	const set = "0-1 1 compare-set c IFNE,x,ab = OK\n "
+	for _, good := range []string{
+		"2-3 1 compare-set c IFEQ,a,x = nil", "2-3 1 compare-set c IFNE,a,x = OK\n 4-5 1 compare-get c = x",
+		"2-3 1 compare-del c IFDEQ,abc = 0\n 4-5 1 compare-get c = ab", "2-3 1 compare-del c IFDNE,abc = 1\n 4-5 1 compare-get c = nil",
+		"2-3 1 compare-expire c IFEQ,ab = 1", "2-3 1 compare-del c IFEQ,ab = 1\n 4-5 1 compare-expire c IFNE,x = 0",
+		"2-? 1 compare-del c IFEQ,ab\n 4-5 1 compare-get c = nil", "2-? 1 compare-del c IFEQ,ab\n 4-5 1 compare-get c = ab",
+	} {
+		expect(t, Lock, set+good)
+	}
+	for _, bad := range []string{
+		"2-3 1 compare-set c IFEQ,a,x = OK", "2-3 1 compare-set c IFNE,ab,x = OK", "2-3 1 compare-del c IFDEQ,abc = 1",
+		"2-3 1 compare-expire c IFEQ,a = 1", "2-3 1 compare-expire c IFDNE,a = 0", "2-3 1 compare-get c = nil",
+	} {
+		expect(t, Lock, set+bad, "wrong comparison@2")
+	}
+	expect(t, Lock, set+"2-? 1 compare-del c IFEQ,a\n 4-5 1 compare-get c = nil", "wrong comparison@3")
+}

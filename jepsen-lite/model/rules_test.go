@@ -144,6 +144,8 @@ func TestRules(t *testing.T) {
 			line + "2-3 1 release l a = 1\n 3-4 fault kill\n 5-6 2 enter l b,100,0 = 6"},
 		{ruleSameFence, Shared, line + "2-3 1 try l a,9000,0 = 7", line + "2-3 1 try l a,9000,0 = 8"},
 		{ruleResource, Lock, fenced + "206-207 1 write l a,7 = refused", fenced + "206-207 1 write l a,7 = accepted"},
+		{ruleCompared, Lock, "0-1 1 compare-get c = nil", "0-1 1 compare-set c IFNE,a,ab = OK\n 2-3 1 compare-del c IFEQ,a = 1"},
+		{ruleOwnToken, Lock, lock + "4-5 2 release l ab = 0", lock + "4-5 2 release l ab = 1"},
 		{ruleToldLease, Waiters, told2, strings.Replace(told2, "1991", "1900", 1)},
 		{ruleToldLong, Waiters, told2, strings.Replace(told2, "1991", "2600", 1)},
 		{ruleSleep, Waiters, told2 + "12-500 3 wait l 1991,a = woken\n 498-499 1 release l a = 1", told2 + "12-4500 3 wait l 1991,a = timeout"},

@@ -84,3 +84,10 @@ func TestToldWhy(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 }
+
+// The digest is the one that the command DIGEST answers.
+func TestDigestOf(t *testing.T) {
+	if got := digestOf("foo"); got != "ab6e5f64077e7d8a" {
+		t.Error(got)
+	}
+}

@@ -1,9 +1,15 @@
 package workload
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"lockd/jepsen-lite/target"
 )
 
 const (
@@ -49,9 +55,14 @@ type holder struct {
 func newLock(env *Env) Plan {
 	keys := newShortLived(env, "lock")
 	res := &resource{seen: map[string]int64{}}
+	values := newShortLived(env, "compared")
 	return Plan{Setup: startClock, Final: keys.holders, Step: func(c *Client) {
 		askTermSometimes(c)
-		h := &holder{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()), ms: leaseMs(c), res: res}
+		if c.compares() && c.Rand.IntN(4) == 0 {
+			compare(c, values.key(c))
+			return
+		}
+		h := &holder{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()) + tokenTail, ms: leaseMs(c), res: res}
 		if c.Rand.IntN(10) == 0 {
 			h.look(0)
 		}
@@ -72,6 +83,9 @@ func (h *holder) work() {
 	c.Sleep(time.Duration(c.Rand.Int64N(60)) * time.Millisecond)
 	if c.Rand.IntN(3) == 0 {
 		h.renew(false)
+	}
+	if c.Rand.IntN(4) == 0 {
+		h.alike().meddle()
 	}
 	longer := time.Duration(h.ms)*time.Millisecond + time.Duration(c.Rand.IntN(500))*time.Millisecond
 	switch c.Rand.IntN(24) {
@@ -126,18 +140,111 @@ func (h *holder) look(pause time.Duration) {
 	h.c.Do(usuallyTelling(h.c, call, "EVAL_RO", holderScript, holderOfString, []string{h.key}))
 }
 
-// renew renews the lease by a script.
+// tokenTail ends a token of the lock workload. Without it the token is nobody's, and begins the token.
+const tokenTail = ".t"
+
+// alike returns a client whose token begins like the holder's, or with it.
+func (h *holder) alike() *holder {
+	other := *h
+	if other.token = h.token + tokenTail; h.c.Rand.IntN(2) == 0 {
+		other.token = strings.TrimSuffix(h.token, tokenTail)
+	}
+	return &other
+}
+
+// meddle asks to renew or to release the lock by a token that does not hold it.
+func (h *holder) meddle() {
+	if h.c.Rand.IntN(2) == 0 {
+		h.renew(false)
+	} else {
+		h.release(false)
+	}
+}
+
+// compares reports whether the server has commands that compare a value with their operand.
+func (c *Client) compares() bool { return c.env.Target.LogClock() }
+
+// comparing makes a command that compares the token of a lock, of which the server has several that do the same. It
+// leaves some calls to a script.
+func (h *holder) comparing(call Call, cmds ...[]string) (as Call, ok bool) {
+	if !h.c.compares() || h.c.Rand.IntN(2) == 0 {
+		return call, false
+	}
+	cmd := cmds[h.c.Rand.IntN(len(cmds))]
+	if cmd[0] == "SET" { // it answers OK or nil
+		call.Out = func(replies []target.Reply) ([]string, error) {
+			out, err := word("OK", "nil")(replies)
+			if err == nil {
+				out[0] = map[string]string{"OK": "1", "nil": "0"}[out[0]]
+			}
+			return out, err
+		}
+	}
+	call.Cmds = [][]string{cmd}
+	return call, true
+}
+
+// digestOf returns the digest of a value, by which IFDEQ and IFDNE compare.
+func digestOf(value string) string { return fmt.Sprintf("%016x", xxh3.HashString(value)) }
+
+// alikeValues are the values of compare: each begins like another one, or differs from one in the case of its letters.
+var alikeValues = []string{"token", "token-1", "token-12", "token-12-3", "TOKEN-12", "t"}
+
+// compare changes a value, or its lease, by a command that compares it with an operand first.
+func compare(c *Client, key string) {
+	const forever = "1000000000" // ms; longer than a run
+	for range 3 {
+		how := []string{"IFEQ", "IFEQ", "IFNE", "IFDEQ", "IFDNE"}[c.Rand.IntN(5)]
+		operand, value := alikeValues[c.Rand.IntN(len(alikeValues))], alikeValues[c.Rand.IntN(len(alikeValues))]
+		told := operand
+		if strings.HasPrefix(how, "IFD") {
+			told = digestOf(operand)
+		}
+		call := Call{Op: "compare-get", Key: key, Cmds: [][]string{{"GET", key}}}
+		switch c.Rand.IntN(9) {
+		case 0, 1, 2:
+			call = Call{Op: "compare-set", Key: key, In: []string{how, operand, value}, Out: word("OK", "nil"),
+				Cmds: [][]string{{"SET", key, value, how, told, "PX", forever}}}
+		case 3:
+			call = Call{Op: "compare-del", Key: key, In: []string{how, operand}, Out: word("0", "1"),
+				Cmds: [][]string{{"DELEX", key, how, told}}}
+		case 4:
+			call = Call{Op: "compare-del", Key: key, In: []string{"IFEQ", operand}, Out: word("0", "1"),
+				Cmds: [][]string{{"DELIFEQ", key, operand}}}
+		case 5:
+			call = Call{Op: "compare-expire", Key: key, In: []string{how, operand}, Out: word("0", "1"),
+				Cmds: [][]string{{"PEXPIRE", key, forever, how, told}}}
+		case 6:
+			call = Call{Op: "compare-expire", Key: key, In: []string{how, operand}, Out: word("0", "1"),
+				Cmds: [][]string{{"EXPIRE", key, "1000000", how, told}}}
+		}
+		c.Do(call)
+	}
+}
+
+// renew renews the lease by a script, or by a command that compares the token.
 func (h *holder) renew(die bool) {
 	ms := itoa(leaseMs(h.c))
 	call := Call{Op: "renew", Key: h.key, In: []string{h.token, ms}, Die: die,
 		Cmds: [][]string{{"EVAL", renewScript, "1", h.key, h.token, ms}}, Out: word("0", "1")}
+	if as, ok := h.comparing(call, []string{"SET", h.key, h.token, "IFEQ", h.token, "PX", ms},
+		[]string{"SET", h.key, h.token, "PX", ms, "IFDEQ", digestOf(h.token)},
+		[]string{"PEXPIRE", h.key, ms, "IFEQ", h.token}, []string{"PEXPIRE", h.key, ms, "IFDEQ", digestOf(h.token)}); ok {
+		h.c.Do(as)
+		return
+	}
 	h.c.Do(usuallyTelling(h.c, call, "EVAL", renewScript, holderOfString, []string{h.key}, h.token, ms))
 }
 
-// release releases the lock by a script.
+// release releases the lock by a script, or by a command that compares the token.
 func (h *holder) release(die bool) {
 	call := Call{Op: "release", Key: h.key, In: []string{h.token}, Die: die,
 		Cmds: [][]string{{"EVAL", releaseScript, "1", h.key, h.token}}, Out: word("0", "1")}
+	if as, ok := h.comparing(call, []string{"DELEX", h.key, "IFEQ", h.token}, []string{"DELIFEQ", h.key, h.token},
+		[]string{"DELEX", h.key, "IFDEQ", digestOf(h.token)}); ok {
+		h.c.Do(as)
+		return
+	}
 	h.c.Do(usuallyTelling(h.c, call, "EVAL", releaseScript, holderOfString, []string{h.key}, h.token))
 }
 
