@@ -116,11 +116,57 @@ func Line(h *history.History) *Verdict {
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		l := byKey[key]
 		l.inTurn(v, h)
+		l.waited(v, h)
 		l.displaced(v)
 		l.dead(v, h)
 	}
 	successions(v, h, byKey)
 	return v
+}
+
+// Rules of asking, and of asking again.
+var (
+	ruleWaitLasts = rule("wait-lasts", "A client waits as long as it asked to, unless it is served or its token leaves.",
+		"waited too short", lines, each(1, 10*time.Second))
+	ruleWaitEnds = lateRule("wait-ends", "A wait in vain ends two seconds after its time.",
+		"waited too long", lines, each(1, 20*time.Second))
+	rulePlaceAgain = lateRule("place-again", "A token that asks again while it waits keeps its place in line.",
+		"place lost by asking again", lines, quietly(1, 10*time.Second))
+	ruleAnew = rule("lease-anew", "A holder that asks again begins its lease anew, and has the lock until that ends.",
+		"lock lost early, holder refused, fence changed, two holders, refused although free", lines, each(1, 10*time.Second))
+)
+
+// waited judges how long clients waited in vain. UNLOCK by its token ends a wait early.
+func (l *lineOf) waited(v *Verdict, h *history.History) {
+	for _, o := range l.ops {
+		if o.Name != "enter" || !o.OK() || o.Out[0] != absent && !isGrant(o) {
+			continue
+		}
+		vain := o.Out[0] == absent && waits(o) > 0 && !l.mayLeave(o)
+		if vain || o.End-o.Start > longWait {
+			v.Stake(ruleWaitLasts, 1)
+		}
+		if !vain {
+			continue
+		}
+		v.Stake(ruleWaitEnds, 1)
+		switch due := dueAt(h, o.Start+waits(o)); {
+		case o.End-o.Start+clockSlack < waits(o):
+			v.Add("waited too short", o, "nobody of its token had released the lock, or left")
+		case o.End-o.Slept > due:
+			v.Add("waited too long", o, "%.3f s", sec(o.End-o.Start-waits(o)))
+		}
+	}
+}
+
+// longWait is a wait that shows a bound on waits that clients did not ask for, if it is answered with the lock.
+const longWait = int64(2500 * time.Millisecond)
+
+// mayLeave reports whether a request of its own token may have ended the wait of o.
+func (l *lineOf) mayLeave(o *history.Op) bool {
+	return slices.ContainsFunc(l.ops, func(r *history.Op) bool {
+		return r.Name == "release" && r.In[0] == o.In[0] && r.Start < o.End && r.End > o.Start
+	})
 }
 
 // asksFor reports whether an operation asks for the lock.

@@ -15,7 +15,7 @@ func TestLine(t *testing.T) {
 		"2-?3 2 enter l b,9000,5000\n 10-11 1 release l a = 1\n 12-13 3 holder l = b\n 20-21 3 holder l = nil",  // taken back
 		"2-?50 2 enter l b,9000,5000\n 10-11 1 release l a = 1\n 12-13 3 holder l = b\n 20-21 3 holder l = nil", // its client hears last that it is cut off
 		"2-?3 2 enter k b,9000,0\n 4-5 3 enter m c,9000,0 = 9\n 6-7 2 enter k b,9000,0 = 8",                     // granted by its first request
-		"2-4000 2 enter l b,9000,5000 = nil\n 100-4500 3 enter l c,9000,5000 = 9\n 4400-4401 1 release l a = 1", // its time was over
+		"2-4000 2 enter l b,9000,3990 = nil\n 100-4500 3 enter l c,9000,5000 = 9\n 4400-4401 1 release l a = 1", // its time was over
 		"2-4500 2 enter l b,9000,9000 = 8\n 100-4400 3 enter l c,9000,9000 = 9\n 200-4401 1 release l a = 1\n" +
 			"4410-4411 3 release l c = 1",
 		"3000-4500 2 enter l b,9000,9000 = 9\n 3001-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 4000-4001 3 release l c = 1", // who came first is not known
@@ -24,7 +24,7 @@ func TestLine(t *testing.T) {
 	// Granted and taken back before its client is told, and then in line again.
 	const back = "2-900 2 enter l b,9000,9000 = 9\n 10-11 1 release l a = 1\n 12-13 3 holder l = b\n " +
 		"20-30 4 enter l c,9000,9000 = 8\n 40-41 4 release l c = 1\n 50-51 3 holder l = nil\n "
-	good = append(good, back+"5-6 fault partition", strings.Replace(back, "= 9", "= nil", 1)+"5-6 fault partition")
+	good = append(good, back+"5-6 fault partition", strings.Replace(back, "9000 = 9", "890 = nil", 1)+"5-6 fault partition")
 	for _, s := range good {
 		expect(t, Line, taken+s)
 	}

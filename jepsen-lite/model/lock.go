@@ -434,6 +434,7 @@ func reentrantStep(s lease, o *history.Op, latest int64) (lease, string) {
 type grip struct {
 	token, mode string
 	from, to    int64
+	before      int64 // if the token had the lock and asked again: when its lease would have ended; 0: it had not
 }
 
 // contests counts how often the rules of locks were at stake: a client asked for a lock that another one certainly
@@ -459,20 +460,27 @@ func contests(v *Verdict, h *history.History) {
 // gripsOf returns the certain holdings of a lock. ops are in the order of their starts.
 func gripsOf(ops []*history.Op) (grips []grip) {
 	last, modes := map[string]int{}, map[string]string{} // by token: its last grip
+	var ends []int64                                     // of the leases of the grips
 	for _, o := range ops {
 		if len(o.In) == 0 || !o.Maybe() || o.Name == "fence" {
 			continue
 		}
 		token := o.In[0]
-		if i, held := last[token]; held {
+		before, i, held := int64(0), 0, false
+		if i, held = last[token]; held {
+			before = ends[i]
 			grips[i].to = min(grips[i].to, max(o.Start, grips[i].from))
 		}
 		if asksFor(o) {
 			modes[token] = modeOf(o)
 		}
 		if isGrant(o) || o.Name == "renew" && o.OK() && o.Out[0] == "1" {
+			if !asksFor(o) {
+				before = 0
+			}
 			last[token] = len(grips)
-			grips = append(grips, grip{token, modes[token], o.End, o.Start + millis(o.In[1])})
+			grips = append(grips, grip{token, modes[token], o.End, o.Start + millis(o.In[1]), before})
+			ends = append(ends, o.End+millis(o.In[1]))
 		}
 	}
 	return grips
@@ -481,13 +489,14 @@ func gripsOf(ops []*history.Op) (grips []grip) {
 // contest counts what an answered operation puts at stake. fenced are the tokens that were told their fence.
 func contest(v *Verdict, grips []grip, fenced map[string]bool, o *history.Op) {
 	token, mode := tokenOf(o), modeOf(o)
-	held, own, inTheWay, before, beside := false, false, false, false, 0
+	held, own, anew, inTheWay, before, beside := false, false, false, false, false, 0
 	for _, g := range grips {
 		during := g.from < o.Start && min(o.End, o.Start+settledIn) < g.to // a waiter is in line by then
 		held = held || during
 		switch {
 		case g.token == token:
-			own = own || g.from < o.Start && o.Start <= g.to
+			holds := g.from < o.Start && o.Start <= g.to
+			own, anew = own || holds, anew || holds && g.before > 0 && g.before < o.Start
 		case during && !goTogether(g.mode, mode):
 			inTheWay = true
 		case during:
@@ -507,6 +516,9 @@ func contest(v *Verdict, grips []grip, fenced map[string]bool, o *history.Op) {
 		v.Stake(ruleHolder, 1)
 	case before && isGrant(o):
 		v.Stake(ruleFree, 1)
+	}
+	if anew {
+		v.Stake(ruleAnew, 1)
 	}
 	if (o.Name == "renew" || o.Name == "release") && slices.ContainsFunc(grips, func(g grip) bool {
 		return g.from < o.Start && o.End < g.to && beginAlike(g.token, token)

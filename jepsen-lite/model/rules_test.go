@@ -47,6 +47,7 @@ func TestRules(t *testing.T) {
 		until   = "0-1 1 take k a,6000 = OK\n"
 		end1    = "released|a|7|UNLOCK|w1.3||1100|100|500|0"
 		got2    = "granted|b|9|LOCK|w2.4||1200|0|300|0"
+		anew    = "0-1 1 enter l a,100,0 = 7\n 50-51 1 enter l a,9000,0 = 7\n 300-301 1 release l a = "
 	)
 	writes := ""
 	for at := 5; at < 9000; at += 100 {
@@ -156,6 +157,12 @@ func TestRules(t *testing.T) {
 		{ruleMoves, Line, fmt.Sprintf(waiting, "a"), fmt.Sprintf(waiting, "nil")},
 		{ruleMoves, Shared, "0-1 1 enter l a,2000,0,shared = 7\n 2-3000 2 enter l b,9000,9000 = 9",
 			"0-1 1 enter l a,9000,0,shared = 7\n 2-4500 2 enter l b,9000,9000 = 9\n 2000-2001 1 release l a = 1"},
+		{ruleWaitLasts, Line, line + "2-103 2 enter l b,9000,100 = nil", line + "2-50 2 enter l b,9000,100 = nil"},
+		{ruleWaitEnds, Line, line + "2-103 2 enter l b,9000,100 = nil", line + "2-2200 2 enter l b,9000,100 = nil"},
+		{ruleAnew, Line, anew + "1", anew + "0"},
+		{rulePlaceAgain, onThree(Line),
+			held + "10-1500" + first + " = displaced\n 600-5012" + second + " = 3\n 1300-5003 4@n1 enter succession a,8000,16000 = 2\n 5010-5011 4@n1 release succession a = 1",
+			held + "10-1500" + first + " = displaced\n 600-5002" + second + " = 2\n 1300-5012 4@n1 enter succession a,8000,16000 = 3\n 5010-5011 3@n3 release succession b = 1"},
 		{ruleDisplaced, Line, line + "8-? 2 enter l b,9000,9000\n 9-10 3 enter l b,9000,9000 = displaced",
 			line + "9-10 3 enter l b,9000,9000 = displaced"},
 		{ruleDead, Line, line + "2-?3 2 enter l b,9000,9000\n 2100-2101 3 holder l = a",

@@ -38,6 +38,7 @@ func Shared(h *history.History) *Verdict {
 		c.refusals(v)
 		c.wakeUps(v)
 		l.inTurn(v, h)
+		l.waited(v, h)
 		l.displaced(v)
 		l.dead(v, h)
 	}

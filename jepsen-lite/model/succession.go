@@ -43,6 +43,7 @@ const absentKind = "absent"
 type succession struct {
 	h             *history.History
 	first, second *history.Op // the waiters
+	again         *history.Op // the first one's request with its token, which it repeats at another node; nil: it does not
 	tried         int64       // when the third client first gave away, or tried to
 	given         *history.Op // when it certainly did; nil: never
 	got           func(o *history.Op) bool
@@ -140,6 +141,10 @@ func (w *succession) judge(v *Verdict) {
 		!lives(w.h, w.first.Node, w.first.Start, w.first.Start+settledIn) {
 		return // the first waiter may not have been in line
 	}
+	if w.again != nil {
+		w.inPlaceAgain(v)
+		return
+	}
 	switch gone, lapsed, ok := lastSilence(w.h, w.first.Node, w.first.Start+settledIn, w.given.End); {
 	case w.first.Error == Gone:
 		w.served(v, ruleHungUp, w.first.Told)
@@ -185,6 +190,21 @@ func (w *succession) inPlaceOverFaults(v *Verdict) {
 	w.inPlace(v, rulePlaceOver)
 }
 
+// inPlaceAgain judges that a waiter which has asked again, at another node, has the place that it had, if there was no
+// fault.
+func (w *succession) inPlaceAgain(v *Verdict) {
+	until := max(w.given.End, min(w.again.Told, w.second.Told))
+	if w.second.Start < w.first.Start+settledIn || w.again.Start < w.second.Start+settledIn ||
+		w.tried < w.again.Start+settledIn || w.h.Disturbed(w.first.Start, until, settleTime) > 0 ||
+		!w.again.OK() || w.again.Start+waits(w.again) < w.given.End+settledIn {
+		return
+	}
+	v.Stake(rulePlaceAgain, 1)
+	if w.got(w.second) && w.before(w.second, w.again) {
+		v.Add("place lost by asking again", w.second, "%s came before it, and took over the place of %s", w.again, w.first)
+	}
+}
+
 // inPlace judges that the first waiter got what was given away before the second one.
 func (w *succession) inPlace(v *Verdict, rule *Rule) {
 	if !w.first.OK() || w.first.Start+waits(w.first) < w.given.End+settledIn ||
@@ -220,6 +240,8 @@ func (l *lineOf) succession(h *history.History) *succession {
 		switch {
 		case o.Name == "enter" && w.first == nil:
 			w.first = o
+		case o.Name == "enter" && o.In[0] == w.first.In[0]:
+			w.again = o
 		case o.Name == "enter" && w.second == nil:
 			w.second = o
 		case o.Name == "release" && o.In[0] == l.ops[0].In[0]:

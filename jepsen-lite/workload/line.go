@@ -84,6 +84,9 @@ func (h *holder) use() {
 	if h.c.Rand.IntN(3) == 0 {
 		h.renewFence()
 	}
+	if h.c.Rand.IntN(8) == 0 && !h.askLonger() {
+		return
+	}
 	if h.several && h.c.Rand.IntN(4) == 0 {
 		h.linger()
 	}
@@ -96,6 +99,17 @@ func (h *holder) use() {
 		return
 	}
 	h.unlock()
+}
+
+// askLonger asks again for the lock that it holds, with a longer lease, and holds it until the lease before is over.
+func (h *holder) askLonger() (held bool) {
+	until := time.Now().Add(time.Duration(h.ms) * time.Millisecond)
+	h.ms += 2000
+	if !holds(h.c.Do(h.asking("enter", 0))) {
+		return false
+	}
+	h.c.Sleep(time.Until(until) + time.Duration(h.c.Rand.Int64N(500))*time.Millisecond)
+	return true
 }
 
 // renewFence renews the lease.

@@ -20,6 +20,9 @@ const (
 	successionLater = 1_500
 )
 
+// askAgainOneIn is the mean number of successions among which the first waiter asks again in one, beside itself.
+const askAgainOneIn = 4
+
 // hangUpOneIn is the mean number of successions among which the first waiter hangs up in one.
 const hangUpOneIn = 4
 
@@ -36,6 +39,7 @@ type succession struct {
 	// in the order in which they wait
 	waiters [2]*Client
 	ended   [2]chan struct{} // by waiter: closed when it has its answer, or will get none
+	again   func(c *Client)  // the first waiter asks once more, at another node, behind the second; nil: it does not
 	all     sync.WaitGroup
 }
 
@@ -66,6 +70,16 @@ func (w *succession) standInLine(do func(place int, c *Client)) {
 	for place := range w.waiters {
 		w.wait(place, func(c *Client) { do(place, c) })
 		w.c.Sleep(inLine)
+	}
+	if w.again != nil {
+		w.all.Go(func() {
+			c := NewClient(w.c.ctx, w.c.env, w.waiters[0].ID+1)
+			defer c.Close()
+			w.again(c)
+		})
+		w.c.Sleep(2 * inLine)
+		w.c.sure()
+		return
 	}
 	w.until(w.ended[0], time.Duration(successionMin+w.c.Rand.IntN(successionMax-successionMin))*time.Millisecond)
 	w.until(nil, time.Duration(w.c.Rand.IntN(successionLater))*time.Millisecond)
@@ -120,8 +134,9 @@ func passOn(c *Client, modes [3]string) {
 		held = append(held, h)
 	}
 	w := newSuccession(c)
+	tokens := [2]string{"t" + itoa(c.env.Unique()), "t" + itoa(c.env.Unique())}
 	wait := func(place int, c *Client, hangUp time.Duration) {
-		h := &holder{c: c, key: key, token: "t" + itoa(c.env.Unique()), ms: successionLease, mode: modes[1+place], several: true}
+		h := &holder{c: c, key: key, token: tokens[place], ms: successionLease, mode: modes[1+place], several: true}
 		call := h.asking("enter", c.env.withinWork(successionWait).Milliseconds())
 		call.HangUp, call.Pause = hangUp > 0, hangUp
 		if holds(c.Do(call)) {
@@ -131,6 +146,9 @@ func passOn(c *Client, modes [3]string) {
 	if c.Rand.IntN(hangUpOneIn) == 0 {
 		w.hangUpAt(wait, held[0].unlockSoon)
 	} else {
+		if c.Rand.IntN(askAgainOneIn) == 0 {
+			w.again = func(c *Client) { wait(0, c, 0) }
+		}
 		w.standInLine(func(place int, c *Client) { wait(place, c, 0) })
 		held[0].unlockSoon()
 	}
