@@ -173,6 +173,14 @@ var plantedRuns = []plantedRun{
 		"--workload moments --nemesis none --time 10s --seed 1", []string{"gone late"}},
 	{"unread-replies", "replies to a client that does not read are kept without a limit",
 		"--workload register --nemesis hostile:deaf --time 60s --seed 1", []string{"too much memory"}},
+	{"backup-misses-last", "a backup has what its node has applied, which may lack what was acknowledged",
+		"--workload set --nemesis backup:behind --time 40s --seed 1", []string{"backup lacks"}},
+	{"restore-keeps-fences", "a new cluster goes on with the fences of the data that it is made of",
+		"--workload set --nemesis backup:any --time 30s --seed 1", []string{"fence of before"}},
+	{"restore-without-hold", "a new cluster grants locks at once, whatever --hold says",
+		"--workload set --nemesis backup:any --time 30s --seed 1", []string{"granted in the hold"}},
+	{"recover-from-snapshot", "a folder is recovered without the log behind its newest snapshot",
+		"--workload set --nemesis recover --time 40s --seed 1", []string{"recovery lacks", "no new cluster", "new cluster silent", "held lock lost"}},
 }
 
 // bugs returns the names of the bugs that can be planted.

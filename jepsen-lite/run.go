@@ -577,6 +577,7 @@ func (s *session) play(
 	for _, f := range field.Found() {
 		after.Add(f.Kind, nil, "%s", f.Text)
 	}
+	after.Count(field.AtStake())
 	s.inspect(ctx, env.History, after)
 	workload.Once(ctx, env, env.Workers, finalMax, p.Final)
 }

@@ -16,6 +16,7 @@ type Rule struct {
 	Workloads []string // that put it at stake; none: every one
 	Told      bool     // it is judged only where Stakes has it: the recording must have marks, or be of a whole run
 	Need      Need
+	Counted   bool // faults count how often they put it at stake
 
 	Promises []string // that it judges, by their ids in the pages of docs; none: Why says why
 	Why      string
@@ -77,6 +78,12 @@ func (r *Rule) judging(promises string) *Rule {
 // judgingNone says why a rule judges no promise of these pages.
 func (r *Rule) judgingNone(why string) *Rule {
 	r.Why = why
+	return r
+}
+
+// counted makes a rule one that is at stake as often as the faults count.
+func (r *Rule) counted() *Rule {
+	r.Counted = true
 	return r
 }
 

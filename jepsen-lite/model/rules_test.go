@@ -243,7 +243,7 @@ func TestRules(t *testing.T) {
 // A rule that a fault judges while it lasts is at stake with each such fault.
 func TestRulesOfFaults(t *testing.T) {
 	for _, r := range Rules {
-		if len(r.Workloads) > 0 || len(r.Need.Faults) == 0 {
+		if len(r.Workloads) > 0 || len(r.Need.Faults) == 0 || r.Counted {
 			continue
 		}
 		for n := range 3 {
@@ -257,6 +257,51 @@ func TestRulesOfFaults(t *testing.T) {
 				t.Errorf("%s with %d faults: %+v", r.ID, n, v.Stakes)
 			}
 		}
+	}
+}
+
+// A rule that faults count is at stake as often as they say, and undecided if none of them does.
+func TestCountedRules(t *testing.T) {
+	counted := Rules[slices.IndexFunc(Rules, func(r *Rule) bool { return r.Counted })]
+	h := &history.History{Asked: int64(time.Minute)}
+	for range 6 {
+		h.Faults = append(h.Faults, history.Window{Kind: counted.Need.Faults[0]})
+	}
+	for _, n := range []int{0, 1, 2, 9} {
+		v := &Verdict{}
+		v.Stake(counted, n)
+		v.Weigh(h, "set", false)
+		i := slices.IndexFunc(v.Stakes, func(s Stake) bool { return s.Rule == counted })
+		lacks := slices.ContainsFunc(v.Undecided, func(u string) bool { return strings.HasPrefix(u, counted.ID+" ") })
+		if i < 0 || v.Stakes[i].Times != n || v.Stakes[i].Least != 2 || lacks != (n < 2) {
+			t.Errorf("%d times: %+v, %q", n, v.Stakes, v.Undecided)
+		}
+	}
+}
+
+// What faults count are rules, and all that they must count.
+func TestFaultsCountRules(t *testing.T) {
+	counts := regexp.MustCompile(`found\.stake\(("[a-z-]+"|e\.rule)\)|rule: "([a-z-]+)"`)
+	files, _ := filepath.Glob("../nemesis/*.go")
+	counted := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range counts.FindAllStringSubmatch(string(text), -1) {
+			counted[strings.Trim(m[1]+m[2], `"`)] = true
+		}
+	}
+	delete(counted, "e.rule")
+	for _, r := range Rules {
+		if r.Counted != counted[r.ID] {
+			t.Errorf("%s: counted by faults: %v", r.ID, counted[r.ID])
+		}
+		delete(counted, r.ID)
+	}
+	for id := range counted {
+		t.Errorf("faults count %s, which is no rule", id)
 	}
 }
 

@@ -52,7 +52,7 @@ func (v *Verdict) Weigh(h *history.History, workload string, safety bool) {
 	own := false
 	for _, r := range Rules {
 		n, counted := v.AtStake[r.ID]
-		if len(r.Workloads) == 0 && len(r.Need.Faults) > 0 {
+		if len(r.Workloads) == 0 && len(r.Need.Faults) > 0 && !r.Counted {
 			n = r.Need.seen(h)
 		}
 		if !r.of(workload) || r.Told && !counted || safety && r.Late || n == 0 && r.Need.asksForNone(h) {

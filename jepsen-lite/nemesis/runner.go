@@ -123,6 +123,9 @@ func (r *Runner) Heal() {
 // Found returns what faults found wrong. It may be called when Run has returned.
 func (r *Runner) Found() []Finding { return r.found.all }
 
+// AtStake returns how often faults put rules at stake, by the rules' ids. It may be called when Run has returned.
+func (r *Runner) AtStake() map[string]int { return r.found.atStake }
+
 // Current describes the faults that are on now; "" if there is none.
 func (r *Runner) Current() string {
 	if s := r.current.Load(); s != nil {
@@ -134,11 +137,22 @@ func (r *Runner) Current() string {
 // Finding is something wrong that a fault itself has seen.
 type Finding struct{ Kind, Text string }
 
-// findings collects findings. add and weighed may be called concurrently.
+// findings collects findings. Its methods may be called concurrently.
 type findings struct {
-	mu    sync.Mutex
-	all   []Finding
-	least map[string]int64 // node -> the least memory that it was seen to have, in bytes
+	mu      sync.Mutex
+	all     []Finding
+	atStake map[string]int   // id of a rule -> how often it was at stake
+	least   map[string]int64 // node -> the least memory that it was seen to have, in bytes
+}
+
+// stake counts that a rule was at stake.
+func (f *findings) stake(rule string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.atStake == nil {
+		f.atStake = map[string]int{}
+	}
+	f.atStake[rule]++
 }
 
 // add adds a finding.

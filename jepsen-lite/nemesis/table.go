@@ -198,6 +198,16 @@ var Table = []Kind{
 		restarts,
 		scenario,
 	},
+	{
+		"backup",
+		"a node makes a backup while clients write, beside other faults; then a new cluster is made of it, and judged",
+		[]string{"any", "behind"}, false, joins, backup,
+	},
+	{
+		"recover",
+		"a follower is killed, and a new cluster is made of a copy of its folder, and judged; in a step of its own",
+		[]string{"follower"}, false, restarts, recoverFolder,
+	},
 }
 
 // Find returns the row of a name, or nil. The name may be followed by a colon and one variant, with "-" for each space:

@@ -22,6 +22,7 @@ type lockd struct {
 	lockdDisks
 	lockdFaults
 	*lockdBuilds
+	lockdTools
 	lockdHealth
 	lockdDialect
 }
@@ -38,13 +39,15 @@ type fleet struct {
 }
 
 // newLockdOver makes a cluster of a fleet and of the binaries of its builds.
-func newLockdOver(f *fleet, builds map[string]string) *lockd {
+func newLockdOver(f *fleet, paths map[string]string) *lockd {
+	builds := &lockdBuilds{fleet: f, paths: paths}
 	return &lockd{
 		fleet:          f,
 		lockdProcesses: lockdProcesses{f},
 		lockdDisks:     lockdDisks{f},
 		lockdFaults:    lockdFaults{f},
-		lockdBuilds:    &lockdBuilds{fleet: f, paths: builds},
+		lockdBuilds:    builds,
+		lockdTools:     lockdTools{f, builds},
 		lockdHealth:    lockdHealth{f},
 	}
 }
@@ -190,9 +193,7 @@ type lockdBuilds struct {
 
 // SetBuild implements Builds.
 func (t *lockdBuilds) SetBuild(node, build string) error {
-	t.mu.Lock()
-	path := t.paths[build]
-	t.mu.Unlock()
+	path := t.path(build)
 	if path == "" {
 		return errNoOtherBuild
 	}
@@ -202,6 +203,13 @@ func (t *lockdBuilds) SetBuild(node, build string) error {
 	n.otherBuild = build == OtherBuild
 	n.setPath(path)
 	return nil
+}
+
+// path returns the binary of a build, or "".
+func (t *lockdBuilds) path(build string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.paths[build]
 }
 
 // Adopt implements Builds.

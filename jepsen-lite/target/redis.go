@@ -26,6 +26,7 @@ type redis struct {
 	redisDialect
 	noFaultPorts
 	noBuilds
+	noTools
 }
 
 // redisFleet is the nodes, and what all parts know of them.

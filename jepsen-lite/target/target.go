@@ -17,6 +17,7 @@ type Target interface {
 	Disks
 	FaultPorts
 	Builds
+	Tools
 	Health
 	Dialect
 }

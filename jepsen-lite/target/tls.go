@@ -59,6 +59,15 @@ func (s *tlsSetup) flags(addr, advertised string) []string {
 	}
 }
 
+// clientFlags returns the flags by which lockd's own commands reach nodes.
+func (s *tlsSetup) clientFlags() []string {
+	if s == nil {
+		return nil
+	}
+	return []string{"--tls", "--tls-cert-file", s.files.Cert, "--tls-key-file", s.files.Key, "--tls-ca-cert-file",
+		s.files.CA}
+}
+
 // config returns the TLS configuration of clients, or nil without TLS.
 func (s *tlsSetup) config() *tls.Config {
 	if s == nil {
