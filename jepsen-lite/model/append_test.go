@@ -25,7 +25,7 @@ func TestAppend(t *testing.T) {
 		"0-9 1 txn multi r=1,r=2,r = nil,1,2\n 0-9 2 txn eval r,s=3 = 2,nil",                                  //
 		"0-9 1 txn pipe x+1,y+2 = 1,1\n 0-9 2 look eval x,y = [1],[]\n 0-20 fault clients",                    // it came in pieces
 		"0-9 1 txn pipe x+1,y+2 failed\n 10-11 2 look eval x,y = [1],[]\n 0-20 fault clients",                 // so one may be done
-		"0-? 1 txn pipe x+1,y+2\n 10-11 2 look eval x,y = [],[2]\n 0-20 fault clients",                       //
+		"0-? 1 txn pipe x+1,y+2\n 10-11 2 look eval x,y = [],[2]\n 0-20 fault clients",                        //
 		"0-? 1 txn multi x+1,y+2\n 3-4 2 txn multi x+3,y = 2,[2]" + look + "[1 3],[2]",                        // seen by its place
 		"0-1 1 txn multi x+1,y+2 = 1,1\n 0-? 2 txn multi x+3\n 5-6 1 txn eval x+4 = 3" + look + "[1 3 4],[2]", //
 	}
