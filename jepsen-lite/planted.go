@@ -181,6 +181,16 @@ var plantedRuns = []plantedRun{
 		"--workload set --nemesis backup:any --time 30s --seed 1", []string{"granted in the hold"}},
 	{"recover-from-snapshot", "a folder is recovered without the log behind its newest snapshot",
 		"--workload set --nemesis recover --time 40s --seed 1", []string{"recovery lacks", "no new cluster", "new cluster silent", "held lock lost"}},
+	{"drain-forgets-waiters", "a new leader passes over clients that wait at the node which led before",
+		"--workload set --nemesis drain:leader --time 40s --seed 1", []string{"waiter forgotten"}},
+	{"drain-stands-still", "a leader that hands over takes no writes for two seconds before it does",
+		"--workload set --nemesis drain:leader --time 40s --seed 1", []string{"noticed a drain"}},
+	{"run-outlives-lock", "a program under a lock that is lost may take as long as it likes to end",
+		"--workload set --nemesis run --time 60s --seed 1", []string{"runs without its lock"}},
+	{"restart-lags", "the log clock lags a minute behind while nothing is written",
+		"--workload set --nemesis together --time 60s --seed 1", []string{"lease too long"}},
+	{"dead-stay-in-line", "clients of a dead node stay in line for ten minutes",
+		"--workload set --nemesis gone --time 60s --seed 1", []string{"waiter of the dead"}},
 }
 
 // bugs returns the names of the bugs that can be planted.

@@ -20,7 +20,7 @@ const (
 // serving majority may be slow, out of reach of clients, or idle.
 var unmarked = []string{
 	"clients", "load", "clock", "stall", "drag", "full", "scenario hand over", "scenario large", // which are slow
-	"quiet", "scenario save twice", // which have the clients ask for nothing
+	"quiet", "together", "scenario save twice", // which have the clients ask for nothing
 }
 
 // unnoticed is the kind of fault that may make answers late, and nothing more: hostile clients.

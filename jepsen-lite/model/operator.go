@@ -19,4 +19,26 @@ var (
 		"fence of before", everywhere, faulty(1, 3, "backup", "recover")).counted()
 	_ = lateRule("new-cluster-serves", "A new cluster is made of any backup and any sound folder, and serves.",
 		"no new cluster, new cluster silent", everywhere, faulty(1, 3, "backup", "recover")).counted()
+
+	_ = lateRule("drained-in-time", "In a cluster that is well a node is drained within three seconds.",
+		"drained late", everywhere, faulty(1, 3, "drain")).counted()
+	_ = lateRule("drain-unnoticed", "No client notices that a leader is drained.",
+		"noticed a drain", everywhere, faulty(1, 6, "drain")).counted()
+	_ = lateRule("drain-keeps-waiters", "Nor do those who wait in line for a lock.",
+		"waiter forgotten", everywhere, faulty(1, 3, "drain")).counted()
+
+	_ = lateRule("run-while-held", "A program under a lock has ended when another one runs, or soon after it lost the lock.",
+		"runs without its lock", everywhere, faulty(1, 3, "run")).counted()
+	_ = lateRule("run-in-turn", "The next program runs soon after that.",
+		"nothing runs", everywhere, faulty(1, 6, "run")).counted()
+
+	_ = lateRule("lease-over-restarts", "A restart of all nodes makes a lease longer by their absence and 5 s at most.",
+		"lease too long", everywhere, faulty(1, 3, "together")).counted()
+	_ = rule("lease-not-short-over-restarts", "While no node runs, no lease does.",
+		"lease too short", everywhere, faulty(1, 3, "together")).counted()
+	_ = rule("nothing-lost-in-restarts", "A restart of all nodes loses nothing.",
+		"lost in a restart", everywhere, faulty(1, 3, "together")).counted()
+
+	_ = lateRule("dead-leave-lines", "Clients of a node that has died leave the lines within ten seconds.",
+		"waiter of the dead", everywhere, faulty(1, 3, "gone")).counted()
 )

@@ -1,7 +1,10 @@
 package nemesis
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -89,4 +92,130 @@ func lateWhenStopped(f *field, leader string, dice uint64) {
 	time.Sleep(lateReads)
 	f.links.reset(leader, others) // or the bytes that are on their way would hold up those after them
 	f.links.into(leader, others, target.Shape{})
+}
+
+// Times of the fault drain.
+const (
+	drainWait   = "10s"                   // --wait
+	drainIn     = 3 * time.Second         // for a node to be ready to be taken away, in a cluster that is well
+	drainAfter  = 500 * time.Millisecond  // for the requests that were on their way
+	drainGapMax = 1500 * time.Millisecond // between two writes that one node does
+	drainLine   = time.Second             // for two clients to get in line
+)
+
+// drained has `lockd drain` make a node ready to be taken away, in a cluster that is well. Clients at all nodes must not
+// notice it, nor those who wait in line for a lock.
+func drained(f *field, fault Fault) (string, func()) {
+	what := "drain " + fault.Variant
+	if !settled(f) {
+		return what + " (not settled)", nil
+	}
+	node := f.pick(fault.Variant, fault.Dice)[0]
+	l := openLedger(f, fault.Dice)
+	defer l.close()
+	line := l.standInLine(node)
+	defer line.leave()
+	if !l.wait(drainLine) {
+		return what, nil
+	}
+	led := f.Target.Leader() == node
+	ctx, cancel := context.WithTimeout(context.Background(), toolMax)
+	defer cancel()
+	began := time.Now()
+	status, said, err := f.Target.Tool(ctx, append([]string{"drain", "--wait", drainWait}, f.Target.Reach(true, node)...)...)
+	took := time.Since(began)
+	if err != nil {
+		return what + ": " + err.Error(), nil
+	}
+	f.found.stake("drained-in-time")
+	if still := led && f.Target.Leader() == node; status != 0 || took > drainIn || still {
+		f.found.add("drained late", fmt.Sprintf("%s, at %s: status %d after %.1f s, it leads: %v; %s are well: %s", node,
+			began.Format(clockTime), status, took.Seconds(), still, drainIn, strings.TrimSpace(said)))
+	}
+	l.wait(drainAfter)
+	line.serve()
+	l.stop()
+	if led {
+		l.unnoticed(node, began)
+	}
+	return fmt.Sprintf("%s %s in %.1f s", what, node, took.Seconds()), nil
+}
+
+// unnoticed judges that the witnesses did not notice that a leader was drained.
+func (l *ledger) unnoticed(node string, began time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at, p := range l.pens {
+		l.found.stake("drain-unnoticed")
+		for _, t := range p.troubles {
+			if t.to.After(began) {
+				l.found.add("noticed a drain", fmt.Sprintf("a write at %s, %.3f s after the drain of the leader %s began: %s",
+					at, t.from.Sub(began).Seconds(), node, t.why))
+			}
+		}
+		if p.gap > drainGapMax {
+			l.found.add("noticed a drain", fmt.Sprintf("no write at %s for %.1f s while the leader %s was drained", at,
+				p.gap.Seconds(), node))
+		}
+	}
+}
+
+// inLine is two clients that wait for the lock "held" of a ledger, one behind the other.
+type inLine struct {
+	l     *ledger
+	conns [2]*target.Conn // nil: there is none
+}
+
+// standInLine takes the lock, and has a client wait for it at a node, and then another one at another node.
+func (l *ledger) standInLine(node string) *inLine {
+	line := &inLine{l: l}
+	if l.lock("held") == 0 {
+		return line
+	}
+	for i, at := range []string{node, l.others(node)[0]} {
+		c, err := l.Target.Dial(at, time.Second)
+		if err != nil {
+			return line
+		}
+		line.conns[i] = c
+		if c.Send(ledgerWait, []string{"LOCK", l.name("held"), lineToken[i], "PX", lockPx, "WAIT", lockPx}) != nil ||
+			!l.wait(drainAfter) {
+			return line
+		}
+	}
+	return line
+}
+
+// lineToken are the tokens of the clients in line.
+var lineToken = [2]string{"first", "second"}
+
+// serve releases the lock, and judges that the first client gets it, and then the second one.
+func (line *inLine) serve() {
+	l := line.l
+	if line.conns[1] == nil || l.isOver() {
+		return
+	}
+	holder := "held"
+	for i, c := range line.conns {
+		if r, err := l.Target.Do(l.Target.Nodes()[0], ledgerWait, "UNLOCK", l.name("held"), holder); err != nil || r.Int != 1 {
+			l.found.add("waiter forgotten", fmt.Sprintf("%s does not hold the lock after a drain: %q, %v", holder, r.Text(), err))
+			return
+		}
+		l.found.stake("drain-keeps-waiters")
+		if r, err := c.Wait(drainGapMax); err != nil || r.Kind != ':' {
+			l.found.add("waiter forgotten", fmt.Sprintf("the %s in line, after a drain, when %s released the lock: %q, %v",
+				lineToken[i], holder, r.Text(), err))
+			return
+		}
+		holder = lineToken[i]
+	}
+}
+
+// leave breaks the connections.
+func (line *inLine) leave() {
+	for _, c := range line.conns {
+		if c != nil {
+			c.Close()
+		}
+	}
 }

@@ -303,3 +303,138 @@ func appliedAt(t target.Connections, node string) (index int64, err error) {
 	}
 	return r.Elems[0].Int, nil
 }
+
+// Times of programs that run under a lock, and the flags of `lockd run`.
+const (
+	runLease  = 2 * time.Second
+	runGrace  = 500 * time.Millisecond
+	runWait   = time.Minute
+	runStarts = 5 * time.Second // for the first program to run
+	// runFree bounds the time until the second program runs when the first one has lost its lock.
+	runFree = runLease + 8*time.Second
+	// runEnds bounds the time until a program has ended whose lock was taken away: by then a renewal was refused.
+	runEnds = runLease + runGrace + time.Second
+	runOver = 500 * time.Millisecond // for a program to die, on a busy machine, when another one runs
+	runSees = 700 * time.Millisecond // for which nothing more may be heard of it
+)
+
+// runBeats is a program that says that it runs, again and again, until there is a file. It does not obey SIGTERM.
+const runBeats = `trap '' TERM; echo "$1 starts $LOCKD_FENCE" >> "$2"
+while [ ! -e "$2.end" ]; do echo "$1 runs" >> "$2"; sleep 0.02; done`
+
+// underLock is two programs that `lockd run` runs under one lock, the second one when the first one has lost it.
+type underLock struct {
+	*field
+	key, dir      string
+	first, second target.Program
+}
+
+// runUnderLock has two programs run under one lock. The node of the first one falls silent or dies, or the first
+// `lockd run` is killed, or the lock is taken from it. The first program has ended when the second one runs.
+func runUnderLock(f *field, fault Fault) (string, func()) {
+	what := "run " + fault.Variant
+	if !settled(f) {
+		return what + " (not settled)", nil
+	}
+	node := f.victims("any", fault.Dice)[0]
+	dir, err := os.MkdirTemp(filepath.Dir(f.Target.Dir(node)), "run-")
+	if err != nil {
+		return what + ": " + err.Error(), nil
+	}
+	u := &underLock{field: f, key: fmt.Sprintf("%sdoor:%d", ledgerPrefix, fault.Dice), dir: dir}
+	defer u.end()
+	via := f.others(node)[0]
+	if u.first, err = u.start("first", node); err != nil {
+		return what + ": " + err.Error(), nil
+	}
+	if !u.heard("first starts", runStarts) {
+		return what + ": nothing runs", nil
+	}
+	if u.second, err = u.start("second", via); err != nil {
+		return what + ": " + err.Error(), nil
+	}
+	f.wait(busyMin)
+	switch fault.Variant {
+	case "taken":
+		u.take(via)
+		return what, nil
+	case "orphan":
+		u.first.Kill()
+	case "node killed":
+		f.Target.Kill(node)
+	default:
+		f.Target.Pause(node)
+	}
+	u.succeed()
+	f.Target.Resume(node)
+	restartAll(f, []string{node})
+	return fmt.Sprintf("%s [%s]", what, node), nil
+}
+
+// start starts a program at a node.
+func (u *underLock) start(name, node string) (target.Program, error) {
+	args := slices.Concat([]string{"run", "--lock", u.key, "--px", runLease.String(), "--grace", runGrace.String(),
+		"--wait", runWait.String()}, u.Target.Reach(false, node),
+		[]string{"--", "sh", "-c", runBeats, "sh", name, u.file()})
+	return u.Target.StartTool(filepath.Join(u.dir, "log"), args...)
+}
+
+// file returns the file to which the programs write.
+func (u *underLock) file() string { return filepath.Join(u.dir, "beats") }
+
+// heard waits until a program has said something.
+func (u *underLock) heard(what string, within time.Duration) bool {
+	for until := time.Now().Add(within); time.Now().Before(until); {
+		if text, err := os.ReadFile(u.file()); err == nil && strings.Contains(string(text), what) {
+			return true
+		}
+		if !u.wait(heirLook) {
+			return false
+		}
+	}
+	return false
+}
+
+// succeed waits until the second program runs, and judges that the first one does not.
+func (u *underLock) succeed() {
+	if !u.heard("second starts", runFree) {
+		if !u.isOver() {
+			u.found.stake("run-in-turn")
+			u.found.add("nothing runs", fmt.Sprintf("the second program under a lock does not run %s after the first one "+
+				"lost it", runFree))
+		}
+		return
+	}
+	u.found.stake("run-in-turn")
+	u.found.stake("run-while-held")
+	u.silent("runs beside another one")
+}
+
+// take takes the lock from the first program.
+func (u *underLock) take(via string) {
+	if r, err := u.Target.Do(via, ledgerWait, "DEL", u.key); err != nil || r.Int != 1 || !u.wait(runEnds) {
+		return
+	}
+	u.found.stake("run-while-held")
+	u.silent("runs " + runEnds.String() + " after its lock was deleted")
+}
+
+// silent judges that the first program says no more, a moment from now on.
+func (u *underLock) silent(what string) {
+	time.Sleep(runOver)
+	before, err := os.ReadFile(u.file())
+	time.Sleep(runSees)
+	after, errAfter := os.ReadFile(u.file())
+	if err == nil && errAfter == nil && strings.Contains(string(after[len(before):]), "first") {
+		u.found.add("runs without its lock", "a program under a lock "+what)
+	}
+}
+
+// end ends both programs.
+func (u *underLock) end() {
+	_ = os.WriteFile(u.file()+".end", nil, 0o600)
+	for _, p := range []target.Program{u.first, u.second} {
+		p.End(runGrace)
+	}
+	_ = os.RemoveAll(u.dir)
+}

@@ -22,7 +22,7 @@ type Step struct {
 }
 
 // alone are the kinds of faults that have a step to themselves.
-var alone = []string{Absent, "scenario", "quiet", OtherBuild, Upgrade, "recover"}
+var alone = []string{Absent, "scenario", "quiet", OtherBuild, Upgrade, "recover", "drain", "run", "together", "gone"}
 
 // wideOneIn is the number of steps of a mixed plan for each wide one.
 const wideOneIn = 8

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"lockd/jepsen-lite/target"
 )
 
 // kill ends nodes with SIGKILL, and starts them again as comeBack says.
@@ -146,4 +148,74 @@ func absent(f *field, fault Fault) (string, func()) {
 	f.Target.Resume(node)
 	restartAll(f, []string{node})
 	return fmt.Sprintf("absent: %s %s [%s] for %.1f s", act, which, node, length.Seconds()), nil
+}
+
+// Times of the fault gone.
+const (
+	goneLease = 10 * time.Second // of the session of a node's clients, by the log clock
+	goneMore  = 3 * time.Second  // for an election, and for the entry that ends the session
+	goneLook  = 100 * time.Millisecond
+)
+
+// gone kills one node for longer than its clients keep their places in line, and judges that a client which waits there
+// leaves the line by then.
+func gone(f *field, fault Fault) (string, func()) {
+	what := "gone: kill " + fault.Variant
+	if !settled(f) {
+		return what + " (not settled)", nil
+	}
+	node := f.victims(fault.Variant, fault.Dice)[0]
+	l := openLedger(f, fault.Dice)
+	defer l.close()
+	l.lock("held")
+	c, err := f.Target.Dial(node, time.Second)
+	if err != nil {
+		return what + ": " + err.Error(), nil
+	}
+	defer c.Close()
+	_ = c.Send(ledgerWait, []string{"LOCK", l.name("held"), "first", "PX", lockPx, "WAIT", lockPx})
+	via := f.others(node)[0]
+	if !l.inLine(via, 1, backMax) {
+		return what + ": nobody waits", nil
+	}
+	f.Target.Kill(node)
+	began := time.Now()
+	left := l.inLine(via, 0, goneLease+goneMore)
+	took := time.Since(began)
+	restartAll(f, []string{node})
+	if left || !f.isOver() {
+		f.found.stake("dead-leave-lines")
+	}
+	if !left && !f.isOver() {
+		f.found.add("waiter of the dead", fmt.Sprintf("a client of %s waits for %s, %.1f s after the node was killed", node,
+			l.name("held"), took.Seconds()))
+	}
+	return fmt.Sprintf("%s [%s] for %.1f s", what, node, took.Seconds()), nil
+}
+
+// inLine waits until a node tells that so many clients wait for the lock "held" of a ledger.
+func (l *ledger) inLine(via string, want int64, within time.Duration) bool {
+	for until := time.Now().Add(within); time.Now().Before(until); {
+		r, err := l.Target.Do(via, ledgerWait, "LOCKS", "LIST", "MATCH", l.name("held"))
+		if n, ok := waitersIn(r); err == nil && ok && n == want {
+			return true
+		}
+		if !l.wait(goneLook) {
+			return false
+		}
+	}
+	return false
+}
+
+// waitersIn finds the number of those who wait in an answer of LOCKS LIST.
+func waitersIn(r target.Reply) (n int64, ok bool) {
+	for i, e := range r.Elems {
+		if e.Str == "waiters" && i+1 < len(r.Elems) {
+			return r.Elems[i+1].Int, true
+		}
+		if n, ok := waitersIn(e); ok {
+			return n, true
+		}
+	}
+	return 0, false
 }

@@ -3,6 +3,7 @@ package nemesis
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -81,4 +82,106 @@ func canStop(f *field, node string) bool {
 func takesWriteSoon(f *field, node string) bool {
 	r, err := f.Target.Do(node, stopReady, "SET", provokeKey, time.Now().String())
 	return err == nil && !r.IsErr()
+}
+
+// Times of the fault together.
+const (
+	togetherIdle  = 8 * time.Second // without a write: longer than the log clock may lag behind
+	togetherDark  = time.Second     // without a node
+	togetherLag   = 5 * time.Second // by which a restart of all nodes may make a lease longer, beyond the time without them
+	togetherSlack = time.Second     // for an election, and for a busy machine
+	togetherEarly = 50 * time.Millisecond
+)
+
+// restartTogether ends all nodes at once, and starts them again. The clients are silent before, so that the log clock lags
+// behind as far as it may. A lease is then longer by the time without nodes and a bound, and nothing is lost.
+func restartTogether(f *field, fault Fault) (string, func()) {
+	what := "together: " + fault.Variant + " all"
+	speak := f.quietClients()
+	defer speak()
+	drain(f)
+	if !settled(f) {
+		return what + " (not settled)", nil
+	}
+	l := openLedger(f, fault.Dice)
+	defer l.close()
+	l.wait(busyMin)
+	l.stop()
+	l.lock("held")
+	before, ok := l.look()
+	if !ok || !f.wait(togetherIdle) {
+		return what, nil
+	}
+	ending := time.Now()
+	endAll(f, fault.Variant == "stop")
+	ended := time.Now()
+	f.wait(togetherDark)
+	dark := time.Since(ended)
+	restartAll(f, f.Target.Nodes())
+	for until := ended.Add(settleMax); time.Now().Before(until) && !f.isOver() && l.lock("last") == 0; {
+	}
+	back := time.Now()
+	if after, ok := l.look(); ok && !f.isOver() {
+		l.judgeRestart(before, after, dark, back.Sub(ending))
+	}
+	return fmt.Sprintf("%s, and back in %.1f s", what, back.Sub(ending).Seconds()), nil
+}
+
+// endAll ends all nodes at the same time.
+func endAll(f *field, inOrder bool) {
+	var all sync.WaitGroup
+	for _, n := range f.Target.Nodes() {
+		all.Go(func() {
+			if inOrder {
+				f.Target.Shutdown(n)
+			} else {
+				f.Target.Kill(n)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// looked is a look at a ledger: what its witnesses wrote, and the rest of the lease of its lock "held".
+type looked struct {
+	from, to time.Time
+	entries  []string
+	left     time.Duration
+}
+
+// look looks at the ledger, through the first node that answers.
+func (l *ledger) look() (at looked, ok bool) {
+	for _, node := range l.Target.Nodes() {
+		entries, err := l.Target.Do(node, ledgerWait, l.reading()...)
+		if err != nil || len(entries.Elems) == 0 {
+			continue
+		}
+		at.from, at.entries = time.Now(), entries.Texts()
+		left, err := l.Target.Do(node, ledgerWait, "PTTL", l.name("held"))
+		if at.to, at.left = time.Now(), time.Duration(left.Int)*time.Millisecond; err == nil && left.Kind == ':' {
+			return at, true
+		}
+	}
+	return at, false
+}
+
+// judgeRestart compares what was there before and after a restart of all nodes. dark: no node ran for so long; away: no
+// node did a write for so long.
+func (l *ledger) judgeRestart(before, after looked, dark, away time.Duration) {
+	l.found.stake("lease-over-restarts")
+	l.found.stake("lease-not-short-over-restarts")
+	ran := before.left - after.left
+	least, most := after.from.Sub(before.to)-away-togetherLag-togetherSlack, after.to.Sub(before.from)-dark
+	if after.left < 0 || ran < least {
+		l.found.add("lease too long", fmt.Sprintf("%s of it are gone after a restart of all nodes, and at least %s must be: "+
+			"the nodes were away for %s", ran, least, away))
+	}
+	if ran > most+togetherEarly {
+		l.found.add("lease too short", fmt.Sprintf("%s of it are gone after a restart of all nodes, and %s were with a "+
+			"node: none ran for %s", ran, most, dark))
+	}
+	l.found.stake("nothing-lost-in-restarts")
+	if lacks, torn := l.check(after.entries, l.acked()); lacks != "" || torn != "" {
+		l.found.add("lost in a restart", fmt.Sprintf("the state after a restart of all nodes %s%s", lacks, torn))
+	}
 }

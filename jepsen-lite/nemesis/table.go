@@ -208,6 +208,27 @@ var Table = []Kind{
 		"a follower is killed, and a new cluster is made of a copy of its folder, and judged; in a step of its own",
 		[]string{"follower"}, false, restarts, recoverFolder,
 	},
+	{
+		"drain", "a node is made ready to be taken away, and its clients must not notice; in a step of its own",
+		[]string{"leader", "follower"}, false, restarts, drained,
+	},
+	{
+		"run",
+		"two programs run under one lock; the node of the first one is killed or paused, or its `lockd run` is " +
+			"killed, or the lock is taken away; in a step of its own",
+		[]string{"node killed", "node silent", "orphan", "taken"}, false, restarts, runUnderLock,
+	},
+	{
+		"together",
+		"all nodes end at once and start again, after a while without a write: leases are longer by no more than is " +
+			"said, and nothing is lost; in a step of its own",
+		[]string{"kill", "stop"}, false, restarts, restartTogether,
+	},
+	{
+		"gone",
+		"one node is killed for 10 s and more: its clients leave the lines by then; in a step of its own",
+		[]string{"leader", "follower"}, false, restarts, gone,
+	},
 }
 
 // Find returns the row of a name, or nil. The name may be followed by a colon and one variant, with "-" for each space:
