@@ -191,6 +191,8 @@ var plantedRuns = []plantedRun{
 		"--workload set --nemesis together --time 60s --seed 1", []string{"lease too long"}},
 	{"dead-stay-in-line", "clients of a dead node stay in line for ten minutes",
 		"--workload set --nemesis gone --time 60s --seed 1", []string{"waiter of the dead"}},
+	{"refuses-after-election", "a node that hears of another leader takes no requests for six seconds",
+		"--workload register --nemesis kill:leader --time 40s --seed 1", []string{"node silent"}},
 }
 
 // bugs returns the names of the bugs that can be planted.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 const (
 	silenceMax = int64(3 * time.Second)         // without a successful write, while a majority serves
 	answerMax  = int64(1500 * time.Millisecond) // for one answer, without a fault
+	// nodeSilenceMax is silenceMax for one node: longer than it holds a command without a leader.
+	nodeSilenceMax = int64(4 * time.Second)
 )
 
 // unmarked are faults that the marks of the history do not describe, by kind or by kind and variant. While one lasts, a
@@ -59,16 +62,19 @@ func Live(h *history.History) *Verdict {
 }
 
 // silences reports times without a successful write in which one majority served all the time and was asked for a
-// write.
+// write, and such times of each node that reached a majority.
 func silences(v *Verdict, h *history.History) {
-	var acked []int64
+	acked := map[string][]int64{} // by node; "": by any
 	for i := range h.Ops {
 		if o := &h.Ops[i]; o.OK() && Writes(o) {
-			acked = append(acked, o.End)
+			acked[""] = append(acked[""], o.End)
+			acked[o.Node] = append(acked[o.Node], o.End)
 		}
 	}
-	slices.Sort(acked)
-	excused := excused(h)
+	for _, at := range acked {
+		slices.Sort(at)
+	}
+	excused, nodes := excused(h), nodesOf(h)
 	for _, q := range h.Quorums {
 		if q.Slow {
 			continue
@@ -77,21 +83,83 @@ func silences(v *Verdict, h *history.History) {
 			if n := int((well.to - well.from) / silenceMax); n > 0 {
 				v.Stake(ruleSilence, n)
 			}
-			from := well.from
-			i, _ := slices.BinarySearch(acked, from)
-			for ; from < well.to; i++ {
-				to := well.to
-				if i < len(acked) {
-					to = min(to, acked[i])
-				}
-				if first, asked := demand(h, q.Nodes, span{from, to}); asked > silenceMax {
+			for gap := range gaps(acked[""], well) {
+				if first, asked := demand(h, q.Nodes, gap); asked > silenceMax {
 					v.Add("silence", first,
 						"no write succeeded from %.3f s to %.3f s, although %s served and were connected, and asked "+
 							"for %.1f s",
-						sec(from), sec(to), strings.Join(q.Nodes, ", "), sec(asked))
+						sec(gap.from), sec(gap.to), strings.Join(q.Nodes, ", "), sec(asked))
 				}
-				from = to
 			}
+			for _, node := range nodes {
+				silentNode(v, h, node, acked[node], well)
+			}
+		}
+	}
+}
+
+// silentNode reports times in which one node, of those that reached a majority, did no write and was asked for some.
+func silentNode(v *Verdict, h *history.History, node string, acked []int64, in span) {
+	if n := int((in.to - in.from) / nodeSilenceMax); n > 0 && len(acked) > 0 && well(h, node, in.from, in.to) {
+		v.Stake(ruleNodeSilence, n)
+	}
+	for gap := range gaps(acked, in) {
+		if gap.to-gap.from <= nodeSilenceMax {
+			continue
+		}
+		first, last := tries(h, node, gap)
+		if first == nil || min(last.Told, gap.to)-first.Start <= nodeSilenceMax || !well(h, node, first.Start, last.Told) {
+			continue
+		}
+		v.Add("node silent", first, "%s did no write from %.3f s to %.3f s, and was asked for some until %.3f s, although "+
+			"it served and a majority was connected", node, sec(gap.from), sec(gap.to), sec(last.Told))
+	}
+}
+
+// tries returns the first and the last write that a node was asked for in a time in which it did none, if there are two
+// or more.
+func tries(h *history.History, node string, in span) (first, last *history.Op) {
+	for i := range h.Ops { // in the order of their starts
+		o := &h.Ops[i]
+		if o.Node != node || o.Start < in.from || o.Start >= in.to || !Writes(o) || died(o) || waits(o) > 0 {
+			continue
+		}
+		if first == nil {
+			first = o
+		} else {
+			last = o
+		}
+	}
+	if last == nil {
+		return nil, nil
+	}
+	return first, last
+}
+
+// nodesOf returns the nodes of a history that has marks.
+func nodesOf(h *history.History) (nodes []string) {
+	for _, m := range h.Marks {
+		if m.Op == history.Serves && !slices.Contains(nodes, m.Node) {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	return nodes
+}
+
+// gaps yields the parts of a time between some moments, which are sorted.
+func gaps(moments []int64, in span) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		from := in.from
+		i, _ := slices.BinarySearch(moments, from)
+		for ; from < in.to; i++ {
+			to := in.to
+			if i < len(moments) {
+				to = min(to, moments[i])
+			}
+			if !yield(span{from, to}) {
+				return
+			}
+			from = to
 		}
 	}
 }

@@ -229,3 +229,42 @@ func TestSeen(t *testing.T) {
 		}
 	}
 }
+
+// refusals is a process that asks a node for a write again and again, and is refused at once.
+func refusals(node string, from, to int) string {
+	s := ""
+	for at := from; at < to; at += 400 {
+		s += fmt.Sprintf("\n%d-%d 9@%s set b failed", at, at+5, node)
+	}
+	return s
+}
+
+// beatsAt is a process whose writes at a node are done.
+func beatsAt(node string, from, to int) string {
+	s := ""
+	for at := from; at < to; at += 400 {
+		s += fmt.Sprintf("\n%d-%d 8@%s set b = OK", at, at+5, node)
+	}
+	return s
+}
+
+// Each node of a connected majority does writes, whatever the others do.
+func TestNodeSilence(t *testing.T) {
+	const begin = "0-1 1@n1 set a = OK\n 0-1 2@n2 set a = OK\n 0-1 3@n3 set a = OK\n 10-200 fault kill"
+	for _, c := range []struct {
+		history string
+		silent  bool
+	}{
+		{begin + beatsAt("n1", 300, 9000) + refusals("n2", 320, 9000), true},
+		{begin + beatsAt("n1", 300, 9000) + refusals("n2", 320, 4000), false},                                // not for long
+		{begin + beatsAt("n1", 300, 9000) + "\n 400-405 9@n2 set b failed", false},                           // asked once
+		{begin + "\n 10-20000 away n2" + beatsAt("n1", 300, 9000) + refusals("n2", 320, 9000), false},        // it is away
+		{begin + "\n 10-20000 link n2 n3 cut" + beatsAt("n1", 300, 9000) + refusals("n2", 320, 9000), false}, // or badly linked
+		{begin + "\n 10-20000 away n2\n 10-20000 away n3" + refusals("n1", 320, 9000), false},                // no majority
+	} {
+		v := live(story(t, c.history))
+		if silent := slices.ContainsFunc(v.Problems, func(p Problem) bool { return p.Kind == "node silent" }); silent != c.silent {
+			t.Errorf("%v, want %v, in\n%s", v.Problems, c.silent, c.history)
+		}
+	}
+}

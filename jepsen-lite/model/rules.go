@@ -115,8 +115,10 @@ var (
 		"", everywhere, once(1, 10*time.Second)).
 		judgingNone("it is about the run: what a workload never called was not judged")
 	ruleSilence = lateRule("no-silence", "A connected majority that is asked for writes does one every three seconds.",
-		"silence", everywhere, times(1)).told().
-		judging("failover-of-a-process failover-of-silence")
+		"silence", everywhere, times(1)).told()
+	ruleNodeSilence = lateRule("no-node-silent",
+		"A node that reaches a majority, and is asked for writes, does one every four seconds.",
+		"node silent", everywhere, times(1)).told()
 	ruleUndisturbed = lateRule("answered-in-time",
 		"Without a fault for five seconds, every request is done, and answered within 1.5 s.",
 		"answered late, refused without a fault, unknown without a fault", everywhere, quietly(10, 5*time.Second)).told().
