@@ -20,6 +20,7 @@ import (
 	"lockd/cluster/replica"
 	"lockd/cluster/store"
 	"lockd/resp"
+	"lockd/resp/fault"
 )
 
 // Defaults of Config, and times and limits that are not configured.
@@ -79,6 +80,7 @@ type Config struct {
 	Info      func() []resp.Section // sections of INFO that others know; may be nil
 	Network   peer.Network          // default peer.TCPNetwork
 	Clock     clock.Clock           // default SystemClock
+	Faults    *fault.Set            // what strikes a simulated node; nil: what strikes the process, in a test build
 	Log       *slog.Logger          // default slog.Default
 
 	// Fatal ends the process: going on would put the replicas' agreement at risk. It

@@ -73,7 +73,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	a, msgs := f.state.Apply(l, &e)
 	f.members.tellLevel()
 	work := f.clock.Monotonic() - began
-	if err := fault.At(fault.Applied); err != nil {
+	if err := f.cfg.Faults.At(fault.Applied); err != nil {
 		f.halt(err)
 		return nil
 	}
@@ -190,7 +190,7 @@ func (f *fsm) restore(r io.Reader) error {
 	if err := f.ownLog.checkInstall(); err != nil {
 		return err
 	}
-	if err := fault.At(fault.Install); err != nil {
+	if err := f.cfg.Faults.At(fault.Install); err != nil {
 		return err
 	}
 	if err := f.state.Restore(r); err != nil {
@@ -198,7 +198,7 @@ func (f *fsm) restore(r io.Reader) error {
 	}
 	f.members.tellLevel()
 	f.snapshots.Installed()
-	return fault.At(fault.Installed)
+	return f.cfg.Faults.At(fault.Installed)
 }
 
 // Restore implements raft.FSM.

@@ -106,7 +106,7 @@ type data struct {
 func openData(c *core) (d data, err error) {
 	opts := store.Options{
 		LogStore: c.cfg.LogStore, Fatal: c.fatal,
-		CacheSize: 4 * followers.EntriesMax, Log: group.NewLog("store: ", c.log), SegmentBytes: c.cfg.segmentBytes(),
+		CacheSize: 4 * followers.EntriesMax, Log: group.NewLog("store: ", c.log), SegmentBytes: c.cfg.segmentBytes(), Faults: c.cfg.Faults,
 	}
 	if c.cfg.Disk != nil {
 		incarnation, starts := c.cfg.Disk.Begin()
@@ -157,6 +157,7 @@ func assemble(c *core, d data) *Node {
 		Clocks: clocks, Commands: n.commands, NotDone: n.commands.notDone,
 		Own:    func(ctx context.Context, c resp.Cmd) (peer.Outcome, resp.Reply) { return leadOwn(ctx, n, c) },
 		TermOf: n.leaderWatch.termOf, Gone: n.contacts.Gone, Listening: c.cfg.Publisher.Listening, Fatal: c.fatal,
+		Faults: c.cfg.Faults,
 	})
 	n.replicas = followers.NewConns(func(target raft.ServerAddress) (net.Conn, error) {
 		return n.peers.Streams().DialLog(target, followers.Timeout)

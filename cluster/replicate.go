@@ -36,7 +36,7 @@ func (t *transport) serveLog(conn net.Conn) {
 			return
 		}
 		a, ok := t.respond(req, answers)
-		if !ok || len(req.Entries) > 0 && fault.At(fault.Replicated) != nil {
+		if !ok || len(req.Entries) > 0 && t.cfg.Faults.At(fault.Replicated) != nil {
 			return
 		}
 		resp, _ := a.Response.(*raft.AppendEntriesResponse)

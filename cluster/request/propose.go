@@ -42,7 +42,10 @@ type Proposer struct {
 	delay       batchDelay
 
 	Commits figures.Durations // of entries, from raft.Apply to the machine's answer
-	recalls recalls           // of the goroutine that proposes
+
+	// Of the goroutine that proposes:
+	recalls recalls
+	gathers bool // take has just decided that the next entry waits for more requests
 }
 
 func newProposer(c *Config) *Proposer {
@@ -100,6 +103,9 @@ func (p *Proposer) step() time.Duration {
 		return clock.IdleMax
 	}
 	ops, wait := p.take(lead)
+	if p.gathers {
+		_ = p.Faults.At(fault.Gather)
+	}
 	if wait == 0 {
 		p.propose(lead, ops)
 	}
@@ -114,6 +120,7 @@ func (p *Proposer) take(lead *clock.Leadership) (ops []*op, wait time.Duration) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.Clock.Monotonic()
+	p.gathers = false
 	if p.isPaused(now) {
 		return nil, p.pausedTill - now
 	}
@@ -122,7 +129,7 @@ func (p *Proposer) take(lead *clock.Leadership) (ops []*op, wait time.Duration) 
 	}
 	if p.inFlight == 0 {
 		if wait := p.delay.left(len(p.waiting), now); wait > 0 {
-			_ = fault.At(fault.Gather)
+			p.gathers = true
 			return nil, wait
 		}
 	}
@@ -212,7 +219,7 @@ func (p *Proposer) propose(lead *clock.Leadership, ops []*op) {
 	}
 	fl.began = p.Clock.Monotonic()
 	data := record.Append(make([]byte, 0, size), &e)
-	if err := fault.At(fault.Propose); err != nil {
+	if err := p.Faults.At(fault.Propose); err != nil {
 		fl.complete(peer.NotDone, nil)
 		return
 	}

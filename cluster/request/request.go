@@ -23,6 +23,7 @@ import (
 	"lockd/cluster/replica"
 	"lockd/cluster/wake"
 	"lockd/resp"
+	"lockd/resp/fault"
 )
 
 // Config holds what requests use of their node.
@@ -53,6 +54,8 @@ type Config struct {
 	Listening func() bool
 	// Fatal ends the process.
 	Fatal func(error)
+	// Faults strike a simulated node; nil in a process.
+	Faults *fault.Set
 }
 
 // Commands are all that clients may send. The methods are called concurrently.

@@ -31,7 +31,8 @@ func withChecksum(line []byte) []byte {
 // nodes that it sends entries to, never see it.
 type checkedLog struct {
 	raft.LogStore
-	mark *logMark
+	mark   *logMark
+	faults *fault.Set // of a simulated node
 }
 
 func (l *checkedLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
@@ -100,13 +101,13 @@ func (l *checkedLog) DeleteRange(first, last uint64) error {
 
 // trim cuts the log at its head.
 func (l *checkedLog) trim(first, last uint64) error {
-	if err := fault.At(fault.LogTrim); err != nil {
+	if err := l.faults.At(fault.LogTrim); err != nil {
 		return err
 	}
 	if err := l.LogStore.DeleteRange(first, last); err != nil {
 		return err
 	}
-	return fault.At(fault.LogTrimmed)
+	return l.faults.At(fault.LogTrimmed)
 }
 
 // IsMonotonic returns true, whatever store is below: the log has no gaps, and Raft then removes the old log after it

@@ -28,6 +28,7 @@ type guard struct {
 	told     chan struct{} // closed when fatal has returned, which happens in tests only
 	retired  atomic.Bool   // closed in good order
 
+	faults     *fault.Set  // of a simulated node
 	installing atomic.Bool // Raft's main goroutine may be writing a leader's snapshot
 	reserve    *reserve    // nil in memory
 }
@@ -39,7 +40,8 @@ func newGuard(opts Options) *guard {
 	if opts.StallMax <= 0 {
 		opts.StallMax = stallMaxDefault
 	}
-	return &guard{fatal: opts.Fatal, stallMax: opts.StallMax, down: make(chan struct{}), told: make(chan struct{})}
+	return &guard{fatal: opts.Fatal, stallMax: opts.StallMax, down: make(chan struct{}), told: make(chan struct{}),
+		faults: opts.Faults}
 }
 
 // retire ignores later errors: the stores are being closed.
@@ -156,8 +158,8 @@ func (g *guard) fail(err error) {
 		<-g.told
 	default:
 		close(g.down)
+		defer close(g.told) // also where a simulated process ends this goroutine
 		g.fatal(g.why(err))
-		close(g.told)
 	}
 }
 
@@ -246,7 +248,7 @@ func (v *guardedVotes) SetUint64(key []byte, val uint64) error {
 			if err := v.votes.Set([]byte(keyVoteCand), nil); err != nil {
 				return err
 			}
-			if err := fault.At(fault.VoteTorn); err != nil {
+			if err := v.guard.faults.At(fault.VoteTorn); err != nil {
 				return err
 			}
 		}
@@ -256,13 +258,13 @@ func (v *guardedVotes) SetUint64(key []byte, val uint64) error {
 
 func (v *guardedVotes) write(op string, do func() error) error {
 	return v.guard.write(op, func() error {
-		if err := fault.At(fault.VoteWrite); err != nil {
+		if err := v.guard.faults.At(fault.VoteWrite); err != nil {
 			return err
 		}
 		if err := do(); err != nil {
 			return err
 		}
-		return fault.At(fault.VoteWritten)
+		return v.guard.faults.At(fault.VoteWritten)
 	})
 }
 

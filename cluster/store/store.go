@@ -15,6 +15,8 @@ import (
 	"github.com/hashicorp/raft-wal/fs"
 	"github.com/hashicorp/raft-wal/types"
 	"go.etcd.io/bbolt"
+
+	"lockd/resp/fault"
 )
 
 // The kinds of a log (Options.LogStore).
@@ -49,6 +51,7 @@ type Options struct {
 	CacheSize    int           // entries kept in memory, 512 at least
 	SegmentBytes int           // of raft-wal's files; 0: its default
 	Log          hclog.Logger  // for raft-wal and the snapshot store; nil: none
+	Faults       *fault.Set    // of a simulated node; nil in a process
 }
 
 // Stores holds Raft's log, votes and snapshots. Its methods, and those of its fields, may be called concurrently,

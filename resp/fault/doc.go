@@ -3,7 +3,8 @@
 // see another wall clock. Its environment may redirect the addresses at which it dials its peers.
 //
 // In a normal build every function here is constant or empty, and the compiler removes it together with the code that
-// depends on it.
+// depends on it. Only a simulated node has faults there: those of a Set of its own, which other nodes of the process do
+// not share. A node without a Set pays for a comparison with nil at each point.
 package fault
 
 // The points at which a fault can be armed.

@@ -51,7 +51,7 @@ func TestWays(t *testing.T) {
 // never do.
 func TestFaultArm(t *testing.T) {
 	defer reset()
-	for act, want := range map[string]error{actError: syscall.EIO, actFull: syscall.ENOSPC} {
+	for act, want := range map[string]error{ActError: syscall.EIO, ActFull: syscall.ENOSPC} {
 		if err := arm(LogSync, act, 0, 2); err != nil {
 			t.Fatal(err)
 		}
@@ -64,14 +64,14 @@ func TestFaultArm(t *testing.T) {
 			}
 		}
 	}
-	if err := arm(LogSync, actError, 0, 0); err != nil {
+	if err := arm(LogSync, ActError, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	reset()
 	if err := At(LogSync); err != nil {
 		t.Errorf("after a reset: %v", err)
 	}
-	if arm("log.sing", actError, 0, 0) == nil || arm(LogSync, "explode", 0, 0) == nil {
+	if arm("log.sing", ActError, 0, 0) == nil || arm(LogSync, "explode", 0, 0) == nil {
 		t.Error("a point or an action that does not exist was armed")
 	}
 }
@@ -81,7 +81,7 @@ func TestFaultStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer reset()
 		const stall = 30 * time.Millisecond
-		if err := arm(Propose, actStall, stall, 0); err != nil {
+		if err := arm(Propose, ActStall, stall, 0); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
@@ -96,16 +96,13 @@ func TestFaultSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer reset()
 		const most = 40 * time.Millisecond
-		if err := arm(LogSync, actSlow, most, 1); err != nil {
+		if err := arm(LogSync, ActSlow, most, 1); err != nil {
 			t.Fatal(err)
 		}
 		for i, slow := range []bool{false, true, true, false} {
 			if i == 3 {
 				reset()
-				state.Lock()
-				left := len(state.points)
-				state.Unlock()
-				if left > 0 {
+				if len(own.points) > 0 {
 					t.Error("still slow after a reset")
 				}
 			}

@@ -4,11 +4,8 @@ package fault
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,33 +22,19 @@ const (
 	waysVar   = "LOCKD_FAULT_WAYS"   // ADDR=ADDR,...: a peer known by the first is dialled at the second
 )
 
-// The faults that can be armed at a point.
-const (
-	actKill  = "kill"  // the process dies on the spot, its files as they are
-	actDrop  = "drop"  // it dies, and everything unsynced is lost
-	actTear  = "tear"  // it dies, and a part of what was unsynced survives
-	actError = "error" // the operation fails with EIO
-	actFull  = "full"  // the operation fails with ENOSPC
-	actStall = "stall" // the operation waits
-	actSlow  = "slow"  // the operation waits between a quarter of the time and all of it, each time
-)
-
-var actions = []string{actKill, actDrop, actTear, actError, actFull, actStall, actSlow}
-
-// armed is the fault that waits at a point.
-type armed struct {
-	act   string
-	stall time.Duration
-	skip  int // times to let pass before
-}
+// own is the set of this process. Whatever strikes is told on stderr, except slow points.
+var own = &Set{Die: die, Told: func(act, point string) {
+	if act != ActSlow {
+		fmt.Fprintf(os.Stderr, "fault: %s at %s\n", act, point)
+	}
+}}
 
 var state struct {
 	sync.Mutex
-	points map[string]*armed
-	step   int64     // µs added to the wall clock
-	rate   float64   // by how much the wall clock is fast (0.05: 5 %)
-	since  time.Time // the rate counts from here
-	dying  []func(how string)
+	step  int64     // µs added to the wall clock
+	rate  float64   // by how much the wall clock is fast (0.05: 5 %)
+	since time.Time // the rate counts from here
+	dying []func(how string)
 }
 
 // full reports whether the write at a point finds the disk full.
@@ -71,36 +54,14 @@ func At(point string) error {
 		fmt.Fprintf(os.Stderr, "fault: no space at %s\n", point)
 		return syscall.ENOSPC
 	}
+	awaitDeath()
+	return own.strike(point)
+}
+
+// awaitDeath never returns in a process that dies: that keeps the lock.
+func awaitDeath() {
 	state.Lock()
-	a := state.points[point]
-	if a == nil {
-		state.Unlock()
-		return nil
-	}
-	if a.skip > 0 {
-		a.skip--
-		state.Unlock()
-		return nil
-	}
-	if a.act == actSlow {
-		state.Unlock()
-		time.Sleep(a.stall/4 + rand.N(a.stall*3/4+1))
-		return nil
-	}
-	delete(state.points, point)
-	state.Unlock()
-	fmt.Fprintf(os.Stderr, "fault: %s at %s\n", a.act, point)
-	switch a.act {
-	case actError:
-		return syscall.EIO
-	case actFull:
-		return syscall.ENOSPC
-	case actStall:
-		time.Sleep(a.stall)
-		return nil
-	}
-	die(a.act)
-	return nil
+	defer state.Unlock()
 }
 
 // die ends the process as a kill or a power failure would.
@@ -123,23 +84,16 @@ func OnDie(do func(how string)) {
 
 // arm arms a fault at a point.
 func arm(point, act string, stall time.Duration, skip int) error {
-	if !slices.Contains(Points, point) || !slices.Contains(actions, act) {
-		return errors.New("no such point or action")
-	}
-	state.Lock()
-	defer state.Unlock()
-	if state.points == nil {
-		state.points = map[string]*armed{}
-	}
-	state.points[point] = &armed{act: act, stall: stall, skip: skip}
-	return nil
+	_, err := own.Arm(point, act, stall, skip)
+	return err
 }
 
 // reset disarms all points and sets the wall clock right.
 func reset() {
+	own.Reset()
 	state.Lock()
 	defer state.Unlock()
-	state.points, state.step, state.rate = nil, 0, 0
+	state.step, state.rate = 0, 0
 }
 
 // setClock makes the wall clock step by µs, and from now on run fast by the fraction rate.
