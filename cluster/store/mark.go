@@ -31,7 +31,15 @@ func decodeMark(text []byte) (uint64, error) {
 
 // logMark holds the index of the last stored entry. It is written after each append, so it is never ahead of the log. A
 // log that ends before its mark has lost entries.
-type logMark struct{ f types.WritableFile }
+type logMark struct{ f MarkFile }
+
+// MarkFile is the file of a mark. Sync returns once what was written is on the disk.
+type MarkFile interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Sync() error
+}
 
 const markFile = "mark"
 

@@ -42,7 +42,7 @@ const (
 	tmpSuffix       = ".tmp"
 )
 
-// Options tune Open and Join.
+// Options tune Open, OpenBare and Join.
 type Options struct {
 	LogStore string // WAL (also if empty) or BoltDB
 	// Fatal ends the process, with the error for the operator. It is called at most once, on any goroutine.
@@ -129,21 +129,58 @@ func Open(d *Folder, opts Options) (s *Stores, err error) {
 	if err != nil {
 		return nil, d.damaged(err)
 	}
-	empty, err := withoutPanic(files.inspect)
-	if err != nil {
+	if s, err = files.join(opts); err != nil {
 		return nil, d.damaged(err)
 	}
-	if s, err = Join(opts, files.log, files.votes, files.snaps); err != nil {
+	s.guard.reserve, s.MeasureSpace = d.reserve, d.reserve.update
+	s.closers = opened
+	return s, d.recordStores(opts.LogStore)
+}
+
+// Bare is what a disk holds, below checksums and guard: the stores, and the file of the log's mark, which
+// is empty on a new disk.
+type Bare struct {
+	Log   raft.LogStore
+	Votes raft.StableStore
+	Snaps raft.SnapshotStore
+	Mark  MarkFile
+}
+
+// OpenBare opens the stores of a disk that is no folder, with the checks of Open: what is stored has checksums, and
+// damage is refused.
+func OpenBare(opts Options, b Bare) (*Stores, error) {
+	files := &bareStores{
+		log:   &checkedLog{LogStore: b.Log, mark: &logMark{f: b.Mark}, faults: opts.Faults},
+		votes: checkedVotes{b.Votes}, snaps: b.Snaps,
+	}
+	var err error
+	if _, atEnd := b.Mark.ReadAt(make([]byte, 1), 0); errors.Is(atEnd, io.EOF) {
+		err = files.log.mark.set(0)
+	}
+	if err == nil {
+		files.mark, err = files.log.mark.read()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the mark of its log: %w", err)
+	}
+	return files.join(opts)
+}
+
+// join checks the stores against each other, and wraps them.
+func (f *bareStores) join(opts Options) (*Stores, error) {
+	empty, err := withoutPanic(f.inspect)
+	if err != nil {
 		return nil, err
 	}
-	if last, _ := files.log.LastIndex(); last > files.mark { // a crash came between an append and its mark
-		if err := files.log.mark.set(last); err != nil {
-			return nil, d.damaged(err)
-		}
+	s, err := Join(opts, f.log, f.votes, f.snaps)
+	if err != nil {
+		return nil, err
 	}
-	s.guard.reserve, s.MeasureSpace = d.reserve, d.reserve.update
-	s.Empty, s.closers = empty, opened
-	return s, d.recordStores(opts.LogStore)
+	s.Empty = empty
+	if last, _ := f.log.LastIndex(); last > f.mark { // a crash came between an append and its mark
+		return s, f.log.mark.set(last)
+	}
+	return s, nil
 }
 
 // openFiles opens existing files and makes missing ones.
