@@ -2,7 +2,6 @@ package clustertest
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,8 +45,8 @@ func (n *Node) Connect() *Client {
 	c := &Client{ready: make(chan struct{}), replies: make(chan string, 1)}
 	c.ctx, c.hangUp = context.WithCancel(context.Background())
 	n.cluster.t.Cleanup(c.hangUp)
-	n.cluster.came++
-	go c.run(n.cluster.clients.From(fmt.Sprintf("client:%d", n.cluster.came)), n.clientAddr())
+	w := n.machine.world
+	go c.run(w.clients.From(w.clientName()), n.machine.ClientAddr)
 	return c
 }
 

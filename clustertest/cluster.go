@@ -6,15 +6,11 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"lockd/cluster"
-	"lockd/cluster/clock"
-	"lockd/cluster/peer/peertest"
-	"lockd/resp"
 )
 
 const (
@@ -31,12 +27,11 @@ const (
 
 // Cluster is a cluster of simulated nodes. The goroutine of the test uses it, inside a bubble of testing/synctest.
 type Cluster struct {
-	t       testing.TB
-	peers   *peertest.Network // between the nodes
-	clients *peertest.Network // between clients and nodes
-	tune    []func(*cluster.Config)
-	nodes   []*Node
-	came    int // clients so far
+	t        testing.TB
+	world    *World
+	tune     []func(*cluster.Config)
+	founders map[string]string // their peer addresses by id
+	nodes    []*Node
 }
 
 // Start starts a cluster of the nodes n1 to nN, and returns once it has been founded, and n1 leads. It ends with the
@@ -46,10 +41,13 @@ func Start(t testing.TB, n int, tune ...func(*cluster.Config)) *Cluster {
 	if n < 1 || n > NodesMax {
 		t.Fatalf("a cluster has 1 to %d nodes, not %d", NodesMax, n)
 	}
-	c := &Cluster{t: t, peers: peertest.NewNetwork(), clients: peertest.NewNetwork(), tune: tune}
+	c := &Cluster{t: t, world: NewWorld(1), tune: tune, founders: map[string]string{}}
 	for i := range n {
 		id := fmt.Sprintf("n%d", i+1)
-		c.nodes = append(c.nodes, &Node{cluster: c, id: id, disk: newDisk(id), clock: &machineClock{}})
+		c.founders[id] = id + ":16379"
+	}
+	for i := range n {
+		add(c, fmt.Sprintf("n%d", i+1), c.founders)
 	}
 	t.Cleanup(c.close)
 	c.Start(c.ids()...)
@@ -60,24 +58,34 @@ func Start(t testing.TB, n int, tune ...func(*cluster.Config)) *Cluster {
 	return c
 }
 
+// add adds a machine to a cluster.
+func add(c *Cluster, id string, members map[string]string) {
+	c.t.Helper()
+	err := c.world.Add(Machine{ID: id, Members: members, Tune: func(back *cluster.Config) {
+		for _, tune := range c.tune {
+			tune(back)
+		}
+	}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	m, _ := c.world.machine(id)
+	c.nodes = append(c.nodes, &Node{machine: m, cluster: c})
+}
+
 // close ends all nodes, and what clients still wait for.
 func (c *Cluster) close() {
-	c.Heal()
-	c.Resume(c.ids()...)
+	c.world.Close()
 	for _, n := range c.nodes {
-		if n.process != nil {
-			n.vanish(false)
-			n.stop(0)
-		}
 		if why := n.death(); why != nil {
-			c.t.Errorf("%s has ended its process: %v", n.id, why)
+			c.t.Errorf("%s has ended its process: %v", n.machine.ID, why)
 		}
 	}
 }
 
 func (c *Cluster) ids() (ids []string) {
 	for _, n := range c.nodes {
-		ids = append(ids, n.id)
+		ids = append(ids, n.machine.ID)
 	}
 	return ids
 }
@@ -86,7 +94,7 @@ func (c *Cluster) ids() (ids []string) {
 func (c *Cluster) Node(id string) *Node {
 	c.t.Helper()
 	for _, n := range c.nodes {
-		if n.id == id {
+		if n.machine.ID == id {
 			return n
 		}
 	}
@@ -94,15 +102,12 @@ func (c *Cluster) Node(id string) *Node {
 	return nil
 }
 
-// Start starts nodes that do not run, on the disks that they have.
+// Start starts nodes that do not run, on the disks that they have. A node may end itself at once: Died waits for that.
 func (c *Cluster) Start(ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
 		n := c.Node(id)
-		if n.process != nil {
-			c.t.Fatalf("%s runs already", id)
-		}
-		if err := n.start(); err != nil {
+		if err := n.machine.start(); err != nil && n.death() == nil {
 			c.t.Fatalf("%s does not start: %v", id, err)
 		}
 	}
@@ -110,24 +115,24 @@ func (c *Cluster) Start(ids ...string) {
 }
 
 // Kill ends the processes of nodes as kill -9 does. Their machines go on: what the processes wrote is on their disks.
-func (c *Cluster) Kill(ids ...string) { c.end(false, ids) }
+func (c *Cluster) Kill(ids ...string) { c.end(kill, ids) }
 
 // LoseUnsynced ends nodes as a power failure does, all at once: writes that were not synced are lost.
-func (c *Cluster) LoseUnsynced(ids ...string) { c.end(true, ids) }
+func (c *Cluster) LoseUnsynced(ids ...string) { c.end(drop, ids) }
 
-func (c *Cluster) end(power bool, ids []string) {
+func (c *Cluster) end(how death, ids []string) {
 	c.t.Helper()
 	synctest.Wait() // no request is between two of a node's goroutines
 	for _, id := range ids {
 		n := c.Node(id)
-		if n.process == nil {
+		if n.machine.running() == nil {
 			c.t.Fatalf("%s does not run", id)
 		}
-		n.vanish(power)
+		_ = n.machine.end(how) // it runs
+		n.hangUp()
 	}
 	for _, id := range ids {
-		c.Node(id).stop(0)
-		c.Node(id).process = nil
+		c.Node(id).machine.awaitGone()
 	}
 	settle(c)
 }
@@ -138,12 +143,10 @@ func (c *Cluster) Stop(ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
 		n := c.Node(id)
-		if n.process == nil {
-			c.t.Fatalf("%s does not run", id)
+		if err := c.world.Stop(context.Background(), id); err != nil {
+			c.t.Fatal(err)
 		}
-		n.stop(stopMax)
-		n.vanish(false)
-		n.process = nil
+		n.hangUp()
 	}
 	settle(c)
 }
@@ -152,10 +155,7 @@ func (c *Cluster) Stop(ids ...string) {
 func (c *Cluster) New(ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
-		if slices.Contains(c.ids(), id) {
-			c.t.Fatalf("there is a node %s already", id)
-		}
-		c.nodes = append(c.nodes, &Node{cluster: c, id: id, joins: true, disk: newDisk(id), clock: &machineClock{}})
+		add(c, id, nil)
 	}
 	c.Start(ids...)
 }
@@ -164,12 +164,9 @@ func (c *Cluster) New(ids ...string) {
 func (c *Cluster) Wipe(ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
-		n := c.Node(id)
-		if n.process != nil {
-			c.t.Fatalf("%s runs", id)
+		if err := c.Node(id).machine.wipe(); err != nil {
+			c.t.Fatal(err)
 		}
-		n.wiped++
-		n.disk = newDisk(fmt.Sprintf("%s-%d", id, n.wiped))
 	}
 }
 
@@ -179,10 +176,9 @@ func (c *Cluster) Died(id string) string {
 	n := c.Node(id)
 	c.await("the end of "+id, func() bool { return n.death() != nil })
 	why := n.death().Error()
-	n.died.Store(nil)
-	n.vanish(false)
-	n.stop(0)
-	n.process = nil
+	n.machine.last().died.Store(nil)
+	n.hangUp()
+	n.machine.awaitGone()
 	settle(c)
 	return why
 }
@@ -190,7 +186,7 @@ func (c *Cluster) Died(id string) string {
 // Restart kills the nodes, all at once, and starts them again.
 func (c *Cluster) Restart(ids ...string) {
 	c.t.Helper()
-	c.end(false, ids)
+	c.end(kill, ids)
 	c.Start(ids...)
 }
 
@@ -202,7 +198,7 @@ func (c *Cluster) Cut(id string, from ...string) {
 		from = slices.DeleteFunc(c.ids(), func(other string) bool { return other == id })
 	}
 	for _, other := range from {
-		c.peers.Partition([]string{c.Node(id).peerAddr()}, []string{c.Node(other).peerAddr()})
+		c.world.peers.Partition([]string{c.Node(id).machine.PeerAddr}, []string{c.Node(other).machine.PeerAddr})
 	}
 	settle(c)
 }
@@ -211,14 +207,14 @@ func (c *Cluster) Cut(id string, from ...string) {
 func (c *Cluster) Heal() {
 	var all []string
 	for _, n := range c.nodes {
-		all = append(all, n.peerAddr())
+		all = append(all, n.machine.PeerAddr)
 	}
-	c.peers.SetCut(false, all, all)
+	c.world.peers.SetCut(false, all, all)
 	settle(c)
 }
 
-// Pause stops nodes as SIGSTOP does, as far as others can see: they send nothing, to nodes or clients, and what they
-// are sent waits. Their timers go on.
+// Pause stops nodes as SIGSTOP does: they send nothing, to nodes or clients, and what they are sent waits. The package
+// comment says in what it differs.
 func (c *Cluster) Pause(ids ...string) { c.setPaused(true, ids) }
 
 // Resume ends what Pause has begun.
@@ -227,9 +223,7 @@ func (c *Cluster) Resume(ids ...string) { c.setPaused(false, ids) }
 func (c *Cluster) setPaused(paused bool, ids []string) {
 	c.t.Helper()
 	for _, id := range ids {
-		n := c.Node(id)
-		c.peers.SetPaused(paused, n.peerAddr())
-		c.clients.SetPaused(paused, n.clientAddr())
+		c.Node(id).machine.setPaused(paused)
 	}
 	settle(c)
 }
@@ -238,21 +232,21 @@ func (c *Cluster) setPaused(paused bool, ids []string) {
 // or for a vote, which is two writes.
 func (c *Cluster) Slow(id string, latency time.Duration) {
 	c.t.Helper()
-	c.Node(id).disk.set(func(d *disk) { d.latency = latency })
+	c.Node(id).machine.diskNow().SetLatency(latency)
 	settle(c)
 }
 
 // Full says whether the disk of a node is nearly full from now on. Nodes look once a second.
 func (c *Cluster) Full(id string, full bool) {
 	c.t.Helper()
-	c.Node(id).disk.set(func(d *disk) { d.full = full })
+	c.Node(id).machine.diskNow().SetShort(full)
 	settle(c)
 }
 
 // StepClock steps the wall clock of a node's machine, forward or back.
 func (c *Cluster) StepClock(id string, by time.Duration) {
 	c.t.Helper()
-	c.Node(id).clock.stepped.Add(int64(by))
+	c.Node(id).machine.clock.Step(by)
 	settle(c)
 }
 
@@ -298,7 +292,7 @@ func (c *Cluster) Leader() (id string) {
 func (c *Cluster) leader() string {
 	for _, n := range c.nodes {
 		if n.leads(0) {
-			return n.id
+			return n.machine.ID
 		}
 	}
 	return ""
@@ -322,52 +316,10 @@ func settle(c *Cluster) {
 	synctest.Wait()
 }
 
-// machineClock is the clock of a node's machine. It goes on when a process ends.
-type machineClock struct {
-	stepped atomic.Int64 // nanoseconds
-}
-
-// processClock is the clock of one process.
-type processClock struct {
-	clock.System
-	clock *machineClock
-}
-
-// Wall implements clock.Clock.
-func (c processClock) Wall() int64 {
-	return c.System.Wall() + c.clock.stepped.Load()/int64(time.Microsecond)
-}
-
 // logger returns the logger of a node: it writes to stderr if LOCKD_TEST_LOG is set, and nowhere otherwise.
 func logger(id string) *slog.Logger {
 	if os.Getenv("LOCKD_TEST_LOG") == "" {
 		return slog.New(slog.DiscardHandler)
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", id)
-}
-
-// leads reports whether the node leads, a majority confirms it, and the cluster has at least others other voters.
-func (n *Node) leads(others int) bool {
-	r := n.ask("ROLE")
-	if len(r.Elems) != 3 || r.Elems[0].Str != "master" || len(r.Elems[2].Elems) < others {
-		return false
-	}
-	return n.ask("EXISTS", "key").Kind == resp.KindInt && n.ask("ROLE").Elems[0].Str == "master"
-}
-
-// askMax bounds, in virtual time, each request that the harness itself sends to a node.
-const askMax = time.Second
-
-// ask has a node run a command for the harness, which is no client.
-func (n *Node) ask(args ...string) resp.Reply {
-	if n.process == nil {
-		return resp.Reply{}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), askMax)
-	defer cancel()
-	res := n.process.node.Do(ctx, resp.Request{Cmds: []resp.Cmd{{Args: args}}})
-	if len(res.Replies) == 0 {
-		return resp.Reply{}
-	}
-	return res.Replies[0]
 }

@@ -1,15 +1,11 @@
 package clustertest
 
 import (
-	"bytes"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
+	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -17,95 +13,218 @@ import (
 	"lockd/cluster/store"
 )
 
-// disk is the in-memory disk of a node; it outlives the processes that use it. A write changes content at once, as it
-// reaches the page cache of a real machine, and returns after latency, when it is synced. Until then unsynced keeps
-// the previous content, which a power failure restores.
-type disk struct {
-	name string
+// Disk is the disk of a machine, in memory; it outlives the processes that use it. It has three stores: the log, with
+// its mark, the votes and the snapshots. A write changes a store at once, as it reaches the page cache of a real
+// machine, and returns after the latency, when it is synced. Until then a power failure may undo it. What lockd does
+// with damage is the real thing: checksums, guard and the checks at a start are those of a data folder.
+//
+// All methods may be called concurrently.
+type Disk struct {
+	name  string
+	drawn func(n int) int
 
-	mu       sync.Mutex
-	starts   store.History
-	content  content
-	unsynced []unsynced // in the order of the writes
-	writes   uint64     // so far
-	latency  time.Duration
-	full     bool
+	mu      sync.Mutex
+	starts  store.History
+	stores  stores
+	latency time.Duration
+	short   bool
+	full    bool
+	hung    chan struct{} // closed when the disk goes on; nil: it does not hang
 }
 
-// content is the data on a disk. Its parts are never changed in place, so a copy keeps its state.
-type content struct {
-	log       []*raft.Log // without gaps
-	votes     map[string][]byte
-	snapshots []snapshot // the newest first
+// stores are the stores of a disk.
+type stores struct {
+	log       part[logContent]
+	votes     part[map[string][]byte]
+	snapshots part[[]snapshot] // the newest first
 }
 
-type unsynced struct {
+// Store names a store of a disk.
+type Store string
+
+// The stores of a disk.
+const (
+	Log       Store = "log"
+	Votes     Store = "votes"
+	Snapshots Store = "snapshots"
+)
+
+// part is a store: what it holds, and what it held before each write that is not synced. Contents are never changed in
+// place, so a copy keeps its state.
+type part[T any] struct {
+	content  T
+	unsynced []unsynced[T] // the oldest first
+	writes   uint64        // so far
+	lying    bool          // it reports syncs that it has not done
+}
+
+// unsynced is a write that is not on the disk yet.
+type unsynced[T any] struct {
 	write  uint64
-	before content
+	at     time.Time
+	before T
 }
 
-type snapshot struct {
-	meta  raft.SnapshotMeta
-	image []byte
+// writebackMax is how long a write stays unsynced on a disk that lies about it: a kernel writes by itself then.
+const writebackMax = 5 * time.Second
+
+// begin changes the content, and returns the number of the write.
+func (s *part[T]) begin(change func(T) T) uint64 {
+	s.forget()
+	s.writes++
+	s.unsynced = append(s.unsynced, unsynced[T]{s.writes, time.Now(), s.content})
+	s.content = change(s.content)
+	return s.writes
 }
 
-func newDisk(name string) *disk { return &disk{name: name} }
+// sync notes that the writes up to a number are on the disk.
+func (s *part[T]) sync(write uint64) {
+	if !s.lying {
+		s.unsynced = slices.DeleteFunc(s.unsynced, func(u unsynced[T]) bool { return u.write <= write })
+	}
+}
 
-// roomFree and roomKept are the bytes that a disk reports as free and as kept, unless it is full.
+// forget takes what the kernel has written by itself off the list.
+func (s *part[T]) forget() {
+	s.unsynced = slices.DeleteFunc(s.unsynced, func(u unsynced[T]) bool { return time.Since(u.at) > writebackMax })
+}
+
+// lose undoes unsynced writes; a drawn number of them, the oldest, is left. It returns whether any was undone.
+func (s *part[T]) lose(drawn func(n int) int) bool {
+	s.forget()
+	left := drawn(len(s.unsynced) + 1)
+	lost := left < len(s.unsynced)
+	if lost {
+		s.content = s.unsynced[left].before
+	}
+	s.unsynced = nil
+	return lost
+}
+
+func newDisk(name string, drawn func(n int) int) *Disk { return &Disk{name: name, drawn: drawn} }
+
+// roomFree and roomKept are the bytes that a disk reports as free and as kept, unless it is short of space.
 const (
 	roomFree = 1 << 30
 	roomKept = 1 << 20
 )
 
-func (d *disk) room() store.Room {
+func (d *Disk) room() store.Room {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return store.Room{Free: roomFree, Ballast: roomKept, Short: d.full}
+	return store.Room{Free: roomFree, Ballast: roomKept, Short: d.short || d.full}
 }
 
 // set changes how the disk behaves from now on.
-func (d *disk) set(change func(*disk)) {
+func (d *Disk) set(change func(*Disk)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change(d)
 }
 
-// losePower takes away what is not synced.
-func (d *disk) losePower() {
+// SetLatency makes each later write take a time until it is synced. A node ends itself if its disk takes 5 s for an
+// entry, or for a vote, which is two writes.
+func (d *Disk) SetLatency(latency time.Duration) { d.set(func(d *Disk) { d.latency = latency }) }
+
+// SetShort says whether the disk is nearly full from now on. Nodes look once a second.
+func (d *Disk) SetShort(short bool) { d.set(func(d *Disk) { d.short = short }) }
+
+// SetFull says whether writes find no space from now on: a node ends itself then, with its sentence.
+func (d *Disk) SetFull(full bool) { d.set(func(d *Disk) { d.full = full }) }
+
+// SetHung makes later writes wait, unsynced, until the disk no longer hangs.
+func (d *Disk) SetHung(hung bool) {
+	d.set(func(d *Disk) {
+		switch {
+		case hung && d.hung == nil:
+			d.hung = make(chan struct{})
+		case !hung && d.hung != nil:
+			close(d.hung)
+			d.hung = nil
+		}
+	})
+}
+
+// SetLying makes a store report syncs that it does not do: each write may be lost in a power failure of the next five
+// seconds. A test shows by that that its checks notice lost writes.
+func (d *Disk) SetLying(which Store, lying bool) {
+	d.set(func(d *Disk) {
+		switch which {
+		case Log:
+			d.stores.log.lying = lying
+		case Votes:
+			d.stores.votes.lying = lying
+		case Snapshots:
+			d.stores.snapshots.lying = lying
+		}
+	})
+}
+
+// Rot flips a drawn bit of a store: of an entry, of a vote, or of the newest snapshot. It returns what it has damaged; ""
+// if there is nothing. A node notices when it reads that, at its next start at the latest.
+func (d *Disk) Rot(which Store) (what string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.unsynced) > 0 {
-		d.content, d.unsynced = d.unsynced[0].before, nil
+	switch which {
+	case Log:
+		return d.stores.log.content.rot(d.drawn)
+	case Votes:
+		d.stores.votes.content, what = rotVotes(d.stores.votes.content, d.drawn)
+	case Snapshots:
+		d.stores.snapshots.content, what = rotNewest(d.stores.snapshots.content, d.drawn)
+	}
+	return what
+}
+
+// leave ends a process on this disk, in the way of a death; false if it has ended before. why is the process's own
+// reason.
+func (d *Disk) leave(p *process, how death, why error) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p.ended.Load() {
+		return false
+	}
+	if why != nil {
+		p.died.Store(&why)
+	}
+	p.own = d.stores
+	p.own.log.unsynced, p.own.votes.unsynced, p.own.snapshots.unsynced = nil, nil, nil
+	p.ended.Store(true)
+	d.lose(how)
+	p.own.log.content.clip() // both go on from here
+	d.stores.log.content.clip()
+	return true
+}
+
+// losePower takes away what is not synced, where no process runs.
+func (d *Disk) losePower(how death) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lose(how)
+}
+
+// lose undoes what a death undoes. d.mu is held.
+func (d *Disk) lose(how death) {
+	drawn := d.drawn
+	switch how {
+	case kill:
+		return
+	case drop:
+		drawn = func(int) int { return 0 }
+	}
+	d.stores.log.lose(drawn)
+	d.stores.votes.lose(drawn)
+	whole := d.stores.snapshots.content
+	if d.stores.snapshots.lose(drawn) && d.stores.snapshots.lying && drawn(2) > 0 {
+		d.stores.snapshots.content = append([]snapshot{whole[0].torn(drawn)}, whole[1:]...)
 	}
 }
 
-func (d *disk) read() content {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.content
-}
-
-// write changes the content, and returns once that is synced.
-func (d *disk) write(change func(*content)) {
-	d.mu.Lock()
-	d.writes++
-	write, latency := d.writes, d.latency
-	d.unsynced = append(d.unsynced, unsynced{write, d.content})
-	change(&d.content)
-	d.mu.Unlock()
-	if latency > 0 {
-		time.Sleep(latency)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.unsynced = slices.DeleteFunc(d.unsynced, func(u unsynced) bool { return u.write <= write })
-}
-
-// mount is a disk as one process uses it: the cluster.Disk of its node. Writes after the end of the process have no
-// effect.
+// mount is a disk as one process uses it: the cluster.Disk of its node. Once the process has ended, its writes reach
+// only a copy of the disk, which it reads, so that nothing surprises what is left of it.
 type mount struct {
-	*disk
-	ended *atomic.Bool
+	*Disk
+	p *process
 }
 
 // tokenLen is the length of the token of one start, in bytes, as in package store.
@@ -121,171 +240,105 @@ func (m mount) Begin() (incarnation string, starts store.History) {
 	return m.name, m.starts
 }
 
-// Open implements cluster.Disk.
+// Open implements cluster.Disk. A goroutine that makes the process end itself ends there: a real process does not go
+// on either, and Raft would panic over the error of a vote.
 func (m mount) Open(opts store.Options) (*store.Stores, error) {
-	s, err := store.Join(opts, memoryLog{m}, memoryVotes{m}, memorySnapshots{m})
+	fatal := opts.Fatal
+	opts.Fatal = func(err error) {
+		fatal(err)
+		runtime.Goexit()
+	}
+	s, err := store.OpenBare(opts, store.Bare{
+		Log: memoryLog{m}, Votes: memoryVotes{m}, Snaps: memorySnapshots{m}, Mark: memoryMark{m},
+	})
 	if err != nil {
+		err = fmt.Errorf("disk %s is damaged: %w", m.name, err)
+		m.p.end(kill, err)
 		return nil, err
 	}
-	c := m.read()
-	s.Empty, s.MeasureSpace = len(c.log) == 0 && len(c.snapshots) == 0, m.room
+	s.Stable = mortalVotes{s.Stable, m.p}
+	s.MeasureSpace = m.room
 	return s, nil
 }
 
-func (m mount) write(change func(*content)) error {
-	if !m.ended.Load() {
-		m.disk.write(change)
-	}
-	return nil
+// mortalVotes ends the goroutine that gets an error: the process has ended because of it.
+type mortalVotes struct {
+	raft.StableStore
+	p *process
 }
 
-// memoryLog is the raft.LogStore of a mount.
-type memoryLog struct{ mount }
+// Set implements raft.StableStore.
+func (v mortalVotes) Set(key, value []byte) error { return v.p.survive(v.StableStore.Set(key, value)) }
 
-// IsMonotonic reports that the log has no gaps, like that of a data folder.
-func (memoryLog) IsMonotonic() bool { return true }
-
-func (l memoryLog) FirstIndex() (uint64, error) {
-	if log := l.read().log; len(log) > 0 {
-		return log[0].Index, nil
-	}
-	return 0, nil
+// SetUint64 implements raft.StableStore.
+func (v mortalVotes) SetUint64(key []byte, value uint64) error {
+	return v.p.survive(v.StableStore.SetUint64(key, value))
 }
 
-func (l memoryLog) LastIndex() (uint64, error) {
-	if log := l.read().log; len(log) > 0 {
-		return log[len(log)-1].Index, nil
-	}
-	return 0, nil
-}
-
-func (l memoryLog) GetLog(index uint64, entry *raft.Log) error {
-	log := l.read().log
-	if len(log) == 0 || index < log[0].Index || index > log[len(log)-1].Index {
-		return raft.ErrLogNotFound
-	}
-	*entry = *log[index-log[0].Index]
-	return nil
-}
-
-func (l memoryLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
-
-func (l memoryLog) StoreLogs(entries []*raft.Log) error {
-	gap := false
-	err := l.write(func(c *content) {
-		if len(c.log) > 0 && len(entries) > 0 && entries[0].Index != c.log[len(c.log)-1].Index+1 {
-			gap = true
-			return
-		}
-		c.log = append(c.log, entries...)
-	})
-	if gap {
-		return errors.New("an entry does not follow the last one")
+func (p *process) survive(err error) error {
+	if err != nil && p.ended.Load() {
+		runtime.Goexit()
 	}
 	return err
 }
 
-func (l memoryLog) DeleteRange(first, last uint64) error {
-	return l.write(func(c *content) {
-		c.log = slices.DeleteFunc(slices.Clone(c.log), func(e *raft.Log) bool {
-			return first <= e.Index && e.Index <= last
-		})
-	})
-}
-
-// memoryVotes is the raft.StableStore of a mount.
-type memoryVotes struct{ mount }
-
-func (v memoryVotes) Set(key, value []byte) error {
-	return v.write(func(c *content) {
-		c.votes = maps.Clone(c.votes)
-		if c.votes == nil {
-			c.votes = map[string][]byte{}
-		}
-		c.votes[string(key)] = bytes.Clone(value)
-	})
-}
-
-// errAbsent has the text by which Raft recognizes an absent key.
-var errAbsent = errors.New("not found")
-
-func (v memoryVotes) Get(key []byte) ([]byte, error) {
-	value, ok := v.read().votes[string(key)]
-	if !ok {
-		return nil, errAbsent
+// now returns the stores as the process sees them. m.mu is held.
+func (m mount) now() *stores {
+	if m.p.ended.Load() {
+		return &m.p.own
 	}
-	return value, nil
+	return &m.stores
 }
 
-func (v memoryVotes) SetUint64(key []byte, value uint64) error {
-	return v.Set(key, binary.BigEndian.AppendUint64(nil, value))
+// read returns the content of a store.
+func read[T any](m mount, which func(*stores) *part[T]) T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return which(m.now()).content
 }
 
-func (v memoryVotes) GetUint64(key []byte) (uint64, error) {
-	value, err := v.Get(key)
-	if err != nil {
-		return 0, err
+// begin changes a store, as the page cache of a machine is changed, and returns the number of the write.
+func begin[T any](m mount, which func(*stores) *part[T], change func(T) T) (write uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.full {
+		return 0, syscall.ENOSPC
 	}
-	return binary.BigEndian.Uint64(value), nil
+	return which(m.now()).begin(change), nil
 }
 
-// memorySnapshots is the raft.SnapshotStore of a mount.
-type memorySnapshots struct{ mount }
+// flush returns once a store is synced up to a write. It takes the latency of the disk.
+func flush[T any](m mount, which func(*stores) *part[T], write uint64) {
+	m.wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	which(m.now()).sync(write)
+}
 
-func (s memorySnapshots) List() (list []*raft.SnapshotMeta, err error) {
-	for _, snap := range s.read().snapshots {
-		list = append(list, &snap.meta)
+// write changes a store, and returns once it is synced.
+func write[T any](m mount, which func(*stores) *part[T], change func(T) T) error {
+	n, err := begin(m, which, change)
+	if err == nil {
+		flush(m, which, n)
 	}
-	return list, nil
+	return err
 }
 
-func (s memorySnapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
-	for _, snap := range s.read().snapshots {
-		if snap.meta.ID == id {
-			return &snap.meta, io.NopCloser(bytes.NewReader(snap.image)), nil
+// wait takes as long as a write, or until the process has ended.
+func (m mount) wait() {
+	m.mu.Lock()
+	latency, hung := m.latency, m.hung
+	m.mu.Unlock()
+	if hung != nil {
+		select {
+		case <-hung:
+		case <-m.p.dead:
 		}
 	}
-	return nil, nil, fmt.Errorf("there is no snapshot %s", id)
-}
-
-func (s memorySnapshots) Create(
-	version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, _ raft.Transport,
-) (raft.SnapshotSink, error) {
-	return &sink{mount: s.mount, snap: snapshot{meta: raft.SnapshotMeta{
-		Version: version, ID: fmt.Sprintf("%d-%d", term, index), Index: index, Term: term,
-		Configuration: members, ConfigurationIndex: membersIndex,
-	}}}, nil
-}
-
-// sink takes an image. It is no snapshot before Close.
-type sink struct {
-	mount
-	snap   snapshot
-	closed bool
-}
-
-func (s *sink) ID() string { return s.snap.meta.ID }
-
-func (s *sink) Write(piece []byte) (int, error) {
-	s.snap.image = append(s.snap.image, piece...)
-	return len(piece), nil
-}
-
-func (s *sink) Cancel() error {
-	s.closed = true
-	return nil
-}
-
-func (s *sink) Close() error {
-	if s.closed {
-		return nil
+	if latency > 0 {
+		select {
+		case <-time.After(latency):
+		case <-m.p.dead:
+		}
 	}
-	s.closed = true
-	s.snap.meta.Size = int64(len(s.snap.image))
-	return s.mount.write(func(c *content) {
-		older := slices.DeleteFunc(slices.Clone(c.snapshots), func(o snapshot) bool {
-			return o.meta.ID == s.snap.meta.ID
-		})
-		c.snapshots = append([]snapshot{s.snap}, older[:min(len(older), store.SnapshotsKept-1)]...)
-	})
 }

@@ -24,6 +24,28 @@
 // Node.Go, Cluster.Kill and so on, one method for each word. The transcripts of this package are below testdata: one
 // for each word in words, one for each promise of lockd in promises.
 //
+// A program that is no test uses a World: machines that any goroutine of a bubble starts, kills, pauses and cuts off,
+// with errors instead of failures of a test. A Cluster is one.
+//
+// # What is simulated
+//
+// Nodes, from their sessions to Raft, are real. So are guard, checksums and checks of package store; below them lies a
+// disk in memory, with a log, votes and snapshots. Each of the three keeps what was written and not yet synced: a power
+// failure (LosePower) leaves a beginning of it, which the seed decides; a batch of entries, and each write of a vote, is
+// there as a whole or not at all, as raft-wal and bbolt have it. A snapshot of a disk that lies may be torn. Bits may
+// rot; a node finds that by its checksums. The files themselves are not simulated: not how raft-wal repairs its tail,
+// nor what bbolt does with a damaged page.
+//
+// The fault points of package fault strike in the node for which they were armed (World.Arm), in any build.
+//
+// A clock may step, and drift. Timers of nodes follow virtual time at any drift.
+//
+// A paused node sees its clocks stand still, sends nothing, and hears nothing. Its timers fire meanwhile: what a
+// goroutine does without reading a clock, logging, or hearing from another node is done before the end of the pause, not
+// at the end. So a context of a request ends in the pause, and so do deadlines of connections, as they would at once
+// after SIGCONT; but a message that waits never comes before them, as it might there. Raft logs before it stands for
+// election or gives up leading, and waits there. A write that the disk takes meanwhile is done.
+//
 // # Commands and replies
 //
 // A line "> n1 WORD ..." sends a command to node n1, quoted as in redis-cli, and waits for the reply. The expected
@@ -76,7 +98,7 @@
 //	cut n1                  separates a node from all others. Clients still reach it
 //	cut n1 n2 | n3          separates the nodes on the left from those on the right
 //	heal                    ends all cuts
-//	pause n1 ...            a node sends nothing, and messages to it wait. Its timers go on
+//	pause n1 ...            stops processes, as SIGSTOP does: they send nothing, and messages to them wait
 //	resume n1 ...           ends the pause
 //	slow n1 200ms           each write to the disk takes this long; 0s: no time, as at the start
 //	full n1 ...             disks are nearly full; 3 s pass, so that all nodes know

@@ -155,7 +155,7 @@ var mayImport = map[string][]string{
 	"lockd/internal/crash":     {"lockd/internal/freeport"}, // for tests
 
 	// Whole clusters in virtual time, for tests of any package.
-	"lockd/clustertest": {"lockd/cluster", "lockd/cluster/clock", "lockd/cluster/peer/peertest", "lockd/cluster/store", "lockd/internal/client", "lockd/internal/node", "lockd/resp", "lockd/resp/notation", "lockd/resp/server"},
+	"lockd/clustertest": {"lockd/cluster", "lockd/cluster/peer/peertest", "lockd/cluster/store", "lockd/internal/client", "lockd/internal/node", "lockd/resp", "lockd/resp/fault", "lockd/resp/notation", "lockd/resp/server"},
 
 	// The fault injection suite starts the built binary and talks to it over TCP.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},

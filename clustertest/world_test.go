@@ -1,0 +1,245 @@
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockd/internal/client"
+	"lockd/resp/fault"
+)
+
+// startWorld returns a world of three founding nodes, of which one leads.
+func startWorld(t *testing.T, seed uint64) *World {
+	t.Helper()
+	w := NewWorld(seed)
+	t.Cleanup(w.Close)
+	members := map[string]string{}
+	for _, id := range worldIDs {
+		members[id] = id + ":16379"
+	}
+	for _, id := range worldIDs {
+		if err := w.Add(Machine{ID: id, Members: members}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Start(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := say(w, "n1", "SET", "founded", "yes"); got != "OK" {
+		t.Fatalf("founding: %s", got)
+	}
+	return w
+}
+
+var worldIDs = []string{"n1", "n2", "n3"}
+
+// say sends a command on a connection of its own, and returns the answer, or the error. It tries for ten seconds.
+func say(w *World, id string, args ...string) (answer string) {
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		raw, err := w.Dial(id, time.Second)
+		if err != nil {
+			answer = err.Error()
+			continue
+		}
+		conn, err := (&client.Cluster{}).Greet(context.Background(), raw)
+		if err != nil {
+			answer = err.Error()
+			continue
+		}
+		defer conn.Close()
+		if err := conn.SendAll(args); err != nil {
+			answer = err.Error()
+			continue
+		}
+		r, err := conn.Receive()
+		if err != nil {
+			answer = err.Error()
+			continue
+		}
+		if !strings.HasPrefix(r.Str, "TRYAGAIN") && !strings.HasPrefix(r.Str, "CLUSTERDOWN") {
+			return shown(r)
+		}
+		answer = r.Str
+	}
+	return answer
+}
+
+// Goroutines start, kill, stop, pause and cut the power of nodes at the same time as others use them, and none of it
+// ends the test's own goroutine.
+func TestWorldIsUsedByMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWorld(t, 7)
+		var all sync.WaitGroup
+		stop := make(chan struct{})
+		for i := range 4 {
+			all.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+						say(w, worldIDs[(i+n)%3], "SET", fmt.Sprint("k", i), fmt.Sprint(n))
+						time.Sleep(10 * time.Millisecond)
+					}
+				}
+			})
+		}
+		for i, do := range []func(id string) error{
+			w.Kill, func(id string) error { return w.LosePower(id) }, w.Pause,
+			func(id string) error { return w.Stop(context.Background(), id) },
+		} {
+			all.Go(func() {
+				for n := range 10 {
+					id := worldIDs[(i+n)%3]
+					_ = do(id) // it may not run
+					time.Sleep(time.Duration(50+10*i) * time.Millisecond)
+					_ = w.Resume(id)
+					_ = w.Start(id) // it may run already
+					time.Sleep(time.Second)
+				}
+			})
+		}
+		time.Sleep(20 * time.Second)
+		close(stop)
+		all.Wait()
+		for _, id := range worldIDs {
+			_ = w.Resume(id)
+			_ = w.Start(id)
+		}
+		for _, id := range worldIDs {
+			if got := say(w, id, "SET", "last", id); got != "OK" {
+				t.Errorf("%s at the end: %s; %v", id, got, w.Why(id))
+			}
+		}
+	})
+}
+
+// A world says what is wrong with errors.
+func TestWorldErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWorld(t, 1)
+		for what, err := range map[string]error{
+			"there is a node n1 already": w.Add(Machine{ID: "n1"}),
+			"needs the id":               w.Add(Machine{}),
+			"there is no node n9":        w.Start("n9"),
+			"n1 runs already":            w.Start("n1"),
+			"n1 runs":                    w.Wipe("n1"),
+		} {
+			if err == nil || !strings.Contains(err.Error(), what) {
+				t.Errorf("%v, want %s", err, what)
+			}
+		}
+		if err := w.Kill("n1"); err != nil || w.Running("n1") {
+			t.Error(err)
+		}
+		<-w.Ended("n1")
+		if err := w.Kill("n1"); err == nil || w.Node("n1") != nil || w.Why("n1") != nil {
+			t.Errorf("killed twice: %v", err)
+		}
+	})
+}
+
+// A node dials its peers where it is told, such as at proxies between them.
+func TestWorldWays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := NewWorld(1)
+		defer w.Close()
+		members := map[string]string{"a": "a:1", "b": "b:1"}
+		for id, other := range map[string]string{"a": "b", "b": "a"} {
+			way := id + "-to-" + other + ":1"
+			w.Peers().Divert(way, other+":1")
+			m := Machine{ID: id, PeerAddr: id + ":1", ClientAddr: id + ":2", Members: members,
+				Ways: map[string]string{other + ":1": way}}
+			if err := w.Add(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id := range members {
+			if err := w.Start(id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := say(w, "a", "SET", "k", "v"); got != "OK" {
+			t.Fatal(got)
+		}
+		w.Peers().SetRefused(true, []string{"a:1"}, []string{"a-to-b:1"})
+		w.Peers().SetRefused(true, []string{"b:1"}, []string{"b-to-a:1"})
+		w.Peers().Reset("a:1", "a-to-b:1")
+		w.Peers().Reset("b:1", "b-to-a:1")
+		if got := say(w, "a", "SET", "k", "w"); got == "OK" {
+			t.Error("two nodes agree although neither reaches the other on its way")
+		}
+	})
+}
+
+// Each point strikes in its own node only.
+func TestWorldStrikes(t *testing.T) {
+	for _, tt := range []struct {
+		point, act string
+		ends       string // why the process ends itself; "": it is killed
+	}{
+		{fault.LogWrite, fault.ActKill, ""},
+		{fault.LogWritten, fault.ActDrop, ""},
+		{fault.LogSync, fault.ActTear, ""},
+		{fault.LogSynced, fault.ActKill, ""},
+		{fault.LogWrite, fault.ActError, "the disk cannot be trusted, this node stops: StoreLogs: input/output error"},
+		{fault.LogSync, fault.ActFull, "the disk is full, this node stops"},
+		{fault.Applied, fault.ActKill, ""},
+		{fault.Propose, fault.ActKill, ""},
+	} {
+		t.Run(tt.point+" "+tt.act, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := startWorld(t, 3)
+				var struck <-chan struct{}
+				hit := "n2"
+				if tt.point == fault.Propose {
+					hit = leaderOf(w)
+				}
+				struck, err := w.Arm(hit, Strike{Point: tt.point, Act: tt.act})
+				if err != nil {
+					t.Fatal(err)
+				}
+				other := worldIDs[0]
+				if hit == other {
+					other = worldIDs[1]
+				}
+				for range 5 {
+					if got := say(w, other, "SET", "k", "v"); got != "OK" && !strings.HasPrefix(got, "(error) UNKNOWN") {
+						t.Fatal(got)
+					}
+				}
+				<-struck
+				<-w.Ended(hit)
+				why := ""
+				if err := w.Why(hit); err != nil {
+					why = err.Error()
+				}
+				if !strings.HasPrefix(why, tt.ends) || (why == "") != (tt.ends == "") {
+					t.Errorf("it ended itself: %q, want %q", why, tt.ends)
+				}
+				if err := w.Start(hit); err != nil {
+					t.Fatal(err)
+				}
+				if got := say(w, hit, "GET", "k"); got != `"v"` {
+					t.Errorf("after a start: %s", got)
+				}
+			})
+		})
+	}
+}
+
+// leaderOf waits until a node leads.
+func leaderOf(w *World) string {
+	for ; ; time.Sleep(50 * time.Millisecond) {
+		for _, id := range worldIDs {
+			if strings.HasPrefix(say(w, id, "ROLE"), `1) "master"`) {
+				return id
+			}
+		}
+	}
+}
