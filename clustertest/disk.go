@@ -297,6 +297,16 @@ func read[T any](m mount, which func(*stores) *part[T]) T {
 	return which(m.now()).content
 }
 
+// mayWrite returns the error of a write where the disk is full.
+func (m mount) mayWrite() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.full {
+		return syscall.ENOSPC
+	}
+	return nil
+}
+
 // begin changes a store, as the page cache of a machine is changed, and returns the number of the write.
 func begin[T any](m mount, which func(*stores) *part[T], change func(T) T) (write uint64, err error) {
 	m.mu.Lock()

@@ -261,7 +261,7 @@ func (s memorySnapshots) Create(
 	if err := s.p.faults.At(fault.SnapshotWrite); err != nil {
 		return nil, err
 	}
-	if _, err := begin(s.mount, theSnapshots, func(c []snapshot) []snapshot { return c }); err != nil {
+	if err := s.mayWrite(); err != nil {
 		return nil, err
 	}
 	return &sink{mount: s.mount, snap: snapshot{meta: raft.SnapshotMeta{
