@@ -395,17 +395,27 @@ type queue struct {
 	eof   bool          // the writer has closed
 	ended chan struct{} // closed with eof
 	gone  bool          // the reader has closed
-	moved chan struct{} // closed and replaced at each change
+	moved chan struct{} // closed at the next change; nil: nobody waits for it
 }
 
-func newQueue() *queue { return &queue{moved: make(chan struct{}), ended: make(chan struct{})} }
+func newQueue() *queue { return &queue{ended: make(chan struct{})} }
 
 func (q *queue) change(f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	f()
-	close(q.moved)
-	q.moved = make(chan struct{})
+	if q.moved != nil {
+		close(q.moved)
+		q.moved = nil
+	}
+}
+
+// next returns a channel that is closed at the next change. q.mu is held.
+func (q *queue) next() chan struct{} {
+	if q.moved == nil {
+		q.moved = make(chan struct{})
+	}
+	return q.moved
 }
 
 // pipe returns both ends of a new connection from one node to another.
@@ -413,10 +423,6 @@ func (n *Network) pipe(from, to string) (dialled, accepted *conn) {
 	there, back := newQueue(), newQueue()
 	dialled = &conn{n: n, link: link{from, to}, dialled: true, out: there, in: back}
 	accepted = &conn{n: n, link: link{to, from}, out: back, in: there}
-	for _, c := range []*conn{dialled, accepted} {
-		c.rd.init()
-		c.wd.init()
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.conns[dialled], n.conns[accepted] = true, true
@@ -454,11 +460,9 @@ func (c *conn) closedError() error {
 }
 
 func (c *conn) Read(b []byte) (int, error) {
-	for {
-		late := c.rd.wait()
+	for late := (chan struct{})(nil); ; late = c.rd.wait() {
 		cut, relinked := c.n.isHeld(c)
 		c.in.mu.Lock()
-		moved := c.in.moved
 		switch {
 		case c.closed:
 			c.in.mu.Unlock()
@@ -477,7 +481,11 @@ func (c *conn) Read(b []byte) (int, error) {
 		case !cut && c.in.eof:
 			c.in.mu.Unlock()
 			return 0, io.EOF
+		case late == nil: // it has to wait: once more, now that a deadline cannot be missed
+			c.in.mu.Unlock()
+			continue
 		}
+		moved := c.in.next()
 		c.in.mu.Unlock()
 		select {
 		case <-moved:
@@ -489,10 +497,13 @@ func (c *conn) Read(b []byte) (int, error) {
 
 func (c *conn) Write(b []byte) (int, error) {
 	done := 0
-	for {
-		late := c.wd.wait()
+	for late := (chan struct{})(nil); ; {
 		c.out.mu.Lock()
-		moved, room, gone, eof := c.out.moved, QueueMax-len(c.out.data), c.out.gone, c.out.eof
+		room, gone, eof := QueueMax-len(c.out.data), c.out.gone, c.out.eof
+		var moved chan struct{}
+		if late != nil {
+			moved = c.out.next()
+		}
 		c.out.mu.Unlock()
 		switch {
 		case done == len(b): // also if the other side has read it all and closed since
@@ -509,11 +520,15 @@ func (c *conn) Write(b []byte) (int, error) {
 			c.out.change(func() { c.out.data = append(c.out.data, b[done:done+n]...) })
 			done += n
 			continue
+		case late == nil: // it has to wait: once more, now that a deadline cannot be missed
+			late = c.wd.wait()
+			continue
 		}
 		select {
 		case <-moved:
 		case <-late:
 		}
+		late = nil
 	}
 }
 
@@ -544,38 +559,31 @@ func (c *conn) SetReadDeadline(t time.Time) error  { c.rd.set(t); return nil }
 func (c *conn) SetWriteDeadline(t time.Time) error { c.wd.set(t); return nil }
 
 // deadline is a deadline whose channel closes when it passes or moves. Take the channel before calling passed, or a
-// deadline between the two is missed.
+// deadline between the two is missed. There is a timer only while somebody waits.
 type deadline struct {
 	mu    sync.Mutex
 	at    time.Time
 	timer *time.Timer
-	ch    chan struct{}
+	ch    chan struct{} // nil: nobody waits
 }
-
-func (d *deadline) init() { d.ch = make(chan struct{}) }
 
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.at = t
+	d.tell()
+}
+
+// tell wakes whoever waits. d.mu is held.
+func (d *deadline) tell() {
 	if d.timer != nil {
 		d.timer.Stop()
 		d.timer = nil
 	}
-	d.at = t
-	close(d.ch)
-	ch := make(chan struct{})
-	d.ch = ch
-	if t.IsZero() {
-		return
+	if d.ch != nil {
+		close(d.ch)
+		d.ch = nil
 	}
-	d.timer = time.AfterFunc(time.Until(t), func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.ch == ch {
-			close(d.ch)
-			d.ch = make(chan struct{})
-		}
-	})
 }
 
 func (d *deadline) passed() bool {
@@ -587,7 +595,21 @@ func (d *deadline) passed() bool {
 func (d *deadline) wait() chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ch
+	if d.ch != nil {
+		return d.ch
+	}
+	ch := make(chan struct{})
+	d.ch = ch
+	if !d.at.IsZero() {
+		d.timer = time.AfterFunc(time.Until(d.at), func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if d.ch == ch {
+				d.tell()
+			}
+		})
+	}
+	return ch
 }
 
 // addrName is a net.Addr with the name as it was written.
