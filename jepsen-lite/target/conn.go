@@ -54,12 +54,14 @@ type Conn struct {
 
 // Dial connects to a server and has it answer a PING, both within timeout: behind a proxy, an open connection says
 // nothing about the server.
-func Dial(addr string, timeout time.Duration) (*Conn, error) { return dial(addr, timeout, nil) }
+func Dial(addr string, timeout time.Duration) (*Conn, error) {
+	return dial(thisMachine{}, addr, timeout, nil)
+}
 
 // dial is Dial, with TLS if secure is not nil.
-func dial(addr string, timeout time.Duration, secure *tls.Config) (*Conn, error) {
+func dial(at Host, addr string, timeout time.Duration, secure *tls.Config) (*Conn, error) {
 	deadline := time.Now().Add(timeout)
-	conn, err := net.DialTimeout("tcp", addr, timeout)
+	conn, err := at.Dial(addr, timeout)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"lockd/internal/process"
 )
 
 // Ends are the ends of processes, and what the other nodes logged about them: a node that finds that the process of a
@@ -66,7 +64,7 @@ func (p *proc) takeLives() []life {
 func (p *proc) takeClaims() (claims []claim) {
 	p.reading.Lock()
 	defer p.reading.Unlock()
-	text := process.LogFrom(p.logPath, p.claimsTo)
+	text := p.where().LogFrom(p.logPath, p.claimsTo)
 	text = text[:strings.LastIndexByte(text, '\n')+1]
 	p.claimsTo += int64(len(text))
 	for line := range strings.Lines(text) {

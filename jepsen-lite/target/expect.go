@@ -1,12 +1,9 @@
 package target
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"time"
-
-	"lockd/internal/process"
 )
 
 // End is a way in which a process may end by itself after a fault. An End is expected of one process, once. The process
@@ -88,7 +85,7 @@ type expectation struct {
 func (p *proc) expect(end *End) (x expectation, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	info, err := os.Stat(p.logPath)
+	size, err := p.where().LogSize(p.logPath)
 	if !p.runs || err != nil {
 		return x, false
 	}
@@ -97,7 +94,7 @@ func (p *proc) expect(end *End) (x expectation, ok bool) {
 		end = &own
 		p.expected = append(p.expected, end)
 	}
-	return expectation{end, p.exited, info.Size()}, true
+	return expectation{end, p.exited, size}, true
 }
 
 // forget takes an expectation back.
@@ -109,7 +106,7 @@ func (p *proc) forget(x expectation) {
 
 // loggedSince reports whether the process has logged a line that ends with text since the expectation.
 func (p *proc) loggedSince(x expectation, text string) bool {
-	return strings.Contains(process.LogFrom(p.logPath, x.from), text+"\n")
+	return strings.Contains(p.where().LogFrom(p.logPath, x.from), text+"\n")
 }
 
 // ended waits until the process of an expectation has ended, and reports whether it has within a time.

@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"syscall"
 	"time"
-
-	"lockd/internal/process"
 )
 
 // Environment variables of a test build of lockd (package lockd/resp/fault).
@@ -137,7 +134,7 @@ func (t lockdFaults) Fault(node, line string) (answer string, err error) {
 	if !n.running() {
 		return "", errNotRunning
 	}
-	conn, err := net.DialTimeout("tcp", n.faultAddr, faultAnswerMax)
+	conn, err := t.net.on().Dial(n.faultAddr, faultAnswerMax)
 	if err != nil {
 		return "", err
 	}
@@ -224,7 +221,7 @@ func (t lockdFaults) Die(node string, how Act) { t.die(node, how, obeyMax) }
 func (t lockdFaults) die(node string, how Act, patience time.Duration) {
 	n := t.nodes[node]
 	n.pause(false)
-	obeyed := n.finish(patience, func(now *process.Process) {
+	obeyed := n.finish(patience, func(now Process) {
 		if _, err := t.Fault(node, "die "+string(how)); errors.Is(err, syscall.ECONNREFUSED) {
 			now.Signal(syscall.SIGKILL) // it was only just started, and has nothing to lose
 		}

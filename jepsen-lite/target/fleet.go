@@ -109,7 +109,7 @@ func (f *fleet) Endpoint(id, attempt int) (addr, node string, err error) {
 
 // Connect implements Connections.
 func (f *fleet) Connect(addr string, timeout time.Duration) (*Conn, error) {
-	return dial(addr, timeout, f.tls.config())
+	return dial(f.net.on(), addr, timeout, f.tls.config())
 }
 
 // Dial implements Connections.
@@ -119,7 +119,7 @@ func (f *fleet) Dial(node string, timeout time.Duration) (*Conn, error) {
 	if !ok {
 		return nil, errNotRunning
 	}
-	c, err := dial(n.addr, timeout, f.tls.config())
+	c, err := dial(f.net.on(), n.addr, timeout, f.tls.config())
 	if err == nil {
 		n.answered.Store(int64(start))
 	}

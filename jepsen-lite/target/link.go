@@ -16,6 +16,9 @@ const Clients = "clients"
 // which it gives links shapes; a link does what the shapes of all layers do together. All methods may be called
 // concurrently.
 type Net struct {
+	host   Host
+	chance func(n int64) int64 // a random number below n
+
 	mu    sync.Mutex
 	links map[[2]string]*Link
 	conns map[*pair]bool // the open connections
@@ -37,11 +40,22 @@ type Net struct {
 // message can be caught.
 func (n *Net) Unread() int { return int(n.unread.Load()) }
 
-// NewNet makes a net whose links change nothing.
-func NewNet() *Net {
-	n := &Net{links: map[[2]string]*Link{}, conns: map[*pair]bool{}}
+// NewNet makes a net of real sockets whose links change nothing.
+func NewNet() *Net { return newNetOn(thisMachine{}, rand.Int64N) }
+
+// newNetOn is NewNet on a host. chance returns a random number below n, for the chances of its links.
+func newNetOn(h Host, chance func(n int64) int64) *Net {
+	n := &Net{host: h, chance: chance, links: map[[2]string]*Link{}, conns: map[*pair]bool{}}
 	n.base = n.Layer()
 	return n
+}
+
+// on returns the host of the net's connections.
+func (n *Net) on() Host {
+	if n == nil {
+		return thisMachine{}
+	}
+	return n.host
 }
 
 // Layer is the shapes that one cause gives to links. The shapes of several layers add up, so ending one leaves the
@@ -281,7 +295,7 @@ func (l *Link) state() (Shape, <-chan struct{}) {
 func (l *Link) delay() time.Duration {
 	s, _ := l.state()
 	if s.Jitter > 0 {
-		return s.Delay + rand.N(s.Jitter)
+		return s.Delay + time.Duration(l.net.chance(int64(s.Jitter)))
 	}
 	return s.Delay
 }
@@ -295,7 +309,7 @@ func (l *Link) refuses() bool {
 // breaks decides by chance whether the connection breaks in the middle of a piece.
 func (l *Link) breaks() bool {
 	s, _ := l.state()
-	return s.BreakOneIn > 0 && rand.IntN(s.BreakOneIn) == 0
+	return s.BreakOneIn > 0 && l.net.chance(int64(s.BreakOneIn)) == 0
 }
 
 // pass waits until size bytes may leave the link. It returns false if done closes before.

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"lockd/internal/freeport"
 )
 
 // lockd is a cluster of lockd processes. Its parts share the fleet and implement one interface of Target each; parts
@@ -75,15 +74,26 @@ type lockdNode struct {
 
 // newLockd prepares a cluster. Every node announces the address of its peer proxy, so the list of members is the same
 // on all nodes.
-func newLockd(c Config) (Target, error) {
-	host, peer := ownHost(), caller(lockdPeer)
-	addrs, err := freeport.Addrs(host, 4*c.Nodes)
+func newLockd(c Config) (Target, error) { return newLockdOn(thisMachine{}, rand.Int64N, c) }
+
+// On prepares a cluster of lockd on another host than this machine. chance returns a random number below n, for the
+// chances of the links.
+func On(h Host, chance func(n int64) int64, c Config) (Target, error) {
+	return newLockdOn(h, chance, c)
+}
+
+func newLockdOn(h Host, chance func(n int64) int64, c Config) (Target, error) {
+	host, strangers, peer := onlyHost, onlyHost, caller(lockdPeer)
+	if h == (Host)(thisMachine{}) {
+		host, strangers = ownHost(), ownHost()
+	}
+	addrs, err := h.Addrs(host, 4*c.Nodes)
 	if err != nil {
 		return nil, err
 	}
 	builds := map[string]string{OwnBuild: c.Binary}
 	maps.Copy(builds, c.Builds)
-	f := &fleet{net: NewNet(), nodes: map[string]*lockdNode{}, strangers: ownHost()}
+	f := &fleet{net: newNetOn(h, chance), nodes: map[string]*lockdNode{}, strangers: strangers}
 	if c.TLS {
 		peer = refuseAll
 		if f.tls, err = newTLSSetup(filepath.Join(c.Dir, "tls"), host); err != nil {
@@ -130,7 +140,7 @@ func (f *fleet) add(c Config, i int, addrs []string, peer caller) (err error) {
 	if n.peer, err = newProxy(f.net, name, n.peerAddr, peer); err != nil {
 		return err
 	}
-	n.proc = proc{name: name, path: c.Binary, processLog: processLog{logPath: filepath.Join(c.Dir, name+".log")}}
+	n.proc = proc{name: name, path: c.Binary, processLog: processLog{logPath: filepath.Join(c.Dir, name+".log"), host: f.net.host}}
 	n.doors, n.peerDoor = []*Proxy{n.client, n.peer}, n.peer
 	n.env = []string{
 		faultListenVar + "=" + n.faultAddr,

@@ -2,7 +2,6 @@ package target
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +24,7 @@ type proc struct {
 	processLog
 
 	mu  sync.Mutex
-	now *process.Process // the present process, or the last one; nil before the first start
+	now Process // the present process, or the last one; nil before the first start
 	// the process runs, or watch has not recorded its end yet
 	runs     bool
 	exited   chan struct{} // closed when watch has recorded the end
@@ -74,10 +73,10 @@ func (p *proc) start(expected ...*End) error {
 		return nil
 	}
 	p.started++
-	now, err := process.Command{
-		Name: p.name, Path: p.path, Args: p.args, Env: append(os.Environ(), p.env...), Log: p.logPath,
+	now, err := p.where().Start(process.Command{
+		Name: p.name, Path: p.path, Args: p.args, Env: p.env, Log: p.logPath,
 		Heading: fmt.Sprintf("---- start %d ----", p.started),
-	}.Start()
+	})
 	if err != nil {
 		return err
 	}
@@ -92,18 +91,19 @@ func (p *proc) start(expected ...*End) error {
 }
 
 // watch waits for the end of a process and records it.
-func (p *proc) watch(now *process.Process, exited chan struct{}) {
+func (p *proc) watch(now Process, exited chan struct{}) {
 	<-now.Ended()
 	ended := time.Now()
 	for _, d := range p.doors {
 		d.shut() // the kernel has closed the ports behind them
 	}
 	p.mu.Lock()
-	status, last := now.State().String(), now.LastLines(lastLinesMax)
+	status, code := now.Exit()
+	last := now.LastLines(lastLinesMax)
 	if i := slices.IndexFunc(p.expected, func(e *End) bool { return e.is(status, last) }); i >= 0 {
 		p.met = p.expected[i]
 		p.deaths.endRow()
-	} else if !p.told || now.State().ExitCode() > 0 { // a process that fails while it obeys an order has died, too
+	} else if !p.told || code > 0 { // a process that fails while it obeys an order has died, too
 		p.deaths.add(p.name, fmt.Sprintf("%s: %s", status, reasonFirst(now.Output(), last)))
 	} else {
 		p.deaths.endRow()
@@ -137,11 +137,11 @@ func (p *proc) isDead(within time.Duration) bool {
 // end ends the process with a signal and waits until it is gone. After patience it kills the process and reports
 // false.
 func (p *proc) end(sig syscall.Signal, patience time.Duration) bool {
-	return p.finish(patience, func(now *process.Process) { now.Signal(sig) })
+	return p.finish(patience, func(now Process) { now.Signal(sig) })
 }
 
 // finish calls order to end the process, and waits as end does.
-func (p *proc) finish(patience time.Duration, order func(*process.Process)) bool {
+func (p *proc) finish(patience time.Duration, order func(Process)) bool {
 	p.mu.Lock()
 	now, exited := p.now, p.exited
 	if !p.runs {
@@ -151,7 +151,7 @@ func (p *proc) finish(patience time.Duration, order func(*process.Process)) bool
 	life := len(p.lives) - 1
 	p.told, p.lives[life].ordered, p.lives[life].listened = true, true, time.Now()
 	p.mu.Unlock()
-	obeyed := now.StopBy(func() {
+	obeyed := stopBy(now, func() {
 		order(now)
 		for _, d := range p.doors {
 			d.follow(exited, p.listening(life, d))
@@ -282,10 +282,19 @@ func (d *deaths) take(name string) []string {
 // processLog is the log of all processes of a node. Reports are read from it once. Methods may be called concurrently.
 type processLog struct {
 	logPath string
+	host    Host // nil: thisMachine
 
 	reading  sync.Mutex
 	races    int   // reports of the race detector that were taken
 	claimsTo int64 // offset up to which the log was searched for claims
+}
+
+// where returns the host of the process.
+func (l *processLog) where() Host {
+	if l.host == nil {
+		return thisMachine{}
+	}
+	return l.host
 }
 
 // raceReport begins a report of the race detector.
@@ -298,7 +307,7 @@ const raceReportLines = 3
 func (l *processLog) takeRaces() (races []string) {
 	l.reading.Lock()
 	defer l.reading.Unlock()
-	reports := strings.Split(process.LogFrom(l.logPath, 0), raceReport)[1:]
+	reports := strings.Split(l.where().LogFrom(l.logPath, 0), raceReport)[1:]
 	for _, r := range reports[min(l.races, len(reports)):] {
 		lines := strings.SplitN(r, "\n", raceReportLines+1)
 		words := strings.Fields(strings.Join(lines[:min(raceReportLines, len(lines))], " "))

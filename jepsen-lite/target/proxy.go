@@ -1,6 +1,7 @@
 package target
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -9,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"lockd/internal/freeport"
 )
 
 // caller finds out which node or client has connected to a proxy. It returns the bytes that it had to read for that.
@@ -38,12 +37,12 @@ type Proxy struct {
 // newProxy opens a proxy before upstream on a free port of loopback. The port is reserved for this process, so no other
 // process has it when the proxy listens there again.
 func newProxy(n *Net, node, upstream string, who caller) (*Proxy, error) {
-	addrs, err := freeport.Addrs(onlyHost, 1)
+	addrs, err := n.on().Addrs(onlyHost, 1)
 	if err != nil {
 		return nil, err
 	}
 	p := &Proxy{net: n, node: node, upstream: upstream, addr: addrs[0], who: who, up: true}
-	if p.ln, err = net.Listen("tcp", p.addr); err != nil {
+	if p.ln, err = n.on().Listen(p.addr); err != nil {
 		return nil, err
 	}
 	go p.accept(p.ln)
@@ -123,7 +122,7 @@ const upLook = 5 * time.Millisecond
 // calls open again and again with a time at which the port was open, or after which it still was.
 func (p *Proxy) follow(ended <-chan struct{}, open func(at time.Time)) {
 	go func() {
-		for look := time.Now(); listens(p.upstream); look = time.Now() {
+		for look := time.Now(); p.listens(); look = time.Now() {
 			select {
 			case <-ended: // the next process may listen already
 				return
@@ -150,7 +149,7 @@ func (p *Proxy) await(ended <-chan struct{}) {
 	turn := p.turn
 	p.mu.Unlock()
 	go func() {
-		for !listens(p.upstream) {
+		for !p.listens() {
 			select {
 			case <-time.After(upLook):
 			case <-ended:
@@ -166,9 +165,9 @@ func (p *Proxy) await(ended <-chan struct{}) {
 	}()
 }
 
-// listens reports whether some process listens at an address.
-func listens(addr string) bool {
-	conn, err := net.DialTimeout("tcp", addr, dialMax)
+// listens reports whether some process listens behind the proxy.
+func (p *Proxy) listens() bool {
+	conn, err := p.net.on().Dial(p.upstream, dialMax)
 	if err == nil {
 		_ = conn.Close()
 	}
@@ -204,7 +203,7 @@ const (
 // listen opens the listener. The kernel may not have freed the port yet.
 func (p *Proxy) listen() (ln net.Listener, err error) {
 	for until := time.Now().Add(relistenMax); ; time.Sleep(relistenLook) {
-		if ln, err = net.Listen("tcp", p.addr); err == nil || time.Now().After(until) {
+		if ln, err = p.net.on().Listen(p.addr); err == nil || time.Now().After(until) {
 			return ln, err
 		}
 	}
@@ -237,7 +236,7 @@ func (p *Proxy) serve(conn net.Conn) {
 		abort(conn)
 		return
 	}
-	up, err := net.DialTimeout("tcp", p.upstream, dialMax)
+	up, err := p.net.on().Dial(p.upstream, dialMax)
 	if err != nil {
 		abort(conn)
 		return
@@ -255,8 +254,8 @@ func (p *Proxy) serve(conn net.Conn) {
 
 // abort closes a connection with a reset.
 func abort(conn net.Conn) {
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
+	if socket, ok := conn.(interface{ SetLinger(seconds int) error }); ok {
+		_ = socket.SetLinger(0)
 	}
 	_ = conn.Close()
 }
@@ -298,12 +297,12 @@ func (p *pair) pump(src, dst net.Conn, head []byte, link *Link, s *stream) {
 		if len(head) > 0 {
 			pieces <- piece{due: time.Now().Add(link.delay()), data: head}
 		}
-		for {
-			buf := make([]byte, 16<<10)
+		for buf := make([]byte, 16<<10); ; {
 			n, err := src.Read(buf)
-			parcels := []parcel{{data: buf[:n]}}
+			text := bytes.Clone(buf[:n])
+			parcels := []parcel{{data: text}}
 			if s != nil {
-				parcels = s.feed(buf[:n])
+				parcels = s.feed(text)
 			}
 			for _, c := range parcels {
 				if len(c.data) == 0 && !c.last {
@@ -342,8 +341,8 @@ func (p *pair) pump(src, dst net.Conn, head []byte, link *Link, s *stream) {
 	if !link.pass(0, p.done) {
 		return
 	}
-	if tcp, ok := dst.(*net.TCPConn); ok {
-		_ = tcp.CloseWrite()
+	if half, ok := dst.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"lockd/internal/fakenode"
 	"lockd/internal/freeport"
-	"lockd/internal/process"
 )
 
 // echo starts a server that answers each line with the same line, and skips the hello before them.
@@ -339,7 +338,7 @@ func TestPeerPortOfAProcessThatStops(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		n.finish(time.Minute, func(*process.Process) {})
+		n.finish(time.Minute, func(Process) {})
 	}()
 	at := later(later(later(time.Time{})))
 	_ = ports[1].Close()

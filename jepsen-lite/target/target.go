@@ -190,6 +190,7 @@ type Config struct {
 	TLS    bool              // clients speak TLS, and peers TLS with a secret
 	Args   []string          // more arguments for the server
 	Builds map[string]string // binaries of OtherBuild and NextBuild, where they exist
+	Seed   uint64            // decides what is drawn of simulated machines
 }
 
 // Kind is one row of the table of targets.
@@ -199,12 +200,13 @@ type Kind struct {
 	Tags          string // build tags of the package
 	New           func(Config) (Target, error)
 	TLS           bool // whether Config.TLS is supported
+	Simulated     bool // the nodes run in this program, in virtual time
 }
 
 // Kinds is the table of targets.
 var Kinds = []Kind{
-	{"lockd", "lockd, one process per node", "lockd/cmd/lockd", "faults", newLockd, true},
-	{"redis-sentinel", "the control: a Redis primary with replicas, and a sentinel beside each", "", "", newRedis, false},
+	{"lockd", "lockd, one process per node", "lockd/cmd/lockd", "faults", newLockd, true, false},
+	{"redis-sentinel", "the control: a Redis primary with replicas, and a sentinel beside each", "", "", newRedis, false, false},
 }
 
 // onlyHost is the loopback address that every system has.

@@ -120,7 +120,7 @@ func (s *Single) Do(timeout time.Duration, args ...string) (Reply, error) {
 	if !s.process.Running() {
 		return Reply{}, fmt.Errorf("%w: see %s", errNotRunning, s.command.Log)
 	}
-	c, err := dial(s.addr, timeout, s.tls)
+	c, err := dial(thisMachine{}, s.addr, timeout, s.tls)
 	if err != nil {
 		return Reply{}, err
 	}
