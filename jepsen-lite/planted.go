@@ -193,6 +193,8 @@ var plantedRuns = []plantedRun{
 		"--workload set --nemesis gone --time 60s --seed 1", []string{"waiter of the dead"}},
 	{"refuses-after-election", "a node that hears of another leader takes no requests for six seconds",
 		"--workload register --nemesis kill:leader --time 40s --seed 1", []string{"node silent"}},
+	{"deposed-counts", "a member takes entries of a leader of an earlier term for those that it has",
+		"--workload set --nemesis scenario:deposed --time 60s --seed 1", []string{"acknowledged when deposed", "a node died", "states differ"}},
 }
 
 // bugs returns the names of the bugs that can be planted.

@@ -41,4 +41,7 @@ var (
 
 	_ = lateRule("dead-leave-lines", "Clients of a node that has died leave the lines within ten seconds.",
 		"waiter of the dead", everywhere, faulty(1, 3, "gone")).counted()
+
+	_ = rule("deposed-acknowledges-nothing", "A leader that was deposed acknowledges no write that is lost.",
+		"acknowledged when deposed", everywhere, faulty(0, 1, "scenario")).counted()
 )

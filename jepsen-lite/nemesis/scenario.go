@@ -28,6 +28,7 @@ var scenarios = map[string]func(p *play){
 	"stopping":    disturbStopping,
 	"mute":        leaveWithoutAnswers,
 	"stale":       holdRequests,
+	"deposed":     answerDeposed,
 }
 
 // scenario plays one of them.
@@ -397,6 +398,72 @@ func holdRequests(p *play) {
 	}
 	time.Sleep(time.Until(until))
 	p.between(50*time.Millisecond, 500*time.Millisecond)
+}
+
+// Times of the scenario deposed.
+const (
+	deposedTries = 3
+	deposedLog   = 60 * time.Millisecond  // for a leader to log a write and send it, less than its lease
+	deposedElect = 4 * time.Second        // for another leader
+	deposedLate  = 100 * time.Millisecond // for what was held back to arrive, and to be answered
+	deposedWait  = 2 * time.Second        // for the answer to the write
+	deposedPast  = 5                      // entries by which the next leader passes the write
+)
+
+// answerDeposed has an entry of a leader arrive at the others when another leader has gone past it, and the leader, which
+// was paused meanwhile, reads their answers. They must not take the entry for one that they have: the leader would take
+// it for committed, and acknowledge a write that is lost.
+func answerDeposed(p *play) {
+	for range deposedTries {
+		if p.cast(); p.leader == "" || p.isOver() {
+			return
+		}
+		p.depose()
+		p.links.Clear()
+		p.Target.Resume(p.leader)
+		if !settled(p.field) {
+			return
+		}
+	}
+}
+
+// depose does that once.
+func (p *play) depose() {
+	rest := p.field.others(p.leader)
+	let := p.catch(p.leader, target.Catch{Each: true, Act: target.Swallow}, target.MsgHeartbeat) // their answers have a later term
+	defer let()
+	c, err := p.Target.Dial(p.leader, time.Second)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	p.links.cut([]string{p.leader}, rest)
+	key := fmt.Sprintf("%s:deposed:%d", provokeKey, p.d.Uint64())
+	if c.Send(deposedWait+deposedElect, []string{"SET", key, p.leader, "EX", loadLease}) != nil {
+		return
+	}
+	time.Sleep(deposedLog)
+	p.touched[p.leader] = true
+	p.Target.Pause(p.leader)
+	if !p.until(deposedElect, func() bool { return !slices.Contains([]string{"", p.leader}, p.Target.Leader()) }) {
+		p.say("nobody follows %s", p.leader)
+		return
+	}
+	for range deposedPast {
+		p.write(rest[0])
+	}
+	p.links.Clear()
+	time.Sleep(deposedLate)
+	p.Target.Resume(p.leader)
+	r, err := c.Wait(deposedWait)
+	p.say("%s is deposed: %q, %v", p.leader, r.Text(), err)
+	p.found.stake("deposed-acknowledges-nothing")
+	if err != nil || r.Str != "OK" {
+		return
+	}
+	if now, err := p.Target.Do(rest[0], deposedWait+deposedElect, "GET", key); err == nil && now.Nil {
+		p.found.add("acknowledged when deposed", fmt.Sprintf("%s has acknowledged SET %s, and it is lost", p.leader, key))
+	}
 }
 
 // disturbStopping pauses a leader while it stops, or cuts it off.

@@ -192,7 +192,7 @@ var Table = []Kind{
 			"and so on; in a step of its own",
 		[]string{
 			"save twice", "hand over", "stop leader", "join", "install", "large", "folder", "elected", "stopping",
-			"mute", "stale",
+			"mute", "stale", "deposed",
 		},
 		true,
 		restarts,
@@ -251,7 +251,7 @@ func Find(name string) *Kind {
 }
 
 // readers are the variants that look into messages between nodes, by kind. TLS hides the messages.
-var readers = map[string][]string{"frame": frameKinds, "scenario": {"save twice", "mute", "stale"}}
+var readers = map[string][]string{"frame": frameKinds, "scenario": {"save twice", "mute", "stale", "deposed"}}
 
 // Reads returns the variants of a row of Find that look into messages between nodes. They cannot be used with TLS.
 func (k *Kind) Reads() (variants []string) {
