@@ -24,15 +24,23 @@ type Step struct {
 // alone are the kinds of faults that have a step to themselves.
 var alone = []string{Absent, "scenario", "quiet", OtherBuild, Upgrade, "recover", "drain", "run", "together", "gone"}
 
+// Steps of one fault alone, in a mixed plan that has other faults, too.
+const (
+	loneOneIn = 4               // the number of steps for each of them
+	loneCalm  = 3 * time.Second // before and after a fault Absent, without others
+)
+
 // wideOneIn is the number of steps of a mixed plan for each wide one.
 const wideOneIn = 8
 
 // Plan makes a schedule that lasts at least as long as total. Each step has one fault, or, if mixed, up to four of
-// different kinds. Most mixed steps spare a majority of the nodes, since otherwise the cluster could rarely answer. If
-// blind, it chooses no variant that looks into messages between nodes; each kind must have other variants.
+// different kinds. Most mixed steps spare a majority of the nodes, since otherwise the cluster could rarely answer. Now
+// and then a mixed step has one fault of the kinds that are alone, half of them Absent, far from other faults. If blind, it chooses no variant that looks into messages between nodes; each kind must have other variants.
 func Plan(seed uint64, total time.Duration, kinds []string, mixed, blind bool) []Step {
 	rng := rand.New(rand.NewPCG(seed, 0x6e656d65736973))
 	var steps []Step
+	lone, others := apart(kinds)
+	calm := time.Duration(0) // after the last step
 	for sum := time.Duration(0); len(kinds) > 0 && sum < total; {
 		s := Step{
 			After: time.Duration(300+rng.IntN(1700)) * time.Millisecond,
@@ -47,21 +55,59 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed, blind bool) [
 			s.Wide = rng.IntN(wideOneIn) == 0
 			count = 1 + rng.IntN(min(4, len(kinds)))
 		}
-		for _, i := range rng.Perm(len(kinds))[:count] {
-			k := Find(kinds[i])
+		from := kinds
+		if mixed && len(lone) > 0 && len(others) > 0 {
+			if from = others; rng.IntN(loneOneIn) == 0 {
+				from, count = oneOf(lone, rng), 1
+			}
+			count = min(count, len(from))
+		}
+		for _, i := range rng.Perm(len(from))[:count] {
+			k := Find(from[i])
 			if blind {
 				k = k.blind()
 			}
 			s.Faults = append(s.Faults, Fault{k.Name, k.Variants[rng.IntN(len(k.Variants))], rng.Uint64()})
 		}
-		if i := slices.IndexFunc(s.Faults, func(f Fault) bool { return slices.Contains(alone, f.Kind) }); i >= 0 {
+		if i := slices.IndexFunc(s.Faults, isAlone); i >= 0 {
 			s.Faults = s.Faults[i : i+1] // another fault would spoil its order of steps
+		}
+		s.After, calm = s.After+calm, 0
+		if mixed && isAbsent(s.Faults[0]) {
+			s.After, calm = s.After+loneCalm, loneCalm
 		}
 		steps = append(steps, s)
 		sum += s.After + s.For
 	}
 	return steps
 }
+
+// apart returns those of some kinds that have a step to themselves, and the others.
+func apart(kinds []string) (lone, others []string) {
+	for _, k := range kinds {
+		if isAlone(Fault{Kind: Find(k).Name}) {
+			lone = append(lone, k)
+		} else {
+			others = append(others, k)
+		}
+	}
+	return lone, others
+}
+
+// oneOf draws one of some kinds: every other time Absent, if that is among them.
+func oneOf(kinds []string, rng *rand.Rand) []string {
+	absent := slices.IndexFunc(kinds, func(k string) bool { return Find(k).Name == Absent })
+	i := rng.IntN(2 * len(kinds))
+	if absent >= 0 && i >= len(kinds) {
+		return kinds[absent : absent+1]
+	}
+	i %= len(kinds)
+	return kinds[i : i+1]
+}
+
+func isAlone(f Fault) bool { return slices.Contains(alone, f.Kind) }
+
+func isAbsent(f Fault) bool { return f.Kind == Absent }
 
 // Check returns an error if a plan that Plan has not made is not valid.
 func Check(plan []Step) error {

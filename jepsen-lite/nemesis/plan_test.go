@@ -56,3 +56,33 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// A mixed plan has steps of one fault alone now and then, half of them Absent, which has no other fault near.
+func TestLoneSteps(t *testing.T) {
+	var kinds []string
+	for _, k := range Table {
+		kinds = append(kinds, k.Name)
+	}
+	plan := Plan(1, 4*time.Hour, kinds, true, false)
+	lone, absent := 0, 0
+	for i, s := range plan {
+		for _, f := range s.Faults {
+			if isAlone(f) && len(s.Faults) > 1 {
+				t.Errorf("step %d: %+v", i+1, s.Faults)
+			}
+		}
+		if isAlone(s.Faults[0]) {
+			lone++
+		}
+		if !isAbsent(s.Faults[0]) {
+			continue
+		}
+		absent++
+		if s.After < loneCalm || i+1 < len(plan) && plan[i+1].After < loneCalm {
+			t.Errorf("step %d is %s after the one before, and %s before the next one", i+1, s.After, plan[i+1].After)
+		}
+	}
+	if share := len(plan) / max(lone, 1); share < loneOneIn-1 || share > loneOneIn+1 || absent < lone/3 {
+		t.Errorf("of %d steps %d have one fault alone, and %d of these are %s", len(plan), lone, absent, Absent)
+	}
+}
