@@ -195,6 +195,8 @@ var plantedRuns = []plantedRun{
 		"--workload register --nemesis kill:leader --time 40s --seed 1", []string{"node silent"}},
 	{"deposed-counts", "a member takes entries of a leader of an earlier term for those that it has",
 		"--workload set --nemesis scenario:deposed --time 60s --seed 1", []string{"acknowledged when deposed", "a node died", "states differ"}},
+	{"any-token-displaces", "a LOCK takes the place of the first in line, whatever its token",
+		"--workload idempotent --nemesis none --time 30s --seed 1", []string{"displaced by nobody"}},
 }
 
 // bugs returns the names of the bugs that can be planted.

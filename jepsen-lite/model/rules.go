@@ -140,8 +140,7 @@ var (
 		judging("majority-loses-nothing")
 	// RuleClaims is at stake with each process that has ended.
 	RuleClaims = rule("deaths-are-true", "No node says that a living process has ended.",
-		"a living process called dead", everywhere, times(0)).told().
-		judging("heard-leader-stays")
+		"a living process called dead", everywhere, faulty(1, 3, "kill")).told().counted()
 	// RuleLevels is at stake with each node, after the last fault.
 	RuleLevels = lateRule("levels-back", "An idle node has as many goroutines, and as much heap, as before.",
 		"goroutines not back, memory not back", everywhere, times(1)).told().
@@ -342,8 +341,7 @@ var (
 		"free in spite of a line", lines, quietly(1, 10*time.Second)).
 		judging("whatever-frees-a-lock place-goes-to-the-next set-nx-takes-part")
 	ruleDisplaced = rule("displaced-by-own-token", "A waiter is displaced by its own token's next request alone.",
-		"displaced by nobody", "idempotent", times(0)).
-		judging("place-is-taken-over")
+		"displaced by nobody", "idempotent", each(1, 10*time.Second))
 	ruleDead = lateRule("dead-hold-nothing", "A client that disconnected before its answer does not hold the lock.",
 		"held by the dead", "line", quietly(1, 10*time.Second)).
 		judging("hanging-up-leaves-the-line grant-to-the-gone-is-released")

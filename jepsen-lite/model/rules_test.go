@@ -264,17 +264,16 @@ func TestRulesOfFaults(t *testing.T) {
 
 // A rule that faults count is at stake as often as they say, and undecided if none of them does.
 func TestCountedRules(t *testing.T) {
-	counted := Rules[slices.IndexFunc(Rules, func(r *Rule) bool { return r.Counted })]
 	h := &history.History{Asked: int64(time.Minute)}
 	for range 6 {
-		h.Faults = append(h.Faults, history.Window{Kind: counted.Need.Faults[0]})
+		h.Faults = append(h.Faults, history.Window{Kind: RuleClaims.Need.Faults[0]})
 	}
 	for _, n := range []int{0, 1, 2, 9} {
 		v := &Verdict{}
-		v.Stake(counted, n)
+		v.Stake(RuleClaims, n)
 		v.Weigh(h, "set", false)
-		i := slices.IndexFunc(v.Stakes, func(s Stake) bool { return s.Rule == counted })
-		lacks := slices.ContainsFunc(v.Undecided, func(u string) bool { return strings.HasPrefix(u, counted.ID+" ") })
+		i := slices.IndexFunc(v.Stakes, func(s Stake) bool { return s.Rule == RuleClaims })
+		lacks := slices.ContainsFunc(v.Undecided, func(u string) bool { return strings.HasPrefix(u, RuleClaims.ID+" ") })
 		if i < 0 || v.Stakes[i].Times != n || v.Stakes[i].Least != 2 || lacks != (n < 2) {
 			t.Errorf("%d times: %+v, %q", n, v.Stakes, v.Undecided)
 		}
@@ -285,7 +284,7 @@ func TestCountedRules(t *testing.T) {
 func TestFaultsCountRules(t *testing.T) {
 	counts := regexp.MustCompile(`found\.stake\(("[a-z-]+"|e\.rule)\)|rule: "([a-z-]+)"`)
 	files, _ := filepath.Glob("../nemesis/*.go")
-	counted := map[string]bool{}
+	counted := map[string]bool{RuleClaims.ID: true}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

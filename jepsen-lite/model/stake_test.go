@@ -69,7 +69,7 @@ func TestWeigh(t *testing.T) {
 		{ruleEach, "set", long(9, "", 0), 0, "undecided", "not judged"}, // once in a run of 10 s
 		{ruleEach, "set", long(500, "", 0), 0, "undecided", "undecided"},
 		{ruleEach, "set", long(500, "", 0), 1, "1 of 1", "1 of 1"},
-		{ruleDisplaced, "idempotent", long(500, "", 0), 0, "0 of 0", "0 of 0"},
+		{ruleMomentEnds, "moments", long(500, "", 0), 0, "0 of 0", ""},
 		{ruleAnswered, "set", long(1, "", 0), 0, "undecided", "undecided"}, // 10 times in any run
 		{ruleAnswered, "set", long(1, "", 0), 9, "undecided", "9 of 1"},
 	} {

@@ -1,6 +1,9 @@
 package workload
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // newIdempotent has clients of locks of all kinds miss every third answer: they break the connection or abandon the
 // request, and ask again with the same token at another node, or give up. They release the lock until they have heard
@@ -45,6 +48,10 @@ func (h *holder) askAgain() (held bool) {
 			}
 		case c.Rand.IntN(2) == 0:
 			h.breakOff(call)
+		case c.Rand.IntN(2) == 0:
+			if out, ok := h.askTwice(call); ok && out[0] != displaced {
+				return holds(out, ok)
+			}
 		default:
 			hangUp := c.Abandon(call)
 			c.Sleep(time.Duration(c.Rand.IntN(100)) * time.Millisecond)
@@ -56,6 +63,22 @@ func (h *holder) askAgain() (held bool) {
 		}
 	}
 	return false
+}
+
+// askTwice asks on two connections, one a moment after the other, and hears both answers: the second request displaces
+// the first one if that waits. It returns the answer to the second one.
+func (h *holder) askTwice(call Call) (out []string, ok bool) {
+	c := h.c
+	before := NewClient(c.ctx, c.env, c.ID+1)
+	var first sync.WaitGroup
+	first.Go(func() {
+		before.Do(call)
+		before.Close()
+	})
+	c.Sleep(time.Duration(c.Rand.IntN(100)) * time.Millisecond)
+	out, ok = c.Do(h.asking("enter", c.Rand.Int64N(waitMax/2)))
+	first.Wait()
+	return out, ok
 }
 
 // useAgain holds the lock for a while, and renews its lease by RENEW, or by LOCK, whose answer may be lost.
