@@ -18,7 +18,8 @@ import (
 // (w3.17):
 // enter token ms wait name and try token ms 0 name = fence | nil | displaced, acquire token ms name = OK | nil,
 // renew token ms name = fence | nil, release token name = 1 | 0, delete name = 1 | 0 (DEL),
-// overwrite value ms name = OK (SET), force token reason name = n (LOCKS FORCE; without a token: whoever holds it).
+// overwrite value ms name = OK (SET), force token reason fence name = n (LOCKS FORCE; without a token, or a fence: whoever
+// holds it).
 // The questions: history = since event ... (LOCKS HISTORY), and why token = what fence reason next fence sentence (LOCKS
 // WHY).
 
@@ -31,7 +32,12 @@ const (
 	toldMisplaced = "out of order"           // in an order that real time contradicts
 	toldInPart    = "hole in the history"    // a lock is got, or lost, twice
 	toldWrongWhy  = "wrong why"              // LOCKS WHY contradicts the history
+	forcedOther   = "another one forced"     // LOCKS FORCE has freed what it did not name
+	forcedNobody  = "forced in vain"         // or not what it named
 )
+
+var ruleForce = rule("force-frees-whom-it-names", "LOCKS FORCE with TOKEN or FENCE frees that holder, and no other one.",
+	forcedOther+", "+forcedNobody, "forensics", each(1, 10*time.Second))
 
 // Forensics judges what a server tells about the past of its locks by what the clients did and saw.
 func Forensics(h *history.History) *Verdict {
@@ -52,6 +58,7 @@ func Forensics(h *history.History) *Verdict {
 		p.holes(v)
 		p.forgotten(v, known)
 		whys += p.judgeWhys(v, known)
+		p.judgeForces(v, known)
 		events += len(p.events)
 	}
 	v.Note("%d events in %d answers of LOCKS HISTORY; %d answers of LOCKS WHY were judged",
@@ -323,6 +330,8 @@ func (p *lockPast) contradiction(at int) (kind, why string) {
 		return toldOfNobody, "no request of that name asked for it"
 	case o.OK() && !inVain && !p.causes(o, e.kind):
 		return toldOfNobody, "that was " + o.String()
+	case e.kind == "forced" && o.Name == "force" && !names(o, e.token, e.fence):
+		return forcedOther, "that was " + o.String()
 	case !inVain && !p.mayCause(o, e):
 		return toldOtherwise, "that was " + o.String()
 	case e.kind == "granted" && strconv.FormatInt(e.lease, 10) != o.In[1]:
@@ -405,7 +414,7 @@ func (p *lockPast) mayCause(o *history.Op, e *pastEvent) bool {
 	case "overwritten":
 		return o.Name == "overwrite"
 	case "forced":
-		return o.Name == "force" && (own || o.In[0] == "")
+		return o.Name == "force"
 	case "left":
 		return own && o.Name == "enter" &&
 			slices.ContainsFunc(p.of[e.token], func(o *history.Op) bool { return o.Name == "release" })
@@ -413,6 +422,51 @@ func (p *lockPast) mayCause(o *history.Op, e *pastEvent) bool {
 		return own && o.Name == "enter"
 	}
 	return false // refused, moved ...
+}
+
+// names reports whether a LOCKS FORCE is about the holder with a token and a fence.
+func names(o *history.Op, token string, fence int64) bool {
+	return (o.In[0] == "" || o.In[0] == token) &&
+		(len(o.In) < 4 || o.In[2] == "" || o.In[2] == strconv.FormatInt(fence, 10))
+}
+
+// judgeForces judges answers of LOCKS FORCE that name a holder, where a later answer tells all events until then.
+func (p *lockPast) judgeForces(v *Verdict, m *memory) {
+	if !p.isWhole() {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.named)) {
+		o := p.named[name]
+		if o.Name != "force" || !o.OK() || names(o, "", -1) || !p.toldAfter(o, m) {
+			continue
+		}
+		from, to := p.during(o)
+		all, other := true, false // at every moment of the request; at one
+		for n := from; n <= to; n++ {
+			held := heldAfter(p.events[:n])
+			all = all && held != nil && names(o, held.token, held.fence)
+			other = other || held != nil && !names(o, held.token, held.fence)
+		}
+		if all || other {
+			v.Stake(ruleForce, 1)
+		}
+		if all && o.Out[0] == "0" {
+			v.Add(forcedNobody, o, "that was the holder all the time")
+		}
+	}
+}
+
+// heldAfter returns the grant of the holder after some events; nil: there is none.
+func heldAfter(events []*pastEvent) (held *pastEvent) {
+	for _, e := range events {
+		switch {
+		case e.kind == "granted":
+			held = e
+		case e.ends():
+			held = nil
+		}
+	}
+	return held
 }
 
 // workerOf returns the worker in the name of a request.
@@ -542,12 +596,8 @@ func (a *pastAnswer) tells(o *history.Op) bool {
 // judgeWhys judges answers about single tokens for which a later answer tells all events until then. It returns how
 // many it judged.
 func (p *lockPast) judgeWhys(v *Verdict, m *memory) (judged int) {
-	parted := slices.ContainsFunc(p.events, func(e *pastEvent) bool { return e.hole })
 	for _, o := range p.whys {
-		later := slices.ContainsFunc(p.answers, func(a *pastAnswer) bool {
-			return a.o.Start > o.End && (len(a.events) > 0 || m.horizon(a) < p.first)
-		})
-		if parted || !later {
+		if !p.isWhole() || !p.toldAfter(o, m) {
 			continue
 		}
 		judged++
@@ -557,6 +607,18 @@ func (p *lockPast) judgeWhys(v *Verdict, m *memory) (judged int) {
 		}
 	}
 	return judged
+}
+
+// isWhole reports whether no event between others was forgotten.
+func (p *lockPast) isWhole() bool {
+	return !slices.ContainsFunc(p.events, func(e *pastEvent) bool { return e.hole })
+}
+
+// toldAfter reports whether an answer tells all events until the end of a question.
+func (p *lockPast) toldAfter(o *history.Op, m *memory) bool {
+	return slices.ContainsFunc(p.answers, func(a *pastAnswer) bool {
+		return a.o.Start > o.End && (len(a.events) > 0 || m.horizon(a) < p.first)
+	})
 }
 
 // explains reports whether an answer about a token was right at some moment during its request.

@@ -176,3 +176,22 @@ func TestForensicsWhy(t *testing.T) {
 	} // Nobody knows any more.
 	expect(t, Forensics, "0-0.5 9 history k = S\n"+lived+"1500-1501 8 why l a = released,7,,b,9\n 2000-2001 9 history l = T")
 }
+
+// LOCKS FORCE ends the lock of the holder that it names, and of no other one.
+func TestForceNames(t *testing.T) {
+	const got, then = "1-2 1 enter l a,500,0,w1.1 = 7\n 4-5 2 force l ", "\n 10-11 9 history l = "
+	forced := "forced|a|7|LOCKS FORCE|w2.1|r|1003|3|500|0"
+	for _, named := range []string{",r,7,", "a,r,7,", "a,r,,", ",r,,"} {
+		expect(t, Forensics, got+named+"w2.1 = 1"+then+told(g1, forced))
+	}
+	for _, named := range []string{",r,8,", "a,r,6,", "b,r,7,", "b,r,,"} {
+		expect(t, Forensics, got+named+"w2.1 = 0"+then+told(g1))
+		expect(t, Forensics, got+named+"w2.1 = 1"+then+told(g1, forced), "another one forced@3")
+	}
+	for _, named := range []string{",r,7,", "a,r,7,", "a,r,,"} {
+		expect(t, Forensics, got+named+"w2.1 = 0"+then+told(g1), "forced in vain@2")
+	}
+	// Its lease had ended, or it came later.
+	expect(t, Forensics, got+"a,r,,w2.1 = 0"+then+told(g1, "expired|a|7||||1500|500|500|0"))
+	expect(t, Forensics, "1-5 1 enter l a,500,0,w1.1 = 7\n 4-5 2 force l a,r,,w2.1 = 0"+then+told(g1))
+}

@@ -211,6 +211,8 @@ func TestRules(t *testing.T) {
 		{ruleWhole, Forensics, asked + "10-11 9 history l = " + told(g1, end1, got2), asked + "10-11 9 history l = " + told(g1, got2)},
 		{ruleFence, Forensics, asked + "10-11 9 history l = " + told(g1, end1, got2),
 			strings.Replace(asked, "= 9", "= 5", 1) + "10-11 9 history l = " + told(g1, end1, strings.Replace(got2, "|9|", "|5|", 1))},
+		{ruleForce, Forensics, "0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 4-5 2 force l ,r,9,w2.1 = 0\n 10-11 9 history l = " + told(g1),
+			"0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 4-5 2 force l ,r,7,w2.1 = 0\n 10-11 9 history l = " + told(g1)},
 		{ruleWhy, Forensics, "0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 3-4 8 why l a = held,7,,,\n 10-11 9 history l = " + told(g1),
 			"0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 3-4 8 why l a = nothing,,,,\n 10-11 9 history l = " + told(g1)},
 	}

@@ -2,7 +2,9 @@ package workload
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -21,6 +23,7 @@ const (
 func newForensics(env *Env) Plan {
 	keys, bounded := newShortLived(env, "past"), env.Seed%3 == 0
 	had := make([][]*witness, env.Workers) // by worker: the locks that it asks about at the end
+	var granted sync.Map                   // by key: the last grant that a client was told of
 	return Plan{
 		Setup: func(c *Client) {
 			if bounded {
@@ -29,11 +32,13 @@ func newForensics(env *Env) Plan {
 			(&witness{c: c, key: c.Key("none")}).ask()
 		},
 		Step: func(c *Client) {
-			w := &witness{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()), ms: leaseMs(c)}
+			w := &witness{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()), ms: leaseMs(c), granted: &granted}
 			switch c.Rand.IntN(12) {
 			case 0:
 				w.end()
 			case 1:
+				w.forceOne()
+			case 2:
 				if before := had[c.ID]; len(before) > 0 {
 					w = before[len(before)-1]
 					w.c = c
@@ -81,7 +86,14 @@ func configure(c *Client, setting, value string) {
 type witness struct {
 	c          *Client
 	key, token string
-	ms         int64 // of the lease; each lease is longer than the one before, so each changes the end
+	ms         int64     // of the lease; each lease is longer than the one before, so each changes the end
+	granted    *sync.Map // see newForensics
+}
+
+// told is a grant: its token and its fence.
+type told struct {
+	token string
+	fence int64
 }
 
 // call makes a request under a client name of its own, by which the history knows it.
@@ -99,8 +111,7 @@ func (w *witness) visit() {
 	for range c.Rand.IntN(3) {
 		c.Sleep(time.Duration(c.Rand.IntN(60)) * time.Millisecond)
 		w.ms += 1 + c.Rand.Int64N(100)
-		ms := itoa(w.ms)
-		if !holds(c.Do(w.call("renew", number, []string{w.token, ms}, "RENEW", w.key, w.token, "PX", ms))) {
+		if !w.renew() {
 			break
 		}
 	}
@@ -112,11 +123,22 @@ func (w *witness) visit() {
 	case 2, 3, 4:
 		c.Do(w.call("release", word("0", "1"), []string{w.token}, "EVAL", releaseScript, "1", w.key, w.token))
 	default:
-		c.Do(w.call("release", word("0", "1"), []string{w.token}, "UNLOCK", w.key, w.token))
+		w.unlock()
 	}
 	if c.Rand.IntN(4) == 0 {
 		w.why()
 	}
+}
+
+// renew renews the lease of the lock.
+func (w *witness) renew() (held bool) {
+	ms := itoa(w.ms)
+	return holds(w.c.Do(w.call("renew", number, []string{w.token, ms}, "RENEW", w.key, w.token, "PX", ms)))
+}
+
+// unlock releases the lock.
+func (w *witness) unlock() {
+	w.c.Do(w.call("release", word("0", "1"), []string{w.token}, "UNLOCK", w.key, w.token))
 }
 
 // take takes the lock in one of the ways of programs. It reports whether the lock was granted.
@@ -127,7 +149,7 @@ func (w *witness) take() bool {
 	}
 	switch c.Rand.IntN(10) {
 	case 0:
-		return holds(c.Do(w.lock("try", 0)))
+		return w.heard(c.Do(w.lock("try", 0)))
 	case 1, 2:
 		return acquire("SET", w.key, w.token, "NX", "PX", ms)
 	case 3, 4:
@@ -140,7 +162,19 @@ func (w *witness) take() bool {
 			return false
 		}
 	}
-	return holds(c.Do(w.lock("enter", c.Rand.Int64N(waitMax/2))))
+	return w.heard(c.Do(w.lock("enter", c.Rand.Int64N(waitMax/2))))
+}
+
+// heard notes the grant of an answer of LOCK, and reports whether it is one.
+func (w *witness) heard(out []string, ok bool) bool {
+	if !holds(out, ok) {
+		return false
+	}
+	fence, err := strconv.ParseInt(out[0], 10, 64)
+	if err == nil {
+		w.granted.Store(w.key, told{w.token, fence})
+	}
+	return err == nil
 }
 
 // lock makes the call of LOCK.
@@ -159,8 +193,7 @@ func (w *witness) end() {
 	case 0:
 		w.delete()
 	case 1:
-		reason := "r" + itoa(c.env.Unique()) + ": it hangs"
-		c.Do(w.call("force", number, []string{"", reason}, "LOCKS", "FORCE", w.key, "REASON", reason))
+		w.force("", 0)
 	case 2:
 		if w.key[len(w.key)-1]%2 == 1 {
 			return
@@ -168,6 +201,44 @@ func (w *witness) end() {
 		ms := itoa(50 + c.Rand.Int64N(200))
 		c.Do(w.call("overwrite", word("OK"), []string{"data", ms}, "SET", w.key, "data", "PX", ms))
 	}
+}
+
+// forceOne ends the lock for the holder with a token, with a fence, or with both. The holder may have changed, or is one
+// with a token that begins so, or with the next fence or the one before.
+func (w *witness) forceOne() {
+	last, ok := w.granted.Load(w.key)
+	if !ok {
+		return
+	}
+	of, r := last.(told), w.c.Rand
+	switch r.IntN(6) {
+	case 0:
+		of.token = of.token[:len(of.token)-1]
+	case 1:
+		of.fence += 1 - 2*r.Int64N(2)
+	}
+	switch r.IntN(3) {
+	case 0:
+		of.token = ""
+	case 1:
+		of.fence = 0
+	}
+	w.force(of.token, of.fence)
+}
+
+// force ends the lock for a reason: if a token is given for that holder, and if a fence is given for the holder who has
+// it.
+func (w *witness) force(token string, fence int64) {
+	reason := "r" + itoa(w.c.env.Unique()) + ": it hangs"
+	in, cmd := []string{token, reason, ""}, []string{"LOCKS", "FORCE", w.key, "REASON", reason}
+	if token != "" {
+		cmd = append(cmd, "TOKEN", token)
+	}
+	if fence > 0 {
+		in[2] = itoa(fence)
+		cmd = append(cmd, "FENCE", in[2])
+	}
+	w.c.Do(w.call("force", number, in, cmd...))
 }
 
 // delete deletes the lock.
