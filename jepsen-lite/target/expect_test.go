@@ -122,6 +122,19 @@ func TestReasonFirst(t *testing.T) {
 	}
 }
 
+// So does that of a process.
+func TestDeathBeginsWithItsReason(t *testing.T) {
+	p := shell(t, "echo level=WARN; echo 'lockd: the port is in use'; exit 1")
+	if err := p.start(); err != nil {
+		t.Fatal(err)
+	}
+	waitEnd(t, p)
+	const want = "ended by itself: exit status 1: lockd: the port is in use | its last lines: ---- start 1 ---- | level=WARN"
+	if deaths := p.takeDeaths(); len(deaths) != 1 || !strings.HasSuffix(deaths[0], want) {
+		t.Errorf("%q", deaths)
+	}
+}
+
 // An expectation holds for one process: not for the next one, and not after it was taken back.
 func TestExpectedOnce(t *testing.T) {
 	const script = "while [ ! -e $LOG.go ]; do sleep 0.01; done; echo fault: kill at log.sync; kill -9 $$"
