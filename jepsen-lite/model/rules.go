@@ -428,7 +428,8 @@ var (
 		judging("events-of-a-lock who-it-was del-by-the-holder overwritten-is-data what-a-lock-is")
 	ruleExact = rule("history-exact", "An event has the token, fence, lease, renewals and reason of its request.",
 		toldOtherwise, "forensics", each(5, 5*time.Second)).
-		judging("events-of-a-lock del-by-the-holder overwritten-is-data durations-stand-still")
+		judging("events-of-a-lock del-by-the-holder overwritten-is-data durations-stand-still set-nx-takes-part " +
+			"a-string-key")
 	ruleOrdered = rule("history-in-order", "The order of the events does not contradict real time.",
 		toldMisplaced, "forensics", each(5, 5*time.Second)).
 		judging("history-on-every-node")
