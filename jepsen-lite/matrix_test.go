@@ -117,10 +117,7 @@ var holes = map[string]string{
 	"older-release-stops":           noRule,
 
 	// Rules that no bug has proved yet.
-	"wall-clock-slows":          noBug,
 	"wall-clock-jumps":          noBug,
-	"a-string-key":              noBug,
-	"set-nx-takes-part":         noBug,
 	"what-a-lock-is":            noBug,
 	"overwritten-is-data":       noBug,
 	"who-it-was":                noBug,
@@ -128,7 +125,6 @@ var holes = map[string]string{
 	"durations-stand-still":     noBug,
 	"upgrade-refuses-nothing":   noBug,
 	"neighbours-run-together":   noBug,
-	"level-rises-by-itself":     noBug,
 	"way-back-until-then":       noBug,
 	"upgrade-is-a-moments-wait": noBug,
 }
