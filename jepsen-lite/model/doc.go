@@ -7,6 +7,7 @@
 //	linear.go                        a sequential machine, and the search for an order that explains all answers:
 //	                                 register, list, lock (plain, reentrant), line
 //	append.go                        transactions over several keys, and the cycles that leave no order of them
+//	keys.go                          locks whose keys are renamed, moved, swapped, wiped, or get other leases
 //	once.go                          changes that are done once or never: counter, stock, set, bank, list, register, scripts
 //	clock.go, lease.go, overlong.go  bounds on the log clock and on real time, by which leases are judged: expiry, events,
 //	                                 lock, line, shared

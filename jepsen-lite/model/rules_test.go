@@ -16,38 +16,40 @@ import (
 // Each rule has a history that puts it at stake once, without a problem, and one that breaks it.
 func TestRules(t *testing.T) {
 	const (
-		grant   = "0-4 1 grant k v,100 = 1,100,v,1002\n " // until 1102 of the log clock
-		reign   = "0-1 1@n1 reign r = 2\n 10-12 1@n1 observe q = 0,-2,nil,11\n 13-14 1@n1 reign r = 2\n 30-32 1@n1 observe q = 0,-2,nil,%d\n 33-34 1@n1 reign r = 2"
-		lease   = "0-1 1 set k v,100 = OK\n "
-		lock    = "0-1 1 acquire l a,100 = OK\n "
-		line    = "0-1 1 enter l a,9000,0 = 7\n "
-		fenced  = "0-1 1 acquire l a,100 = OK\n 2-3 1 fence l a = 7\n 200-201 2 acquire l b,100 = OK\n 202-203 2 fence l b = 9\n 204-205 2 write l b,9 = accepted\n "
-		told2   = "0-1 1 acquire l a,2000 = OK\n 10-11 2 acquire l b,2000 = nil,1991,a\n "
-		ear     = "0-1 1 listen ch = OK\n "
-		ears    = "0-1 1 listen ch = OK\n 0-1 3 listen ch = OK\n 2-3 2 publish ch a = 1\n 2-3 4 publish ch b = 1\n 4-5 1 message ch = a\n 6-7 1 message ch = b\n "
-		watch   = "0-1 1 listen e = OK\n "
-		later   = "\n 20000-20001 9 del z = 0"
-		turn    = line + "2-4500 2 enter l b,9000,9000 = 9\n 3000-4600 3 enter l c,9000,9000 = %d\n 4400-4401 1 release l a = 1\n 4550-4551 2 release l b = 1"
-		waiting = line + "2-4500 2 enter l b,9000,9000 = 9\n 3000-3001 3 holder l = %s\n 4400-4401 1 release l a = 1"
-		held    = "0-1 1@n1 try succession h,30000,0 = 1\n 5000-5001 1@n1 release succession h = 1\n 20000-20001 1@n1 set x = OK\n "
-		first   = " 2@n2 enter succession a,8000,16000"
-		second  = " 3@n3 enter succession b,8000,16000"
-		inTurn  = "10-5002" + first + " = 2\n 600-5012" + second + " = 3\n 5010-5011 2@n2 release succession a = 1\n "
-		turned  = "10-5012" + first + " = 3\n 600-5002" + second + " = 2\n 5010-5011 3@n3 release succession b = 1\n "
-		briefly = "2000-3000 away n2\n 2000-3000 fault pause"
-		dead    = "\n 3000-19000 died n2\n 3000-3001 fault kill"
-		stale   = "0-1 1@n1 try l h,30000,0 = 1\n 10-9000 2@n2 enter l a,3000,16000 = 2\n 3000-9000 away n2\n 3000-9000 fault pause\n 4000-4001 1@n1 release l h = 1\n "
-		gone    = "0-?1002 1@n1 seize k left,9000 gone\n 600-1003 2@n2 seize k left,9000 = "
-		offer   = "\n 1000-1001 3@n3 offer k left,a,b = 2\n 90000-90001 3@n3 rest k = "
-		two     = "0-1 1 enter l a,9000,0,2 = 7\n 2-3 2 enter l b,9000,0,2 = 8\n "
-		pushed  = "0-1 1 push q 1 = 1\n 2-3 1 push q 2 = 2\n "
-		asked   = "0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 4-5 1 release l a,w1.3 = 1\n 6-7 2 enter l b,300,0,w2.4 = 9\n "
-		once    = "0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 10-11 9 history l = "
-		wrong   = "100-9000 off n1 0,60000\n"
-		until   = "0-1 1 take k a,6000 = OK\n"
-		end1    = "released|a|7|UNLOCK|w1.3||1100|100|500|0"
-		got2    = "granted|b|9|LOCK|w2.4||1200|0|300|0"
-		anew    = "0-1 1 enter l a,100,0 = 7\n 50-51 1 enter l a,9000,0 = 7\n 300-301 1 release l a = "
+		grant      = "0-4 1 grant k v,100 = 1,100,v,1002\n " // until 1102 of the log clock
+		reign      = "0-1 1@n1 reign r = 2\n 10-12 1@n1 observe q = 0,-2,nil,11\n 13-14 1@n1 reign r = 2\n 30-32 1@n1 observe q = 0,-2,nil,%d\n 33-34 1@n1 reign r = 2"
+		lease      = "0-1 1 set k v,100 = OK\n "
+		lock       = "0-1 1 acquire l a,100 = OK\n "
+		line       = "0-1 1 enter l a,9000,0 = 7\n "
+		fenced     = "0-1 1 acquire l a,100 = OK\n 2-3 1 fence l a = 7\n 200-201 2 acquire l b,100 = OK\n 202-203 2 fence l b = 9\n 204-205 2 write l b,9 = accepted\n "
+		told2      = "0-1 1 acquire l a,2000 = OK\n 10-11 2 acquire l b,2000 = nil,1991,a\n "
+		ear        = "0-1 1 listen ch = OK\n "
+		ears       = "0-1 1 listen ch = OK\n 0-1 3 listen ch = OK\n 2-3 2 publish ch a = 1\n 2-3 4 publish ch b = 1\n 4-5 1 message ch = a\n 6-7 1 message ch = b\n "
+		watch      = "0-1 1 listen e = OK\n "
+		later      = "\n 20000-20001 9 del z = 0"
+		turn       = line + "2-4500 2 enter l b,9000,9000 = 9\n 3000-4600 3 enter l c,9000,9000 = %d\n 4400-4401 1 release l a = 1\n 4550-4551 2 release l b = 1"
+		waiting    = line + "2-4500 2 enter l b,9000,9000 = 9\n 3000-3001 3 holder l = %s\n 4400-4401 1 release l a = 1"
+		held       = "0-1 1@n1 try succession h,30000,0 = 1\n 5000-5001 1@n1 release succession h = 1\n 20000-20001 1@n1 set x = OK\n "
+		first      = " 2@n2 enter succession a,8000,16000"
+		second     = " 3@n3 enter succession b,8000,16000"
+		inTurn     = "10-5002" + first + " = 2\n 600-5012" + second + " = 3\n 5010-5011 2@n2 release succession a = 1\n "
+		turned     = "10-5012" + first + " = 3\n 600-5002" + second + " = 2\n 5010-5011 3@n3 release succession b = 1\n "
+		briefly    = "2000-3000 away n2\n 2000-3000 fault pause"
+		dead       = "\n 3000-19000 died n2\n 3000-3001 fault kill"
+		stale      = "0-1 1@n1 try l h,30000,0 = 1\n 10-9000 2@n2 enter l a,3000,16000 = 2\n 3000-9000 away n2\n 3000-9000 fault pause\n 4000-4001 1@n1 release l h = 1\n "
+		gone       = "0-?1002 1@n1 seize k left,9000 gone\n 600-1003 2@n2 seize k left,9000 = "
+		offer      = "\n 1000-1001 3@n3 offer k left,a,b = 2\n 90000-90001 3@n3 rest k = "
+		two        = "0-1 1 enter l a,9000,0,2 = 7\n 2-3 2 enter l b,9000,0,2 = 8\n "
+		pushed     = "0-1 1 push q 1 = 1\n 2-3 1 push q 2 = 2\n "
+		asked      = "0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 4-5 1 release l a,w1.3 = 1\n 6-7 2 enter l b,300,0,w2.4 = 9\n "
+		once       = "0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 10-11 9 history l = "
+		wrong      = "100-9000 off n1 0,60000\n"
+		until      = "0-1 1 take k a,6000 = OK\n"
+		end1       = "released|a|7|UNLOCK|w1.3||1100|100|500|0"
+		got2       = "granted|b|9|LOCK|w2.4||1200|0|300|0"
+		anew       = "0-1 1 enter l a,100,0 = 7\n 50-51 1 enter l a,9000,0 = 7\n 300-301 1 release l a = "
+		has        = "0-1 1 try 3.k h,30000,0,a1, = 5\n "
+		afterScene = "\n 9000-9001 1 try 3.z h,30000,0,a1, = 99"
 	)
 	writes := ""
 	for at := 5; at < 9000; at += 100 {
@@ -154,6 +156,20 @@ func TestRules(t *testing.T) {
 		{ruleSleep, Waiters, told2 + "12-500 3 wait l 1991,a = woken\n 498-499 1 release l a = 1", told2 + "12-4500 3 wait l 1991,a = timeout"},
 		{ruleWoken, Waiters, told2 + "12-500 3 wait l 1991,a = woken\n 498-499 1 release l a = 1",
 			told2 + "12-4500 3 wait l 4000,a = woken\n 498-499 1 release l a = 1"},
+
+		{ruleScene, Keys, has, has + "2-3 1 look 3.k a1 = none,,nil,-2"},
+		{ruleNeverFree, Keys, has + "10-1106 2 enter 3.k a,8000,9000,a1, = 9\n 1000-1005 1 change 3.k give,3.k,h,a1,i,a1,30000 = 1,7\n 1100-1101 1 release 3.k i,a1 = 1",
+			has + "10-1006 2 enter 3.k a,8000,9000,a1, = 7\n 1000-1005 1 change 3.k give,3.k,h,a1,i,a1,30000 = 1,6\n 1010-1011 1 look 3.k a1 = string,a,7,7995"},
+		{ruleCarried, Keys, has + "10-11 1 change 3.k rename,3.k,a1,a2 = OK\n 12-13 1 look 3.k a2 = string,h,7,29990",
+			has + "10-11 1 change 3.k rename,3.k,a1,a2 = OK\n 12-13 1 look 3.k a2 = string,h,5,29990"},
+		{ruleApart, Keys, has + "2-3 1 try 3.k g,30000,0,b1, = 6\n 10-11 1 change dbs3 wipe,3.k = OK\n 12-13 1 look 3.k b1 = string,g,6,29990",
+			has + "2-3 1 try 3.k g,30000,0,b1, = 6\n 10-11 1 change dbs3 wipe,3.k = OK\n 12-13 1 look 3.k b1 = none,,nil,-2"},
+		{ruleGivenLease, Keys, has + "10-11 1 change 3.k persist,3.k,a1 = 1\n 12-13 1 look 3.k a1 = string,h,5,-1",
+			has + "10-11 1 change 3.k persist,3.k,a1 = 1\n 12-13 1 look 3.k a1 = string,h,5,29990"},
+		{ruleHandsOn, Keys, has + "10-1006 2 enter 3.k a,8000,9000,a1, = 7\n 1000-1005 1 change 3.k del,3.k,a1 = 1" + afterScene,
+			has + "10-3006 2 enter 3.k a,8000,9000,a1, = 7\n 1000-1005 1 change 3.k del,3.k,a1 = 1" + afterScene},
+		{ruleForeign, Keys, has + "10-1006 2 enter 3.k a,8000,9000,a1, = wrongtype\n 1000-1005 1 change 3.k list,3.k,a1 = OK" + afterScene,
+			has + "10-3006 2 enter 3.k a,8000,9000,a1, = wrongtype\n 1000-1005 1 change 3.k list,3.k,a1 = OK" + afterScene},
 
 		{ruleTurn, Line, fmt.Sprintf(turn, 10), fmt.Sprintf(turn, 8)},
 		{ruleMoves, Line, fmt.Sprintf(waiting, "a"), fmt.Sprintf(waiting, "nil")},

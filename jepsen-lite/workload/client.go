@@ -32,6 +32,7 @@ type Env struct {
 	Workers int
 	Pause   time.Duration // mean time between two operations of a worker
 	Seed    uint64
+	Loaded  bool      // the cluster has keys that no workload may touch
 	Until   time.Time // when the work usually ends; a fault that cannot be stopped may make it later; zero: never
 
 	worked    <-chan struct{} // closed when the work has ended; nil: never

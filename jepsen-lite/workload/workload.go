@@ -141,6 +141,11 @@ var Table = []Workload{
 		newIdempotent, model.Shared, []string{"enter", "renew", "release 1"}, nil,
 	},
 	{
+		"keys",
+		"locks whose keys are renamed, moved, copied, swapped, wiped, made lists or given other leases while clients wait",
+		newKeys, model.Keys, []string{"try", "enter", "release 1", "look", "change"}, nil,
+	},
+	{
 		"forensics",
 		"locks lost in every way: LOCKS HISTORY and WHY tell on every node all that clients did and saw, in order",
 		newForensics,
