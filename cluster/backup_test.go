@@ -305,7 +305,7 @@ func TestRecoverCanBeRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	recover := func() (*refound.Refounded, string, error) {
-		return refound.Recover(refound.Fork{Dir: dir, Machine: newTestHeir(), Hold: time.Minute, FenceAbove: new(uint64(1000))})
+		return refound.Recover(refound.Fork{Dir: dir, Machine: newTestForkable(), Hold: time.Minute, FenceAbove: new(uint64(1000))})
 	}
 	done, kept, err := recover()
 	if err != nil {
@@ -322,7 +322,7 @@ func TestRecoverCanBeRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for folder, cluster := range map[string]string{dir: done.Cluster, kept: sampleRoster().Cluster} {
-		if in, err := refound.Inspect(folder, newTestHeir()); err != nil || in.Damage != nil || in.Cluster != cluster {
+		if in, err := refound.Inspect(folder, newTestForkable()); err != nil || in.Damage != nil || in.Cluster != cluster {
 			t.Errorf("%s: %+v, %v", folder, in, err)
 		}
 	}

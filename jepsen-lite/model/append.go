@@ -21,13 +21,16 @@ import (
 var (
 	ruleIsolated = rule("transactions-isolated", "All transactions over several keys fit one order, each as a whole.",
 		"write cycle (G0), circular reads (G1c), read skew (G-single), write skew (G2), intermediate read (G1b), "+
-			"own writes not seen", "append", each(5, 5*time.Second))
+			"own writes not seen", "append", each(5, 5*time.Second)).
+		judging("linearizable whole")
 	ruleStrict = rule("transactions-in-real-time", "That order is one of real time.",
 		"write cycle (G0-realtime), circular reads (G1c-realtime), stale read (G-single-realtime), "+
-			"write skew (G2-realtime)", "append", each(5, 5*time.Second))
+			"write skew (G2-realtime)", "append", each(5, 5*time.Second)).
+		judging("linearizable")
 	rulePipeline = rule("pipeline-whole", "A pipeline that arrives at once takes effect as a whole.",
 		"write cycle (G0), circular reads (G1c), read skew (G-single), write skew (G2), intermediate read (G1b), "+
-			"own writes not seen", "append", each(1, 5*time.Second))
+			"own writes not seen", "append", each(1, 5*time.Second)).
+		judging("whole")
 )
 
 // The words of a transaction, each of which has one word of the result: KEY+VALUE appends to a list = its length;

@@ -26,20 +26,27 @@ import (
 var (
 	ruleScene = rule("keys-in-order",
 		"All answers about locks whose keys are renamed, moved, copied, swapped or wiped fit one order.",
-		"no order of keys, two holders, lock lost early, refused although free", "keys", each(5, 5*time.Second))
+		"no order of keys, two holders, lock lost early, refused although free", "keys", each(5, 5*time.Second)).
+		judging("linearizable key-of-many")
 	ruleNeverFree = rule("taken-again-never-free", "A lock that a transaction or a script frees and takes was never free.",
-		"two holders, refused although free", "keys", once(1, 10*time.Second))
+		"two holders, refused although free", "keys", once(1, 10*time.Second)).
+		judging("taken-again-was-never-free")
 	ruleCarried = rule("lock-carried-along",
 		"A lock is held at the new place of its key, with a greater fence, and no more at the old one.",
-		"no order of keys, lock lost early, fence not greater", "keys", each(1, 10*time.Second))
+		"no order of keys, lock lost early, fence not greater", "keys", each(1, 10*time.Second)).
+		judging("whatever-frees-a-lock")
 	ruleApart = rule("databases-apart", "What is done in one database changes nothing in another one.",
-		"no order of keys, lock lost early, two holders", "keys", each(1, 10*time.Second))
+		"no order of keys, lock lost early, two holders", "keys", each(1, 10*time.Second)).
+		judgingNone("Redis means it so, and the pages promise nothing of their own")
 	ruleGivenLease = rule("lease-given", "EXPIRE, PEXPIRE and PERSIST set the lease of a lock, for all its holders.",
-		"wrong lease, two holders, lock lost early", "keys", each(1, 10*time.Second))
+		"wrong lease, two holders, lock lost early", "keys", each(1, 10*time.Second)).
+		judging("expire-of-many")
 	ruleHandsOn = lateRule("freed-goes-on", "Whatever frees a lock gives it to the first in line at once.",
-		"left in line, overtaken", "keys", quietly(1, 10*time.Second))
+		"left in line, overtaken", "keys", quietly(1, 10*time.Second)).
+		judging("whatever-frees-a-lock")
 	ruleForeign = lateRule("no-lock-is-told", "Clients in line for a key that is no lock any more are told so at once.",
-		"left in line", "keys", quietly(1, 20*time.Second))
+		"left in line", "keys", quietly(1, 20*time.Second)).
+		judging("no-lock-any-more")
 )
 
 // Keys whose changes concern whole databases.

@@ -127,13 +127,17 @@ func Line(h *history.History) *Verdict {
 // Rules of asking, and of asking again.
 var (
 	ruleWaitLasts = rule("wait-lasts", "A client waits as long as it asked to, unless it is served or its token leaves.",
-		"waited too short", lines, each(1, 10*time.Second))
+		"waited too short", lines, each(1, 10*time.Second)).
+		judging("wait-ends unlock-ends-a-wait")
 	ruleWaitEnds = lateRule("wait-ends", "A wait in vain ends two seconds after its time.",
-		"waited too long", lines, each(1, 20*time.Second))
+		"waited too long", lines, each(1, 20*time.Second)).
+		judging("wait-ends")
 	rulePlaceAgain = lateRule("place-again", "A token that asks again while it waits keeps its place in line.",
-		"place lost by asking again", lines, quietly(1, 10*time.Second))
+		"place lost by asking again", lines, quietly(1, 10*time.Second)).
+		judging("place-is-taken-over lock-again")
 	ruleAnew = rule("lease-anew", "A holder that asks again begins its lease anew, and has the lock until that ends.",
-		"lock lost early, holder refused, fence changed, two holders, refused although free", lines, each(1, 10*time.Second))
+		"lock lost early, holder refused, fence changed, two holders, refused although free", lines, each(1, 10*time.Second)).
+		judging("lock-again each-holder-for-itself")
 )
 
 // waited judges how long clients waited in vain. UNLOCK by its token ends a wait early.

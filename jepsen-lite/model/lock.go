@@ -313,9 +313,11 @@ func Lock(h *history.History) *Verdict {
 var (
 	ruleCompared = rule("compared-as-a-whole",
 		"IFEQ, IFNE, IFDEQ and IFDNE compare a value as a whole, also with one that begins alike.",
-		"wrong comparison", "lock", each(2, 5*time.Second))
+		"wrong comparison", "lock", each(2, 5*time.Second)).
+		judging("ifeq-compares-the-token pexpire-ifeq-renews")
 	ruleOwnToken = rule("own-token-only", "A token that begins like the holder's neither renews nor releases the lock.",
-		"lock held by the wrong one", "lock", each(1, 10*time.Second))
+		"lock held by the wrong one", "lock", each(1, 10*time.Second)).
+		judging("renew-what-is-held unlock-what-is-held")
 )
 
 // compared is a value that commands change only as it compares with an operand: equal to it (IFEQ, IFDEQ), or not

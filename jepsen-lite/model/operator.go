@@ -4,44 +4,62 @@ package model
 // stake.
 var (
 	_ = rule("backup-complete", "A backup has all that any node had acknowledged before it began.",
-		"backup lacks", everywhere, faulty(1, 3, "backup")).counted()
+		"backup lacks", everywhere, faulty(1, 3, "backup")).counted().
+		judging("backup-is-complete")
 	_ = rule("recovery-complete", "A folder that is recovered has all that its node knew.",
-		"recovery lacks", everywhere, faulty(1, 3, "recover")).counted()
+		"recovery lacks", everywhere, faulty(1, 3, "recover")).counted().
+		judging("recover-goes-on-with-the-log")
 	_ = rule("copy-of-one-moment", "A backup, or what is recovered, is the state at one moment.",
-		"torn copy", everywhere, faulty(1, 3, "backup", "recover")).counted()
+		"torn copy", everywhere, faulty(1, 3, "backup", "recover")).counted().
+		judging("backup-is-whole")
 	_ = rule("held-over-restores", "A lock that a new cluster knows is held with its fence, by its holder alone.",
-		"held lock lost", everywhere, faulty(1, 3, "backup", "recover")).counted()
+		"held lock lost", everywhere, faulty(1, 3, "backup", "recover")).counted().
+		judging("restored-lock-keeps-its-fence hold-lets-holders-go-on")
 	_ = rule("hold-kept", "A new cluster grants no lock that it does not know before its hold is over.",
-		"granted in the hold", everywhere, faulty(1, 3, "backup", "recover")).counted()
+		"granted in the hold", everywhere, faulty(1, 3, "backup", "recover")).counted().
+		judging("hold-grants-nothing-new hold-counts-log-time")
 	_ = lateRule("hold-ends", "It grants one soon after that.",
-		"hold never ends", everywhere, faulty(1, 3, "backup", "recover")).counted()
+		"hold never ends", everywhere, faulty(1, 3, "backup", "recover")).counted().
+		judgingNone("the pages say how long a hold is, not how soon after it a lock is free")
 	_ = rule("fences-rise-over-restores", "Its fences are above all that the old cluster gives.",
-		"fence of before", everywhere, faulty(1, 3, "backup", "recover")).counted()
+		"fence of before", everywhere, faulty(1, 3, "backup", "recover")).counted().
+		judging("fences-rise-over-restores")
 	_ = lateRule("new-cluster-serves", "A new cluster is made of any backup and any sound folder, and serves.",
-		"no new cluster, new cluster silent", everywhere, faulty(1, 3, "backup", "recover")).counted()
+		"no new cluster, new cluster silent", everywhere, faulty(1, 3, "backup", "recover")).counted().
+		judging("restored-cluster-is-new recover-goes-on-with-the-log")
 
 	_ = lateRule("drained-in-time", "In a cluster that is well a node is drained within three seconds.",
-		"drained late", everywhere, faulty(1, 3, "drain")).counted()
+		"drained late", everywhere, faulty(1, 3, "drain")).counted().
+		judging("failover-in-order")
 	_ = lateRule("drain-unnoticed", "No client notices that a leader is drained.",
-		"noticed a drain", everywhere, faulty(1, 6, "drain")).counted()
+		"noticed a drain", everywhere, faulty(1, 6, "drain")).counted().
+		judging("failover-in-order upgrade-is-a-moments-wait")
 	_ = lateRule("drain-keeps-waiters", "Nor do those who wait in line for a lock.",
-		"waiter forgotten", everywhere, faulty(1, 3, "drain")).counted()
+		"waiter forgotten", everywhere, faulty(1, 3, "drain")).counted().
+		judging("failover-keeps-the-line")
 
 	_ = lateRule("run-while-held", "A program under a lock has ended when another one runs, or soon after it lost the lock.",
-		"runs without its lock", everywhere, faulty(1, 3, "run")).counted()
+		"runs without its lock", everywhere, faulty(1, 3, "run")).counted().
+		judging("run-holds-the-lock run-ends-with-the-lock")
 	_ = lateRule("run-in-turn", "The next program runs soon after that.",
-		"nothing runs", everywhere, faulty(1, 6, "run")).counted()
+		"nothing runs", everywhere, faulty(1, 6, "run")).counted().
+		judging("run-outlives-a-node")
 
 	_ = lateRule("lease-over-restarts", "A restart of all nodes makes a lease longer by their absence and 5 s at most.",
-		"lease too long", everywhere, faulty(1, 3, "together")).counted()
+		"lease too long", everywhere, faulty(1, 3, "together")).counted().
+		judging("restart-of-all-adds-little")
 	_ = rule("lease-not-short-over-restarts", "While no node runs, no lease does.",
-		"lease too short", everywhere, faulty(1, 3, "together")).counted()
+		"lease too short", everywhere, faulty(1, 3, "together")).counted().
+		judging("no-time-without-a-leader")
 	_ = rule("nothing-lost-in-restarts", "A restart of all nodes loses nothing.",
-		"lost in a restart", everywhere, faulty(1, 3, "together")).counted()
+		"lost in a restart", everywhere, faulty(1, 3, "together")).counted().
+		judging("on-a-majority-of-disks taken-is-answered")
 
 	_ = lateRule("dead-leave-lines", "Clients of a node that has died leave the lines within ten seconds.",
-		"waiter of the dead", everywhere, faulty(1, 3, "gone")).counted()
+		"waiter of the dead", everywhere, faulty(1, 3, "gone")).counted().
+		judging("silent-nodes-are-passed-over later-at-the-end")
 
 	_ = rule("deposed-acknowledges-nothing", "A leader that was deposed acknowledges no write that is lost.",
-		"acknowledged when deposed", everywhere, faulty(0, 1, "scenario")).counted()
+		"acknowledged when deposed", everywhere, faulty(0, 1, "scenario")).counted().
+		judging("answer-means-done on-a-majority-of-disks")
 )

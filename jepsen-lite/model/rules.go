@@ -115,10 +115,12 @@ var (
 		"", everywhere, once(1, 10*time.Second)).
 		judgingNone("it is about the run: what a workload never called was not judged")
 	ruleSilence = lateRule("no-silence", "A connected majority that is asked for writes does one every three seconds.",
-		"silence", everywhere, times(1)).told()
+		"silence", everywhere, times(1)).told().
+		judging("failover-of-a-process failover-of-silence")
 	ruleNodeSilence = lateRule("no-node-silent",
 		"A node that reaches a majority, and is asked for writes, does one every four seconds.",
-		"node silent", everywhere, times(1)).told()
+		"node silent", everywhere, times(1)).told().
+		judging("any-node-will-do failover-of-a-process")
 	ruleUndisturbed = lateRule("answered-in-time",
 		"Without a fault for five seconds, every request is done, and answered within 1.5 s.",
 		"answered late, refused without a fault, unknown without a fault", everywhere, quietly(10, 5*time.Second)).told().
@@ -140,7 +142,8 @@ var (
 		judging("majority-loses-nothing")
 	// RuleClaims is at stake with each process that has ended.
 	RuleClaims = rule("deaths-are-true", "No node says that a living process has ended.",
-		"a living process called dead", everywhere, faulty(1, 3, "kill")).told().counted()
+		"a living process called dead", everywhere, faulty(1, 3, "kill")).told().counted().
+		judging("heard-leader-stays")
 	// RuleLevels is at stake with each node, after the last fault.
 	RuleLevels = lateRule("levels-back", "An idle node has as many goroutines, and as much heap, as before.",
 		"goroutines not back, memory not back", everywhere, times(1)).told().
@@ -341,7 +344,8 @@ var (
 		"free in spite of a line", lines, quietly(1, 10*time.Second)).
 		judging("whatever-frees-a-lock place-goes-to-the-next set-nx-takes-part")
 	ruleDisplaced = rule("displaced-by-own-token", "A waiter is displaced by its own token's next request alone.",
-		"displaced by nobody", "idempotent", each(1, 10*time.Second))
+		"displaced by nobody", "idempotent", each(1, 10*time.Second)).
+		judging("place-is-taken-over")
 	ruleDead = lateRule("dead-hold-nothing", "A client that disconnected before its answer does not hold the lock.",
 		"held by the dead", "line", quietly(1, 10*time.Second)).
 		judging("hanging-up-leaves-the-line grant-to-the-gone-is-released")
