@@ -21,6 +21,8 @@ const (
 	leaderMax = 30 * time.Second
 	// stopMax bounds each part of an orderly stop, in virtual time: that of the clients, and that of the node.
 	stopMax = 10 * time.Second
+	// Killed is why a process ends at a fault point that kills it.
+	Killed = "(killed)"
 	// NodesMax bounds the nodes of a cluster, which is also the limit of founding members.
 	NodesMax = 9
 )
@@ -170,12 +172,19 @@ func (c *Cluster) Wipe(ids ...string) {
 	}
 }
 
-// Died waits until the process of a node has ended itself, and returns why. It does not run afterwards.
+// World returns the machines of the cluster, for faults that Cluster has no method for.
+func (c *Cluster) World() *World { return c.world }
+
+// Died waits until the process of a node has ended by itself, and returns why; Killed if a fault point has killed it.
+// It does not run afterwards.
 func (c *Cluster) Died(id string) string {
 	c.t.Helper()
 	n := c.Node(id)
-	c.await("the end of "+id, func() bool { return n.death() != nil })
-	why := n.death().Error()
+	c.await("the end of "+id, func() bool { return n.machine.running() == nil })
+	why := Killed
+	if err := n.death(); err != nil {
+		why = err.Error()
+	}
 	n.machine.last().died.Store(nil)
 	n.hangUp()
 	n.machine.awaitGone()
@@ -215,12 +224,12 @@ func (c *Cluster) Heal() {
 
 // Pause stops nodes as SIGSTOP does: they send nothing, to nodes or clients, and what they are sent waits. The package
 // comment says in what it differs.
-func (c *Cluster) Pause(ids ...string) { c.setPaused(true, ids) }
+func (c *Cluster) Pause(ids ...string) { pauseOrResume(c, true, ids) }
 
 // Resume ends what Pause has begun.
-func (c *Cluster) Resume(ids ...string) { c.setPaused(false, ids) }
+func (c *Cluster) Resume(ids ...string) { pauseOrResume(c, false, ids) }
 
-func (c *Cluster) setPaused(paused bool, ids []string) {
+func pauseOrResume(c *Cluster, paused bool, ids []string) {
 	c.t.Helper()
 	for _, id := range ids {
 		c.Node(id).machine.setPaused(paused)

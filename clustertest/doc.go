@@ -94,7 +94,8 @@
 //	restart n1 ...          kill, and start
 //	new n4 ...              starts empty nodes that are not founding members: LOCKD ADD n4 n4:16379 adds one
 //	wipe n1 ...             replaces the disks of ended nodes by empty ones
-//	died n1                 waits until the node has ended its process; below it stands why
+//	died n1                 waits until the node has ended its process; below it stands why: (killed) if a fault
+//	                        point has killed it
 //	cut n1                  separates a node from all others. Clients still reach it
 //	cut n1 n2 | n3          separates the nodes on the left from those on the right
 //	heal                    ends all cuts
@@ -104,6 +105,12 @@
 //	full n1 ...             disks are nearly full; 3 s pass, so that all nodes know
 //	room n1 ...             disks have room again; 3 s pass
 //	step-clock n1 -2h       steps a wall clock
+//	drift-clock n1 100ppm   makes the clocks of a machine run fast, or slow: -100ppm
+//	hang n1 ...             later writes to disks hang
+//	unhang n1 ...           disks go on
+//	rot n1 log              flips a bit on the disk of an ended node: of an entry, of its votes, or of the newest
+//	                        of its snapshots. The next start finds it
+//	strike n1 log.sync kill arms a fault point of package fault, which strikes once: kill, drop, tear, error or full
 //	leader n1               makes a node the leader, and waits until it leads
 //	transfer                makes the leader hand over to another node, and waits until that node leads
 //	after 2s                lets time pass

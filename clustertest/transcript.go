@@ -322,6 +322,11 @@ func (p *player) words() map[string]func(args []string) error {
 		"heal":          none(c.Heal),
 		"slow":          timed(c.Slow),
 		"step-clock":    timed(c.StepClock),
+		"drift-clock":   p.driftClock,
+		"rot":           p.rot,
+		"hang":          p.hang(true),
+		"unhang":        p.hang(false),
+		"strike":        p.strike,
 		"full":          p.full(true),
 		"room":          p.full(false),
 		"new":           each(c.New),
@@ -414,6 +419,49 @@ func (p *player) full(full bool) func([]string) error {
 		time.Sleep(lookEvery)
 		settle(p.cluster)
 	})
+}
+
+// hang makes disks hang, or go on.
+func (p *player) hang(hung bool) func([]string) error {
+	return each(func(ids ...string) {
+		for _, id := range ids {
+			p.cluster.Node(id).machine.diskNow().SetHung(hung)
+		}
+		settle(p.cluster)
+	})
+}
+
+// driftClock makes the clocks of a machine fast by parts of a million.
+func (p *player) driftClock(args []string) error {
+	if len(args) != 2 || !strings.HasSuffix(args[1], "ppm") {
+		return errors.New("write a node and how fast its clocks are, such as \"drift-clock n1 100ppm\"")
+	}
+	ppm, err := strconv.ParseInt(strings.TrimSuffix(args[1], "ppm"), 10, 32)
+	if err == nil {
+		p.cluster.Node(args[0]).machine.clock.Drift(float64(ppm) / 1e6)
+		settle(p.cluster)
+	}
+	return err
+}
+
+// rot flips a bit in a store of a node that does not run.
+func (p *player) rot(args []string) error {
+	if len(args) != 2 || !slices.Contains([]Store{Log, Votes, Snapshots}, Store(args[1])) {
+		return errors.New("write a node and log, votes or snapshots, such as \"rot n1 log\"")
+	}
+	if p.cluster.Node(args[0]).machine.diskNow().Rot(Store(args[1])) == "" {
+		return errors.New("there is nothing that could rot")
+	}
+	return nil
+}
+
+// strike arms a fault at a point of a node.
+func (p *player) strike(args []string) error {
+	if len(args) != 3 {
+		return errors.New("write a node, a point and what happens there, such as \"strike n1 log.sync kill\"")
+	}
+	_, err := p.cluster.world.Arm(args[0], Strike{Point: args[1], Act: args[2]})
+	return err
 }
 
 // lookEvery is longer than all nodes take to hear of a full disk: each node checks its disk once a second, then the
