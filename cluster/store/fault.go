@@ -23,9 +23,8 @@ import (
 )
 
 // lossyFiles is the file system of the log and its mark in a test build. It has the fault points of the log, and keeps
-// what a power failure would undo: for each file, the bytes that every write since the last sync has replaced. Data
-// that is on the disk when the call returns is not kept: a removed file (raft-wal syncs the folder), bbolt's
-// transactions, whole snapshots.
+// what a power failure would undo: for each file, the bytes that every write since the last sync has replaced. A
+// removed file is not kept (raft-wal syncs the folder). Votes and snapshots are lossyVotes and lossySnapshots.
 type lossyFiles struct {
 	types.VFS
 
@@ -35,9 +34,12 @@ type lossyFiles struct {
 	files  map[string]*unsynced
 }
 
-// LyingDisk makes the disk of this process report syncs that it has not done. It is set before a folder is opened, in a
-// test build only.
+// LyingDisk makes the disk of this process report syncs of the log that it has not done. It is set before a folder is
+// opened, in a test build only.
 var LyingDisk bool
+
+// LyingSnapshots does the same to snapshots.
+var LyingSnapshots bool
 
 // unsynced lists the writes of one file that are not on the disk yet. The list stays short: after writebackMax the
 // kernel has written them without a sync.
@@ -300,10 +302,146 @@ func between(before, after []string, do func() error) error {
 	return nil
 }
 
-// faultySnapshots adds the fault points to the writing of snapshots.
-func faultySnapshots(snaps raft.SnapshotStore) raft.SnapshotStore { return snapshotPoints{snaps} }
+// faultyVotes adds the memory of what a power failure would undo to a record of votes.
+func faultyVotes(votes *boltstore.BoltStore, opts boltstore.Options) raft.StableStore {
+	v := &lossyVotes{
+		BoltStore: votes, path: opts.Path, opened: time.Now(), lying: opts.NoSync || opts.BoltOptions.NoSync,
+	}
+	fault.OnDie(func(how string) {
+		if err := v.lose(how); err != nil {
+			fmt.Fprintln(os.Stderr, "fault:", err)
+		}
+	})
+	return v
+}
 
-type snapshotPoints struct{ raft.SnapshotStore }
+// lossyVotes keeps what a power failure would undo of a record of votes that bbolt does not sync: the whole file, which
+// is small, before each transaction of the last writebackMax. A transaction that is under way at a death ends first.
+type lossyVotes struct {
+	*boltstore.BoltStore
+	path   string
+	opened time.Time
+	lying  bool
+
+	mu     sync.Mutex
+	before []votesBefore // the oldest first
+}
+
+type votesBefore struct {
+	at   time.Duration
+	text []byte
+}
+
+// Set implements raft.StableStore.
+func (v *lossyVotes) Set(key, val []byte) error {
+	return v.write(func() error { return v.BoltStore.Set(key, val) })
+}
+
+// SetUint64 implements raft.StableStore.
+func (v *lossyVotes) SetUint64(key []byte, val uint64) error {
+	return v.write(func() error { return v.BoltStore.SetUint64(key, val) })
+}
+
+func (v *lossyVotes) write(do func() error) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.lying {
+		text, err := os.ReadFile(v.path)
+		if err != nil {
+			return err
+		}
+		v.before = append(v.unsynced(), votesBefore{time.Since(v.opened), text})
+	}
+	return do()
+}
+
+// unsynced returns the transactions that the kernel has not written by itself. v.mu is held.
+func (v *lossyVotes) unsynced() []votesBefore {
+	now := time.Since(v.opened)
+	return slices.DeleteFunc(v.before, func(b votesBefore) bool { return now-b.at > writebackMax })
+}
+
+// lose puts the file into the state that a kind of death leaves. Later transactions are impossible: the lock is kept.
+func (v *lossyVotes) lose(how string) error {
+	v.mu.Lock()
+	left := v.unsynced()
+	if len(left) == 0 || how != dieDrop && how != dieTear {
+		return nil
+	}
+	old := left[0].text
+	if how == dieTear {
+		old = left[rand.IntN(len(left))].text
+	}
+	f, err := os.OpenFile(v.path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt(old, 0)
+	return errors.Join(err, f.Truncate(int64(len(old))))
+}
+
+// faultySnapshots adds the fault points to the writing of snapshots in a folder, and the memory of what a power failure
+// would undo.
+func faultySnapshots(snaps raft.SnapshotStore, dir string) raft.SnapshotStore {
+	l := &lossySnapshots{dir: dir, opened: time.Now(), lying: LyingSnapshots}
+	fault.OnDie(func(how string) {
+		if err := l.lose(how); err != nil {
+			fmt.Fprintln(os.Stderr, "fault:", err)
+		}
+	})
+	return snapshotPoints{snaps, l}
+}
+
+// lossySnapshots keeps which snapshots a power failure would undo, of a disk that lies: those of the last writebackMax.
+type lossySnapshots struct {
+	dir    string
+	opened time.Time
+	lying  bool
+
+	mu      sync.Mutex
+	written map[string]time.Duration // by id
+}
+
+func (l *lossySnapshots) wrote(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.lying {
+		return
+	}
+	if l.written == nil {
+		l.written = map[string]time.Duration{}
+	}
+	l.written[id] = time.Since(l.opened)
+}
+
+// lose removes unsynced snapshots, or the ends of their files. Later ones are impossible: the lock is kept.
+func (l *lossySnapshots) lose(how string) error {
+	l.mu.Lock()
+	if how != dieDrop && how != dieTear {
+		return nil
+	}
+	var errs []error
+	for id, at := range l.written {
+		folder := filepath.Join(l.dir, id)
+		info, err := os.Stat(filepath.Join(folder, stateFile))
+		switch {
+		case time.Since(l.opened)-at > writebackMax || errors.Is(err, os.ErrNotExist):
+		case err != nil:
+			errs = append(errs, err)
+		case how == dieTear:
+			errs = append(errs, os.Truncate(filepath.Join(folder, stateFile), rand.Int64N(info.Size()+1)))
+		default:
+			errs = append(errs, os.RemoveAll(folder))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type snapshotPoints struct {
+	raft.SnapshotStore
+	lost *lossySnapshots
+}
 
 // Create implements raft.SnapshotStore.
 func (s snapshotPoints) Create(
@@ -320,10 +458,13 @@ func (s snapshotPoints) Create(
 	if err != nil {
 		return nil, err
 	}
-	return &sinkPoints{SnapshotSink: sink}, nil
+	return &sinkPoints{sink, s.lost}, nil
 }
 
-type sinkPoints struct{ raft.SnapshotSink }
+type sinkPoints struct {
+	raft.SnapshotSink
+	lost *lossySnapshots
+}
 
 // Close implements raft.SnapshotSink: it writes the last bytes, syncs, and renames the snapshot.
 func (s *sinkPoints) Close() error {
@@ -333,6 +474,7 @@ func (s *sinkPoints) Close() error {
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
 	}
+	s.lost.wrote(s.ID())
 	return fault.At(fault.SnapshotRenamed)
 }
 

@@ -4,12 +4,16 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	boltstore "github.com/hashicorp/raft-boltdb/v2"
 	"github.com/hashicorp/raft-wal/fs"
 
 	"lockd/internal/crash"
@@ -113,5 +117,72 @@ func TestFaultLoss(t *testing.T) {
 	}
 	if partly == 0 {
 		t.Error("no write was torn")
+	}
+}
+
+// Votes that bbolt does not sync are lost with the power, and those that it syncs are not.
+func TestFaultVotesLoss(t *testing.T) {
+	for _, how := range []string{"kill", dieDrop, dieTear} {
+		for _, synced := range []bool{true, false} {
+			opts := boltOptions(filepath.Join(t.TempDir(), votesFile))
+			opts.NoSync = !synced
+			bolt, err := boltstore.New(opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := faultyVotes(bolt, opts).(*lossyVotes)
+			for n := range uint64(5) {
+				if err := v.SetUint64([]byte("vote"), n+1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(v.lose(how), bolt.Close()); err != nil {
+				t.Fatal(err)
+			}
+			again, err := openBolt(opts.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			vote, err := again.GetUint64([]byte("vote"))
+			switch lost := vote < 5; {
+			case err != nil && err.Error() != keyNotFound:
+				t.Error(err)
+			case lost != (!synced && how != "kill"), how == dieDrop && !synced && vote > 0:
+				t.Errorf("%s, synced %v: the vote is %d of 5", how, synced, vote)
+			}
+			_ = again.Close()
+		}
+	}
+}
+
+// A disk that lies loses the snapshots of the last seconds with the power, or parts of them.
+func TestFaultSnapshotsLoss(t *testing.T) {
+	defer func() { LyingSnapshots = false }()
+	for _, how := range []string{"kill", dieDrop, dieTear} {
+		for _, LyingSnapshots = range []bool{false, true} {
+			dir := t.TempDir()
+			snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, SnapshotsKept, hclog.NewNullLogger())
+			if err != nil {
+				t.Fatal(err)
+			}
+			lossy := faultySnapshots(snaps, filepath.Join(dir, snapshotFolder)).(snapshotPoints)
+			sink, err := lossy.Create(1, 1, 1, raft.Configuration{}, 0, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := sink.Write(bytes.Repeat([]byte("x"), 100)); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(sink.Close(), lossy.lost.lose(how)); err != nil {
+				t.Fatal(err)
+			}
+			_, in, err := snaps.Open(sink.ID())
+			if err == nil {
+				err = in.Close()
+			}
+			if lost := LyingSnapshots && how == dieDrop; (err != nil) != lost && how != dieTear {
+				t.Errorf("%s, lying %v: %v", how, LyingSnapshots, err)
+			}
+		}
 	}
 }

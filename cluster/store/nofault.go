@@ -15,6 +15,8 @@ func faultyFiles(files types.VFS) types.VFS { return files }
 
 func faultyBolt(log *boltstore.BoltStore) raft.LogStore { return log }
 
-func faultySnapshots(snaps raft.SnapshotStore) raft.SnapshotStore { return snaps }
+func faultyVotes(votes *boltstore.BoltStore, _ boltstore.Options) raft.StableStore { return votes }
+
+func faultySnapshots(snaps raft.SnapshotStore, _ string) raft.SnapshotStore { return snaps }
 
 func segmentBytes() int { return wal.DefaultSegmentSize }

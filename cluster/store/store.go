@@ -198,7 +198,7 @@ func openFiles(d *Folder, opts Options, opened *closerList) (*bareStores, error)
 		return nil, fmt.Errorf("its record of votes: %w", err)
 	}
 	*opened = append(*opened, votes)
-	f.votes.StableStore = votes
+	f.votes.StableStore = faultyVotes(votes, boltOptions(filepath.Join(d.path, votesFile)))
 	if f.log.mark, f.mark, err = openMark(files, d.path, d.meta.LogStore == ""); err != nil {
 		return nil, fmt.Errorf("the mark of its log: %w", err)
 	}
@@ -267,13 +267,16 @@ func openBolt(path string) (*boltstore.BoltStore, error) {
 	if err := checkBolt(path); err != nil {
 		return nil, err
 	}
-	return withoutPanic(func() (*boltstore.BoltStore, error) {
-		return boltstore.New(boltstore.Options{
-			Path:                    path,
-			MsgpackUseNewTimeFormat: true,
-			BoltOptions:             &bbolt.Options{Timeout: boltLockWait, FreelistType: bbolt.FreelistMapType},
-		})
-	})
+	return withoutPanic(func() (*boltstore.BoltStore, error) { return boltstore.New(boltOptions(path)) })
+}
+
+// boltOptions are those of every file of bbolt. Each transaction is synced.
+func boltOptions(path string) boltstore.Options {
+	return boltstore.Options{
+		Path:                    path,
+		MsgpackUseNewTimeFormat: true,
+		BoltOptions:             &bbolt.Options{Timeout: boltLockWait, FreelistType: bbolt.FreelistMapType},
+	}
 }
 
 // openSnapshots removes incomplete snapshots after a crash, and opens the others.
@@ -286,5 +289,5 @@ func openSnapshots(d *Folder, log hclog.Logger) (raft.SnapshotStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return faultySnapshots(syncedSnapshots{snaps, dir, d.reserve}), nil
+	return faultySnapshots(syncedSnapshots{snaps, dir, d.reserve}, dir), nil
 }

@@ -214,13 +214,41 @@ func vote(f *field, fault Fault) (string, func()) {
 // ("tear").
 func unsynced(f *field, fault Fault) (string, func()) {
 	how, who, _ := strings.Cut(fault.Variant, " ")
-	nodes := f.victims(who, fault.Dice)
+	var nodes []string
+	switch who {
+	case "voters":
+		nodes = electAnew(f, fault.Dice)
+	case "installed":
+		nodes = f.victims("follower", fault.Dice)
+		outrun(f, nodes[0])
+		f.links.Clear()
+		awaitContact(f, nodes[0])
+	default:
+		nodes = f.victims(who, fault.Dice)
+	}
 	var dying sync.WaitGroup
 	for _, n := range nodes {
 		dying.Go(func() { f.Target.Die(n, target.Act(how)) })
 	}
 	dying.Wait()
 	return fmt.Sprintf("unsynced %s %v", fault.Variant, nodes), comeBack(f, fault.Dice, nodes)
+}
+
+// electAnew has leadership change hands, and returns those who have just voted: the followers.
+func electAnew(f *field, roll uint64) []string {
+	leader := f.pick("leader", roll)[0]
+	_, _ = f.Target.Do(leader, 2*time.Second, "LOCKD", "TRANSFER") // it may be deposed meanwhile
+	return f.limit.take(f.others(f.pick("leader", roll)[0]))
+}
+
+// awaitContact waits until a node that was cut off serves, and the entries that came since are in its log.
+func awaitContact(f *field, node string) {
+	for until := time.Now().Add(installMax); time.Now().Before(until) && f.wait(50*time.Millisecond); {
+		r, err := f.Target.Do(node, time.Second, "SET", provokeKey, time.Now().String())
+		if err == nil && !r.IsErr() {
+			return
+		}
+	}
 }
 
 // saves makes the node take snapshots, each with something new, until it has died. From the second one on the node also

@@ -152,10 +152,11 @@ var Table = []Kind{
 	},
 	{
 		"unsynced",
-		"nodes lose power: data that was not synced is lost, or torn",
+		"nodes lose power: data that was not synced is lost, or torn; right after an election, or after a snapshot from " +
+			"the leader, too",
 		[]string{
 			"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower",
-			"tear majority", "tear all",
+			"tear majority", "tear all", "drop voters", "drop installed",
 		},
 		true,
 		restarts,
