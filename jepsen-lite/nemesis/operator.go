@@ -60,7 +60,7 @@ func backup(f *field, fault Fault) (string, func()) {
 	}
 	go func() { made <- l.backUp(node, dir, busy) }()
 	return what, func() {
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }()
 		defer l.close()
 		e := <-made
 		f.links.Clear()
@@ -98,7 +98,7 @@ func recoverFolder(f *field, fault Fault) (string, func()) {
 	if err != nil {
 		return what + ": " + err.Error(), nil
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	l := openLedger(f, fault.Dice)
 	defer l.close()
 	_, _ = f.Target.Do(node, toolMax, "LOCKD", "SNAPSHOT") // what follows is in the log alone

@@ -49,7 +49,7 @@ func (h *holder) askAgain() (held bool) {
 		case c.Rand.IntN(2) == 0:
 			h.breakOff(call)
 		case c.Rand.IntN(2) == 0:
-			if out, ok := h.askTwice(call); ok && out[0] != displaced {
+			if out, ok := askTwice(h, call); ok && out[0] != displaced {
 				return holds(out, ok)
 			}
 		default:
@@ -67,7 +67,7 @@ func (h *holder) askAgain() (held bool) {
 
 // askTwice asks on two connections, one a moment after the other, and hears both answers: the second request displaces
 // the first one if that waits. It returns the answer to the second one.
-func (h *holder) askTwice(call Call) (out []string, ok bool) {
+func askTwice(h *holder, call Call) (out []string, ok bool) {
 	c := h.c
 	before := NewClient(c.ctx, c.env, c.ID+1)
 	var first sync.WaitGroup
