@@ -212,9 +212,10 @@ func (w *witness) forceOne() {
 	}
 	of, r := last.(told), w.c.Rand
 	switch r.IntN(6) {
-	case 0:
-		of.token = of.token[:len(of.token)-1]
-	case 1:
+	case 0, 1:
+		w.force(of.token[:len(of.token)-1], 0)
+		return
+	case 2:
 		of.fence += 1 - 2*r.Int64N(2)
 	}
 	switch r.IntN(3) {
