@@ -14,7 +14,8 @@
 //	moments.go                       bounds on the time of day of the cluster, and leases until moments of it: moments
 //	fence.go                         fences grow from grant to grant
 //	succession.go                    two waiters in line, and faults of their nodes: line, shared, probe
-//	wakeup.go                        subscriptions and their messages: wakeup, events, waiters
+//	wakeup.go                        subscriptions and their messages: wakeup, events, waiters,
+//	                                 told
 //	liveness.go                      silences, answers that come late, writes that nobody read
 //
 // A checker is a pure function of a history, so that a recorded one can be judged again. It accepts everything that a

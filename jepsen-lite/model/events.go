@@ -3,6 +3,9 @@ package model
 import (
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"lockd/jepsen-lite/history"
 )
@@ -141,5 +144,238 @@ func skipped(v *Verdict, keys map[string]*leased, e *subscription) {
 				break
 			}
 		}
+	}
+}
+
+// Rules of what lockd tells about locks as it happens.
+var (
+	ruleLockTold = rule("lock-events-told",
+		"A subscriber is told each event of a lock once, as LOCKS HISTORY has it, in its order and without a gap.",
+		"told of nothing, heard twice, order differs, missed", "told", each(5, 5*time.Second))
+	ruleLockSoon = lateRule("lock-events-in-time", "A subscriber is told in time of what was done to a lock.",
+		"not told, told late", "told", each(1, 10*time.Second))
+	ruleLoss = lateRule("loss-told", "A connection that took a lock is told that it has lost it, and why.",
+		"loss not told", "told", each(1, 10*time.Second))
+	ruleLossTrue = rule("loss-told-once",
+		"It is told of each loss once, with its cause, and of none that is not there, or that its token wanted.",
+		"loss told twice, told of no loss, another loss told", "told", each(1, 5*time.Second))
+	ruleExpiring = lateRule("expiring-told-first", "It is told that its lease is about to end before it ends.",
+		"end not announced", "told", quietly(1, 10*time.Second))
+	ruleExpiringOnce = rule("expiring-told-once", "It is told so once for a lease, of which a third is left, before the end.",
+		"end announced twice, end announced early, announced after the end", "told", each(1, 10*time.Second))
+)
+
+// Told judges what is told of locks as it happens: the words of Forensics, of which history is asked at the end.
+// Subscribers to all locks record listen, message = key event, and cut. A client that is told of losses records hello,
+// enter, lost key = token fence why, expiring key = token fence milliseconds, and cut.
+func Told(h *history.History) *Verdict {
+	v := &Verdict{}
+	pasts, known := pastsOf(h)
+	for _, key := range slices.Sorted(maps.Keys(pasts)) {
+		pasts[key].join(v, known)
+	}
+	messages, losses := 0, 0
+	for _, e := range subscriptionsOf(v, h) {
+		messages += len(e.heard)
+		if strings.HasSuffix(e.key, "*") {
+			e.ofLocks(v, h, pasts)
+		}
+	}
+	for _, l := range listenersOf(h) {
+		losses += len(l.lost)
+		if p := pasts[l.took.Key]; len(p.answers) > 0 {
+			l.judge(v, h, p)
+		}
+	}
+	v.Note("%d messages about locks, %d about losses", messages, losses)
+	return v
+}
+
+// ofLocks judges the messages of a subscription to all locks.
+func (e *subscription) ofLocks(v *Verdict, h *history.History, pasts map[string]*lockPast) {
+	at := map[string]int{} // by key: the place of its last message
+	by := map[string]*history.Op{}
+	for _, text := range e.order {
+		key, event, _ := strings.Cut(text, " ")
+		p, o := pasts[key], e.heard[text]
+		if p == nil || len(p.answers) == 0 || o.End > p.answers[len(p.answers)-1].o.Start {
+			continue // the last answer may lack it
+		}
+		v.Stake(ruleLockTold, 1)
+		id := newPastEvent(event, o).id
+		by[key+" "+id] = o
+		place := slices.IndexFunc(p.events, func(e *pastEvent) bool { return e.id == id })
+		last, heard := at[key]
+		at[key] = place
+		switch {
+		case place < 0:
+			v.Add("told of nothing", o, "no answer of LOCKS HISTORY has it")
+			delete(at, key)
+		case heard && place <= last:
+			v.Add("order differs", o, "it is older than the message before it")
+		case heard && place > last+1:
+			v.Add("missed", o, "before it came %s, and nothing in between", p.events[last].text)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(pasts)) {
+		last, heard := at[key]
+		p := pasts[key]
+		for i, event := range p.events {
+			o := p.named[event.name]
+			if o == nil || !o.OK() || o.Start < e.from {
+				continue
+			}
+			due := dueAt(h, o.End)
+			if message := by[key+" "+event.id]; message != nil {
+				v.Stake(ruleLockSoon, 1)
+				if message.Start > due {
+					v.Add("told late", message, "%.3f s after %s", sec(message.Start-o.End), o)
+				}
+			} else if e.listened(h, due) && !(heard && i < last) { // a gap is judged above
+				v.Stake(ruleLockSoon, 1)
+				v.Add("not told", o, "process %d listened since %s, was not cut off, and was not told: %s", e.process, e.start,
+					event.text)
+			}
+		}
+	}
+}
+
+// listener is a client that took a lock and is told of its loss.
+type listener struct {
+	took           *history.Op
+	fence          int64
+	until          int64 // it listened so long
+	lost, expiring []*history.Op
+}
+
+// listenersOf finds the clients that are told of losses.
+func listenersOf(h *history.History) (all []*listener) {
+	speaks, open := map[int]bool{}, map[int]*listener{} // by process
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		l := open[o.Process]
+		switch {
+		case o.Name == "hello":
+			speaks[o.Process] = o.OK()
+		case o.Name == "enter" && speaks[o.Process]:
+			if fence, ok := fenceOf(o); ok {
+				l = &listener{took: o, fence: fence, until: h.End}
+				open[o.Process] = l
+				all = append(all, l)
+			}
+		case l == nil:
+		case o.Name == "cut":
+			l.until = o.Start
+			delete(open, o.Process)
+		case o.Name == "lost":
+			l.lost = append(l.lost, o)
+		case o.Name == "expiring":
+			l.expiring = append(l.expiring, o)
+		}
+	}
+	return all
+}
+
+// judge judges what a client was told.
+func (l *listener) judge(v *Verdict, h *history.History, p *lockPast) {
+	end := l.endOf(p, l.fence)
+	leases, longest, over := 0, int64(0), int64(0) // over: when the last one can have ended
+	for _, o := range p.of[l.took.In[0]] {
+		if o.Maybe() && (o.Name == "enter" || o.Name == "renew") {
+			leases++
+			if h.Disturbed(o.Start, o.End, settleTime) > 0 && stoodInLine(o) { // granted again, since the answer was late
+				leases += 1 + int((o.Told-o.Start)/againTime)
+			}
+			longest, over = max(longest, millis(o.In[1])), max(over, latest(h, o)+millis(o.In[1]))
+		}
+	}
+	if len(l.lost) > 0 || end != nil {
+		v.Stake(ruleLossTrue, 1)
+	}
+	told := map[int64]*history.Op{} // by fence
+	for _, o := range l.lost {
+		if fence, _ := strconv.ParseInt(o.Out[1], 10, 64); l.isTrue(v, p, o, fence, told[fence]) {
+			told[fence] = o
+		}
+	}
+	l.announced(v, h, end, told[l.fence], leases, longest)
+	if end == nil || isWanted(end) {
+		return
+	}
+	if o := p.named[end.name]; o != nil && end.name != "" {
+		over = latest(h, o)
+	}
+	switch due := dueAt(h, max(over, l.took.End)); {
+	case told[l.fence] != nil:
+		v.Stake(ruleLoss, 1)
+	case l.until >= due && h.End > due:
+		v.Stake(ruleLoss, 1)
+		v.Add("loss not told", l.took, "it listened until %.3f s, and the lock had an end: %s", sec(l.until), end.text)
+	}
+}
+
+// endOf returns how the token lost the lock that it had with a fence; nil: not at all.
+func (l *listener) endOf(p *lockPast, fence int64) *pastEvent {
+	i := slices.IndexFunc(p.events, func(e *pastEvent) bool {
+		return e.ends() && e.fence == fence && e.token == l.took.In[0]
+	})
+	if i < 0 {
+		return nil
+	}
+	return p.events[i]
+}
+
+// isWanted reports whether a lock was released by a command that compares the token, which no holder is told of.
+func isWanted(end *pastEvent) bool {
+	return end.kind == "released" && !strings.HasSuffix(end.by, " in a script")
+}
+
+// isTrue judges one push about a loss, if the last answer about the lock can tell of it, and reports whether there was
+// one. A client that waits may be told of a grant that it was never told of: it was lost before that, and the client
+// waited on.
+func (l *listener) isTrue(v *Verdict, p *lockPast, o *history.Op, fence int64, before *history.Op) bool {
+	end := l.endOf(p, fence)
+	switch {
+	case o.Start > p.answers[len(p.answers)-1].o.Start:
+		return false
+	case before != nil:
+		v.Add("loss told twice", o, "%s", before)
+	case o.Out[0] != l.took.In[0] || fence > l.fence || fence < l.fence && !stoodInLine(l.took):
+		v.Add("told of no loss", o, "it took %s", l.took)
+	case end == nil || isWanted(end) || p.named[end.name] != nil && p.named[end.name].Start > o.End:
+		v.Add("told of no loss", o, "the lock that it took by %s had not been taken from it", l.took)
+	case o.Out[2] != end.kind && o.Out[2] != "unknown":
+		v.Add("another loss told", o, "that was %s", end.text)
+		return true
+	default:
+		return true
+	}
+	return false
+}
+
+// announced judges what a client was told of the ends of its leases before they came. lost is what it was told of the
+// loss; nil: nothing.
+func (l *listener) announced(v *Verdict, h *history.History, end *pastEvent, lost *history.Op, leases int, longest int64) {
+	n := 0
+	for _, o := range l.expiring {
+		if o.Out[1] != strconv.FormatInt(l.fence, 10) {
+			continue // of a grant that it was not told of
+		}
+		v.Stake(ruleExpiringOnce, 1)
+		switch n++; {
+		case n > leases:
+			v.Add("end announced twice", o, "the lock had %d leases", leases)
+		case 3*millis(o.Out[2]) > longest:
+			v.Add("end announced early", o, "no lease was longer than %.3f s", sec(longest))
+		case lost != nil && o.Start > lost.Start:
+			v.Add("announced after the end", o, "%s", lost)
+		}
+	}
+	if end == nil || end.kind != "expired" || lost == nil || h.Disturbed(l.took.Start, lost.End, settleTime) > 0 {
+		return
+	}
+	v.Stake(ruleExpiring, 1)
+	if n == 0 {
+		v.Add("end not announced", lost, "the lease that it took by %s ended", l.took)
 	}
 }

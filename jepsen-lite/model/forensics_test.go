@@ -195,3 +195,56 @@ func TestForceNames(t *testing.T) {
 	expect(t, Forensics, got+"a,r,,w2.1 = 0"+then+told(g1, "expired|a|7||||1500|500|500|0"))
 	expect(t, Forensics, "1-5 1 enter l a,500,0,w1.1 = 7\n 4-5 2 force l a,r,,w2.1 = 0"+then+told(g1))
 }
+
+// What is told of a lock as it happens is what LOCKS HISTORY tells later.
+func TestTold(t *testing.T) {
+	const (
+		hears  = "0-1 5 listen e* = OK\n 2-3 1 enter l a,500,0,w1.1 = 7\n 4-5 2 force l ,r,,w2.1 = 1\n "
+		ev     = "5 message e* = l "
+		forced = "forced|a|7|LOCKS FORCE|w2.1|r|1003|3|500|0"
+		left   = "left|b|0|UNLOCK|w3.1||1001|0|0|0"
+	)
+	then := "\n 20000-20001 9 history l = " + told(g1, left, forced)
+	expect(t, Told, hears+"6-7 "+ev+g1+"\n 8-9 "+ev+left+"\n 10-11 "+ev+forced+then)
+	expect(t, Told, hears+"6-7 "+ev+g1+"\n 10-11 "+ev+forced+then, "missed@5")
+	expect(t, Told, hears+"6-7 "+ev+forced+"\n 10-11 "+ev+g1+then, "order differs@5")
+	expect(t, Told, hears+"6-7 "+ev+g1+"\n 8-9 "+ev+g1+"\n 9-10 "+ev+left+"\n 10-11 "+ev+forced+then, "heard twice@5")
+	expect(t, Told, hears+"6-7 "+ev+g1+then, "not told@3")
+	expect(t, Told, hears+"6-7 "+ev+g1+"\n 8-9 5 cut e* ="+then)
+	expect(t, Told, hears+"6-7 "+ev+g1+"\n 8-9 "+ev+left+"\n 10-11 "+ev+strings.Replace(forced, "|3|", "|4|", 1)+then,
+		"told of nothing@6", "not told@3")
+
+	const holds = "0-1 1 hello l = OK\n 2-3 1 enter l a,300,0,w1.1 = 7\n "
+	after := func(events ...string) string {
+		return "9000-9001 1 cut l =\n 20000-20001 9 history l = " + told(append([]string{strings.Replace(g1, "500", "300", 1)}, events...)...)
+	}
+	f, e := strings.Replace(forced, "500", "300", 1), "expired|a|7||||1300|300|300|0"
+	const force = "4-5 2 force l ,r,,w2.1 = 1\n "
+	expect(t, Told, holds+force+"6-7 1 lost l = a,7,forced\n "+after(f))
+	expect(t, Told, holds+force+"6-7 1 lost l = a,7,deleted\n "+after(f), "another loss told@4")
+	expect(t, Told, holds+force+"6-7 1 lost l = a,8,forced\n "+after(f), "told of no loss@4", "loss not told@2")
+	expect(t, Told, holds+"6-7 1 lost l = a,7,forced\n "+after(), "told of no loss@3")
+	expect(t, Told, holds+"3-3.5 1 lost l = a,7,forced\n "+force+after(f), "told of no loss@3", "loss not told@2")
+	expect(t, Told, holds+force+strings.Replace(after(f), "9000-9001", "2000-2001", 1))
+	expect(t, Told, holds+"220-221 1 expiring l = a,7,98\n 310-311 1 lost l = a,7,expired\n "+after(e))
+	expect(t, Told, holds+"310-311 1 lost l = a,7,expired\n "+after(e), "end not announced@3")
+	expect(t, Told, holds+"310-311 1 lost l = a,7,expired\n 320-321 1 expiring l = a,7,0\n "+after(e), "announced after the end@4")
+	expect(t, Told, holds+"220-221 1 expiring l = a,7,98\n 230-231 1 expiring l = a,7,88\n 310-311 1 lost l = a,7,expired\n "+after(e),
+		"end announced twice@4")
+	expect(t, Told, holds+"220-221 1 expiring l = a,7,98\n "+after(e), "loss not told@2")
+	// It was granted before, lost, and granted again, before the answer.
+	before := strings.Replace(g1, "|7|LOCK|w1.1||1000|0|500", "|6|LOCK|w1.1||900|0|300", 1)
+	lostBefore := "forced|a|6|LOCKS FORCE|w2.1|r|950|50|300|0"
+	again := "0-1 1 hello l = OK\n 2-300 1 enter l a,300,900,w1.1 = 7\n " + force + "301-302 1 lost l = a,6,forced\n " +
+		"9000-9001 1 cut l =\n 20000-20001 9 history l = "
+	regot := strings.Replace(g1, "500", "300", 1)
+	expect(t, Told, again+told(before, lostBefore, regot))
+	expect(t, Told, again+told(regot), "told of no loss@4")
+	released := "released|a|7|UNLOCK|w2.2||1003|3|300|0"
+	const release = "4-5 2 release l a,w2.2 = 1\n "
+	expect(t, Told, holds+release+after(released))
+	expect(t, Told, holds+release+"6-7 1 lost l = a,7,released\n "+after(released), "told of no loss@4")
+	released = strings.Replace(released, "UNLOCK", "DEL in a script", 1)
+	expect(t, Told, holds+release+"6-7 1 lost l = a,7,released\n "+after(released))
+	expect(t, Told, holds+release+after(released), "loss not told@2")
+}

@@ -50,7 +50,12 @@ func TestRules(t *testing.T) {
 		anew       = "0-1 1 enter l a,100,0 = 7\n 50-51 1 enter l a,9000,0 = 7\n 300-301 1 release l a = "
 		has        = "0-1 1 try 3.k h,30000,0,a1, = 5\n "
 		afterScene = "\n 9000-9001 1 try 3.z h,30000,0,a1, = 99"
+		heard      = "0-1 5 listen e* = OK\n 2-3 1 enter l a,500,0,w1.1 = 7\n "
+		hello      = "0-1 1 hello l = OK\n 2-3 1 enter l a,500,0,w1.1 = 7\n "
+		taken      = hello + "5-6 2 force l ,r,,w2.1 = 1\n "
 	)
+	forced := "9000-9001 1 cut l =\n 20000-20001 9 history l = " + told(g1, "forced|a|7|LOCKS FORCE|w2.1|r|1005|5|500|0")
+	expired := "510-511 1 lost l = a,7,expired\n 9000-9001 1 cut l =\n 20000-20001 9 history l = " + told(g1, "expired|a|7||||1501|500|500|0")
 	writes := ""
 	for at := 5; at < 9000; at += 100 {
 		writes += fmt.Sprintf("\n%d-%d 9 release z x = 0", at, at+1)
@@ -216,6 +221,16 @@ func TestRules(t *testing.T) {
 		{ruleNoEndMissed, Events,
 			watch + "3-4 3 set k 100 = OK\n 3.5-4.5 2 listen e = OK\n 5-6 3 set j 200 = OK\n 110-111 1 message e = k\n 210-211 1 message e = j\n 110-111 2 message e = k\n 210-211 2 message e = j",
 			watch + "3-4 3 set k 100 = OK\n 3.5-4.5 2 listen e = OK\n 5-6 3 set j 200 = OK\n 210-211 1 message e = j\n 110-111 2 message e = k\n 210-211 2 message e = j"},
+
+		{ruleLockTold, Told, heard + "4-5 5 message e* = l " + g1 + "\n 20000-20001 9 history l = " + told(g1),
+			heard + "4-5 5 message e* = l " + got2 + "\n 20000-20001 9 history l = " + told(g1)},
+		{ruleLockSoon, Told, heard + "4-5 5 message e* = l " + g1 + "\n 20000-20001 9 history l = " + told(g1),
+			heard + "2600-2601 5 message e* = l " + g1 + "\n 20000-20001 9 history l = " + told(g1)},
+		{ruleLoss, Told, taken + "7-8 1 lost l = a,7,forced\n " + forced, taken + forced},
+		{ruleLossTrue, Told, taken + "7-8 1 lost l = a,7,forced\n " + forced, taken + "7-8 1 lost l = a,7,forced\n 9-10 1 lost l = a,7,forced\n " + forced},
+		{ruleExpiringOnce, Told, taken + "7-8 1 expiring l = a,7,160\n 9-10 1 lost l = a,7,forced\n " + forced,
+			taken + "7-8 1 expiring l = a,7,200\n 9-10 1 lost l = a,7,forced\n " + forced},
+		{ruleExpiring, Told, hello + "340-341 1 expiring l = a,7,160\n " + expired, hello + expired},
 
 		{ruleAgrees, Forensics, once + told(g1) + "\n 12-13 8 history l = " + told(g1),
 			asked + "10-11 9 history l = " + told(g1, end1) + "\n 12-13 8 history l = " + told(g1, strings.Replace(end1, "1100", "1101", 1))},

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Reply is a reply of a server in RESP2.
+// Reply is a reply of a server, in RESP2 or RESP3, or a push.
 type Reply struct {
-	Kind  byte // '+' status, '-' error, ':' integer, '$' string, '*' array
+	Kind  byte // '+' status, '-' error, ':' integer, '$' string, '*' array or map, '>' push
 	Str   string
 	Int   int64
 	Elems []Reply
@@ -48,8 +48,9 @@ func (r Reply) Texts() []string {
 
 // Conn is a connection to a server. It never repeats a command. One goroutine at a time may use it.
 type Conn struct {
-	conn net.Conn
-	r    *bufio.Reader
+	conn   net.Conn
+	r      *bufio.Reader
+	pushed []Reply // pushes that came before replies, for Wait
 }
 
 // Dial connects to a server and has it answer a PING, both within timeout: behind a proxy, an open connection says
@@ -124,12 +125,15 @@ func (c *Conn) Pipe(timeout time.Duration, cmds ...[]string) ([]Reply, error) {
 		return nil, err
 	}
 	replies := make([]Reply, 0, len(cmds))
-	for range cmds {
-		r, err := c.read()
-		if err != nil {
+	for len(replies) < len(cmds) {
+		switch r, err := c.read(); {
+		case err != nil:
 			return nil, err
+		case r.Kind == '>':
+			c.pushed = append(c.pushed, r)
+		default:
+			replies = append(replies, r)
 		}
-		replies = append(replies, r)
 	}
 	return replies, nil
 }
@@ -165,6 +169,11 @@ var ErrEnded = errors.New("the server has ended the connection")
 // Wait waits for one reply without sending a command, such as a message. After ErrQuiet the connection can still be
 // used.
 func (c *Conn) Wait(timeout time.Duration) (Reply, error) {
+	if len(c.pushed) > 0 {
+		r := c.pushed[0]
+		c.pushed = c.pushed[1:]
+		return r, nil
+	}
 	if err := c.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return Reply{}, err
 	}
@@ -196,11 +205,15 @@ func (c *Conn) read() (Reply, error) {
 	if len(line) < 3 || line[len(line)-2] != '\r' {
 		return Reply{}, fmt.Errorf("%w: %q", errProtocol, line)
 	}
-	r := Reply{Kind: line[0], Str: line[1 : len(line)-2]}
+	r, pairs := Reply{Kind: line[0], Str: line[1 : len(line)-2]}, int64(1)
 	switch r.Kind {
 	case '+', '-':
 		return r, nil
-	case ':', '$', '*':
+	case '_':
+		return Reply{Kind: '$', Nil: true}, nil
+	case ':', '$', '*', '>':
+	case '%':
+		pairs = 2
 	default:
 		return Reply{}, fmt.Errorf("%w: %q", errProtocol, line)
 	}
@@ -225,7 +238,10 @@ func (c *Conn) read() (Reply, error) {
 		r.Str = string(buf[:r.Int])
 		return r, nil
 	}
-	for n := r.Int; n > 0; n-- {
+	if r.Kind == '%' {
+		r.Kind = '*' // as in RESP2
+	}
+	for n := r.Int * pairs; n > 0; n-- {
 		e, err := c.read()
 		if err != nil {
 			return Reply{}, err

@@ -85,6 +85,21 @@ func TestToldWhy(t *testing.T) {
 	}
 }
 
+// A message about a lock is recorded as LOCKS HISTORY tells the event. Any other text is recorded as it is.
+func TestLockEvent(t *testing.T) {
+	const text = `{"key":"k","time":"2026-11-22T14:03:07.212Z","tick":81403212,"event":"forced","token":"t1","mode":"exclusive",` +
+		`"fence":812,"by":"LOCKS FORCE","client-name":"w1.2","held-ms":35262,"lease-ms":30000,"renewals":1,"reason":"r3: it hangs"}`
+	for _, c := range []struct{ text, want string }{
+		{text, "k forced|t1|812|LOCKS FORCE|w1.2|r3: it hangs|81403212|35262|30000|1"},
+		{`{"key":"k","event":"gave-up","tick":3}`, "k gave-up||||||3|||"},
+		{"no JSON", "no JSON"},
+	} {
+		if got := lockEvent(c.text); !slices.Equal(got, []string{c.want}) {
+			t.Errorf("%s: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
 // The digest is the one that the command DIGEST answers.
 func TestDigestOf(t *testing.T) {
 	if got := digestOf("foo"); got != "ab6e5f64077e7d8a" {

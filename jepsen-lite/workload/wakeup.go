@@ -57,10 +57,14 @@ func publish(c *Client, channel, text string) bool {
 	return ok
 }
 
-// listen subscribes and records messages until it is cut off, has listened long enough, or has heard the last one. what
+// listen subscribes to a channel, or to all that a pattern matches, and records messages until it is cut off, has listened long enough, or has heard the last one. what
 // returns the record of a message, or nil to ignore it.
 func listen(c *Client, channel string, what func(text string) []string, last func(text string) bool) {
-	out, ok := c.Do(Call{Op: "listen", Key: channel, Cmds: [][]string{{"SUBSCRIBE", channel}}, Out: subscribed})
+	subscribe, message := "SUBSCRIBE", "message"
+	if strings.HasSuffix(channel, "*") {
+		subscribe, message = "PSUBSCRIBE", "pmessage"
+	}
+	out, ok := c.Do(Call{Op: "listen", Key: channel, Cmds: [][]string{{subscribe, channel}}, Out: subscribed})
 	if !ok || out[0] != "OK" || c.conn == nil {
 		return
 	}
@@ -86,10 +90,10 @@ func listen(c *Client, channel string, what func(text string) []string, last fun
 			return
 		}
 		answered = time.Now()
-		if r.Kind != '*' || len(r.Elems) != 3 || r.Elems[0].Str != "message" {
+		if r.Kind != '*' || len(r.Elems) < 3 || r.Elems[0].Str != message {
 			continue
 		}
-		heard := what(r.Elems[2].Str)
+		heard := what(r.Elems[len(r.Elems)-1].Str)
 		if heard == nil {
 			continue
 		}
@@ -110,7 +114,7 @@ func (c *Client) mark(op, key string, value ...string) {
 
 // subscribed makes a result of the reply of SUBSCRIBE.
 func subscribed(replies []target.Reply) ([]string, error) {
-	if r := replies[0]; r.Kind != '*' || len(r.Elems) != 3 || r.Elems[0].Str != "subscribe" {
+	if r := replies[0]; r.Kind != '*' || len(r.Elems) != 3 || strings.TrimPrefix(r.Elems[0].Str, "p") != "subscribe" {
 		return nil, errShape
 	}
 	return []string{"OK"}, nil

@@ -53,6 +53,13 @@ var Table = []Workload{
 		newLock, model.Lock, []string{"acquire OK", "acquire nil", "holder nil", "release 1"}, &model.LockMachine,
 	},
 	{
+		"told",
+		"events of locks, and losses by pushes: a subscriber is told each event once, in order; a holder of its loss, and before",
+		newTold, model.Told,
+		[]string{"enter", "renew", "release 1", "force 1", "delete 1", "overwrite", "listen", "message", "lost", "expiring"},
+		nil,
+	},
+	{
 		"expiry",
 		"keys of 50 ms to 10 s exist exactly as long as the log clock says, which runs like real time; they end in " +
 			"time and never come back",
