@@ -13,6 +13,7 @@
 //	                                 lock, line, shared
 //	moments.go                       bounds on the time of day of the cluster, and leases until moments of it: moments
 //	fence.go                         fences grow from grant to grant
+//	owners.go                        who can hold a lock, or wait for it, at a moment: owners
 //	succession.go                    two waiters in line, and faults of their nodes: line, shared, probe
 //	wakeup.go                        subscriptions and their messages: wakeup, events, waiters,
 //	                                 told

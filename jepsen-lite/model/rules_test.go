@@ -53,6 +53,7 @@ func TestRules(t *testing.T) {
 		heard      = "0-1 5 listen e* = OK\n 2-3 1 enter l a,500,0,w1.1 = 7\n "
 		hello      = "0-1 1 hello l = OK\n 2-3 1 enter l a,500,0,w1.1 = 7\n "
 		taken      = hello + "5-6 2 force l ,r,,w2.1 = 1\n "
+		own        = "0-1 1 enter g.0 t1,9000,100,,o1 = 7\n "
 	)
 	forced := "9000-9001 1 cut l =\n 20000-20001 9 history l = " + told(g1, "forced|a|7|LOCKS FORCE|w2.1|r|1005|5|500|0")
 	expired := "510-511 1 lost l = a,7,expired\n 9000-9001 1 cut l =\n 20000-20001 9 history l = " + told(g1, "expired|a|7||||1501|500|500|0")
@@ -231,6 +232,14 @@ func TestRules(t *testing.T) {
 		{ruleExpiringOnce, Told, taken + "7-8 1 expiring l = a,7,160\n 9-10 1 lost l = a,7,forced\n " + forced,
 			taken + "7-8 1 expiring l = a,7,200\n 9-10 1 lost l = a,7,forced\n " + forced},
 		{ruleExpiring, Told, hello + "340-341 1 expiring l = a,7,160\n " + expired, hello + expired},
+
+		{ruleCircle, Owners, own + "2-3 1 enter g.0 t2,9000,100,,o1 = deadlock,o1 holds g.0 and waits for g.0",
+			own + "2-3 1 enter g.0 t2,9000,100,,o1 = deadlock,o1 holds g.1 and waits for g.0"},
+		{ruleDeadlock, Owners, own + "2-3 1 enter g.0 t2,9000,100,,o1 = deadlock,o1 holds g.0 and waits for g.0",
+			own + "2-3000 1 enter g.0 t2,9000,2990,,o1 = nil"},
+		{ruleNow, Owners, own + "4-5 9 info g.0 = held|g.0|t1|o1|7", own + "4-5 9 info g.0 = held|g.0|t1|o2|7"},
+		{ruleShown, Owners, own + "2-3000 2 enter g.0 t2,9000,2990,,o2 = nil\n 1000-1001 9 info g.0 = held|g.0|t1|o1|7,waits|g.0|t2|o2",
+			own + "2-3000 2 enter g.0 t2,9000,2990,,o2 = nil\n 1000-1001 9 info g.0 = held|g.0|t1|o1|7"},
 
 		{ruleAgrees, Forensics, once + told(g1) + "\n 12-13 8 history l = " + told(g1),
 			asked + "10-11 9 history l = " + told(g1, end1) + "\n 12-13 8 history l = " + told(g1, strings.Replace(end1, "1100", "1101", 1))},

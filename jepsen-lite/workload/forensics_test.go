@@ -2,6 +2,7 @@ package workload
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"lockd/jepsen-lite/target"
@@ -104,5 +105,43 @@ func TestLockEvent(t *testing.T) {
 func TestDigestOf(t *testing.T) {
 	if got := digestOf("foo"); got != "ab6e5f64077e7d8a" {
 		t.Error(got)
+	}
+}
+
+// Who holds and who waits becomes words; an answer of another shape is an error.
+func TestAskWho(t *testing.T) {
+	list := func(elems ...target.Reply) target.Reply { return target.Reply{Kind: '*', Elems: elems} }
+	holders := list(flat("token", "t1", "owner", "o1", "fence", 7, "note", target.Reply{Kind: '$', Nil: true}))
+	check := func(want string, out []string, err error) {
+		t.Helper()
+		if got := strings.Join(out, " "); got != want || (err != nil) != (want == "") {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	out, err := listed([]target.Reply{list(flat("key", "g.0", "holders", holders, "waiters", 2))})
+	check("held|g.0|t1|o1|7 waiters|g.0|2", out, err)
+	out, err = informed([]target.Reply{flat("holders", holders, "line", list(flat("token", "t2", "owner", "o2")))}, "g.0")
+	check("held|g.0|t1|o1|7 waits|g.0|t2|o2", out, err)
+	edge := func(key string) target.Reply {
+		return flat("waiter", "o2", "waiter-token", "t2", "key", key, "holder", "o1", "holder-token", "t1")
+	}
+	out, err = edges([]target.Reply{flat("edges", list(edge("g.0"), edge("h.0")), "more", 0)}, "g.")
+	check("edge|g.0|t2|o2|t1|o1", out, err)
+	out, err = edges([]target.Reply{flat("edges", list(edge("g.0")), "more", 1)}, "g.")
+	check("", out, err)
+	out, err = informed([]target.Reply{flat("holders", holders)}, "g.0")
+	check("", out, err)
+	out, err = listed([]target.Reply{bulk("x")})
+	check("", out, err)
+}
+
+// A deadlock is a result, with what it says.
+func TestGrantedOrDeadlock(t *testing.T) {
+	says := target.Reply{Kind: '-', Str: "DEADLOCK a holds x and waits for x"}
+	if out, err := grantedOrDeadlock([]target.Reply{says}); err != nil || !slices.Equal(out, []string{deadlocked, "a holds x and waits for x"}) {
+		t.Errorf("%q, %v", out, err)
+	}
+	if out, err := grantedOrDeadlock([]target.Reply{{Kind: ':', Int: 7}}); err != nil || !slices.Equal(out, []string{"7"}) {
+		t.Errorf("%q, %v", out, err)
 	}
 }

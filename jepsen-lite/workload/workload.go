@@ -60,6 +60,11 @@ var Table = []Workload{
 		nil,
 	},
 	{
+		"owners",
+		"LOCK OWNER, several locks at once: deadlocks are told, and LOCKS INFO, LIST and GRAPH tell what is so",
+		newOwners, model.Owners, []string{"enter", "enter deadlock", "release 1", "info", "list", "graph"}, nil,
+	},
+	{
 		"expiry",
 		"keys of 50 ms to 10 s exist exactly as long as the log clock says, which runs like real time; they end in " +
 			"time and never come back",
