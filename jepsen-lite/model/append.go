@@ -84,7 +84,9 @@ type version struct {
 func Append(h *history.History) *Verdict {
 	v, s := &Verdict{}, newStakes()
 	defer s.count(v)
-	c := &transactions{v: v, s: s, writers: map[string]changes{}, by: map[*history.Op][]*txn{}, reads: map[string][]seenBy{}}
+	c := &transactions{
+		v: v, s: s, writers: map[string]changes{}, by: map[*history.Op][]*txn{}, reads: map[string][]seenBy{},
+	}
 	c.collect(h)
 	for _, t := range c.all {
 		c.inside(t)

@@ -314,6 +314,8 @@ func waits(o *history.Op) int64 {
 		return millis(o.In[2])
 	case "seize":
 		return millis(o.In[1])
+	case "doze":
+		return millis(o.In[0])
 	}
 	return 0
 }

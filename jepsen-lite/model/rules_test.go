@@ -177,6 +177,9 @@ func TestRules(t *testing.T) {
 		{ruleForeign, Keys, has + "10-1006 2 enter 3.k a,8000,9000,a1, = wrongtype\n 1000-1005 1 change 3.k list,3.k,a1 = OK" + afterScene,
 			has + "10-3006 2 enter 3.k a,8000,9000,a1, = wrongtype\n 1000-1005 1 change 3.k list,3.k,a1 = OK" + afterScene},
 
+		{ruleLibrary, Waiters, "0-1 1 seek l a,12000 = taken\n 5-900 2 wait l 11995,a = woken\n 800-801 1 end l del,0 = 1\n 20000-20001 1 seek l b,9 = taken",
+			"0-1 1 seek l a,12000 = taken\n 5-9000 2 doze l 12000 = timeout\n 800-801 1 end l del,0 = 1\n 20000-20001 1 seek l b,9 = taken"},
+
 		{ruleTurn, Line, fmt.Sprintf(turn, 10), fmt.Sprintf(turn, 8)},
 		{ruleMoves, Line, fmt.Sprintf(waiting, "a"), fmt.Sprintf(waiting, "nil")},
 		{ruleMoves, Shared, "0-1 1 enter l a,2000,0,shared = 7\n 2-3000 2 enter l b,9000,9000 = 9",

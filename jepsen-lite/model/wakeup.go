@@ -231,11 +231,15 @@ func holes(v *Verdict, rule *Rule, subs []*subscription, cause func(text string)
 //
 // No waiter sleeps longer than the lease that it was told, nor through a release; and the told lease is what is left of
 // the owner's.
+//
+// Locks of libraries have keys of their own, each with one holder and one waiter: seek token ms = taken, or the time
+// that is left; wait, or doze ms = woken | timeout in a blocking command; end way ms = 1 when the lock will have ended
+// so much later, in whichever way.
 func Waiters(h *history.History) *Verdict {
 	v := Lock(h)
 	clock := newLogClock(h, func(o *history.Op) bool { return o.Name == "acquire" || o.Name == "release" })
 	owners := map[string]*history.Op{}
-	releases := map[string][]*history.Op{}
+	releases, ends := map[string][]*history.Op{}, map[string]*history.Op{}
 	waits := map[string]int{}
 	for i := range h.Ops {
 		o := &h.Ops[i]
@@ -244,11 +248,15 @@ func Waiters(h *history.History) *Verdict {
 			owners[o.In[0]] = o
 		case o.Name == "release" && o.OK() && o.Out[0] == "1":
 			releases[o.Key] = append(releases[o.Key], o)
+		case o.Name == "end" && o.OK():
+			ends[o.Key] = o
 		}
 	}
 	for i := range h.Ops {
 		switch o := &h.Ops[i]; {
 		case !o.OK():
+		case ends[o.Key] != nil && (o.Name == "wait" || o.Name == "doze"):
+			wokenByLibrary(v, h, o, ends[o.Key])
 		case o.Name == "acquire" && o.Out[0] == "nil":
 			toldRight(v, clock, o, owners[o.Out[2]])
 		case o.Name == "wait":
@@ -305,5 +313,25 @@ func slept(v *Verdict, h *history.History, o *history.Op, releases []*history.Op
 			v.Add("not woken", o, "it slept through %s", r)
 		}
 		return
+	}
+}
+
+// ruleLibrary is judged at locks that end otherwise than by the library's own release, too.
+var ruleLibrary = lateRule("library-is-woken",
+	"Whatever ends a lock of Redisson's or of python-redis-lock's wakes the client that waits for it.",
+	"left asleep", "waiters", quietly(1, 10*time.Second))
+
+// wokenByLibrary judges the sleep of a client for whose lock a library's message comes. Without a fault its connection
+// is whole, and the message arrives.
+func wokenByLibrary(v *Verdict, h *history.History, o, end *history.Op) {
+	ended := end.End + millis(end.In[1])
+	due := ended + wakeBound
+	if end.Out[0] != "1" || end.Start < o.Start+settledIn/2 || o.Out[0] == "cut" || o.Start+millis(o.In[0]) < due ||
+		o.End < end.Start || h.Disturbed(o.Start, due, settleTime) > 0 {
+		return
+	}
+	v.Stake(ruleLibrary, 1)
+	if o.End > due {
+		v.Add("left asleep", o, "its lock has ended by %s", end)
 	}
 }

@@ -2,6 +2,9 @@ package workload
 
 import (
 	"context"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -18,7 +21,7 @@ const patience = 10 * time.Second
 // published, or as long as the lock can be held. Some holders die without a release.
 func newWaiters(env *Env) Plan {
 	keys := newShortLived(env, "w")
-	return Plan{Setup: startClock, Final: keys.holders, Step: func(c *Client) {
+	return Plan{Setup: startClock, Final: keys.holders, Beside: useLibrary, Step: func(c *Client) {
 		h := &holder{c: c, key: keys.key(c), ms: leaseMs(c)}
 		told, ok := h.try()
 		if told != nil {
@@ -100,4 +103,133 @@ func sleepUntilTold(c *Client, key string, told []string) {
 		}
 		return "left"
 	})
+}
+
+// pythonUnlock is the script by which python-redis-lock releases a lock and wakes one waiter.
+const pythonUnlock = `if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 ` +
+	`else redis.call("del", KEYS[2]) redis.call("lpush", KEYS[2], 1) redis.call("pexpire", KEYS[2], ARGV[2]) ` +
+	`redis.call("del", KEYS[1]) return 0 end`
+
+// Times of a lock of a library in ms.
+const (
+	libraryLease = 12_000
+	librarySoon  = 300 // until a lease that is made short ends
+)
+
+// library is a lock of Redisson's or of python-redis-lock's, with one holder and one waiter.
+type library struct {
+	key, token string
+	python     bool
+}
+
+// useLibrary has a client hold a lock of a library, another one wait for it as the library does, and the lock end: by
+// the library's own release, or in a way that it does not know of.
+func useLibrary(c *Client) {
+	n := itoa(c.env.Unique())
+	l := &library{key: c.Key("lib" + n), python: c.Rand.IntN(2) == 0}
+	l.token = "8a2f0c1e-4b6d-4e7f-9a3b-0c1d2e3f4a5b:" + n // Redisson's begin with a UUID
+	if l.python {
+		l.key = "lock:" + l.key
+	}
+	if left, ok := l.seek(c, l.token); !ok || left != "taken" {
+		return
+	}
+	waiter := NewClient(c.ctx, c.env, c.ID+c.attempt+1)
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer waiter.Close()
+		l.wait(waiter)
+	})
+	c.Sleep(time.Duration(500+c.Rand.IntN(500)) * time.Millisecond)
+	l.end(c)
+	done.Wait()
+}
+
+// seek tries to take the lock. It returns taken, or the time that is left.
+func (l *library) seek(c *Client, token string) (left string, ok bool) {
+	ms := itoa(libraryLease)
+	call := Call{Op: "seek", Key: l.key, In: []string{token, ms}}
+	call.Cmds = [][]string{{"EVAL", redissonLock, "1", l.key, ms, token}}
+	if l.python {
+		call.Cmds = [][]string{{"SET", l.key, token, "NX", "PX", ms}}
+	}
+	call.Out = func(replies []target.Reply) ([]string, error) {
+		switch r := replies[0]; {
+		case r.Nil != l.python: // Redisson's script answers nil to the client that takes the lock, SET NX to others
+			return []string{"taken"}, nil
+		case r.Nil:
+			return []string{ms}, nil
+		default:
+			return number(replies)
+		}
+	}
+	out, ok := c.Do(call)
+	if !ok {
+		return "", false
+	}
+	return out[0], true
+}
+
+// wait sleeps as the library does, until it is woken or the lease must be over.
+func (l *library) wait(c *Client) {
+	other := "9c3e1d2f-5c7e-4f80-8b4c-1d2e3f4a5b6c:" + itoa(c.env.Unique())
+	if l.python {
+		if left, ok := l.seek(c, other); !ok || left == "taken" {
+			return
+		}
+		wait := c.env.withinWork(libraryLease * time.Millisecond)
+		c.Do(Call{Op: "doze", Key: l.key, In: []string{itoa(wait.Milliseconds())}, Waits: wait,
+			Cmds: [][]string{{"BLPOP", l.signal(), strconv.FormatFloat(wait.Seconds(), 'f', 3, 64)}},
+			Out: func(replies []target.Reply) ([]string, error) {
+				if replies[0].Nil {
+					return []string{"timeout"}, nil
+				}
+				return []string{"woken"}, nil
+			}})
+		return
+	}
+	ear := NewClient(c.ctx, c.env, c.ID)
+	defer ear.Close()
+	listen := Call{Op: "listen", Key: l.key, Cmds: [][]string{{"SUBSCRIBE", l.channel()}}, Out: subscribed}
+	if _, ok := ear.Do(listen); !ok {
+		return
+	}
+	if left, ok := l.seek(c, other); ok && left != "taken" {
+		sleepUntilTold(ear, l.key, []string{left, l.token})
+	}
+}
+
+func (l *library) signal() string  { return "lock-signal:" + strings.TrimPrefix(l.key, "lock:") }
+func (l *library) channel() string { return "redisson_lock__channel:{" + l.key + "}" }
+
+// end ends the lock in one of several ways.
+func (l *library) end(c *Client) {
+	ways := []string{"unlock", "del", "rename", "force", "script", "expire"}
+	way, after := ways[c.Rand.IntN(len(ways))], "0"
+	var cmd []string
+	switch way {
+	case "unlock":
+		cmd = []string{"EVAL", redissonUnlock, "2", l.key, l.channel(), "0", itoa(libraryLease), l.token, "publish"}
+		if l.python {
+			cmd = []string{"EVAL", pythonUnlock, "2", l.key, l.signal(), l.token, "1000"}
+		}
+	case "del":
+		cmd = []string{"DEL", l.key}
+	case "rename":
+		cmd = []string{"RENAME", l.key, "was:" + l.key}
+	case "force":
+		cmd = []string{"LOCKS", "FORCE", l.key, "REASON", "why"}
+	case "script":
+		cmd = []string{"EVAL", `return redis.call('del', KEYS[1])`, "1", l.key}
+	case "expire":
+		after = itoa(librarySoon)
+		cmd = []string{"PEXPIRE", l.key, after}
+	}
+	c.Do(Call{Op: "end", Key: l.key, In: []string{way, after}, Cmds: [][]string{cmd},
+		Out: func(replies []target.Reply) ([]string, error) {
+			if text := replies[0].Text(); text == "OK" || text == "0" && l.python && way == "unlock" {
+				return []string{"1"}, nil
+			}
+			return number(replies)
+		}})
 }

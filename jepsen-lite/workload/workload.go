@@ -129,7 +129,7 @@ var Table = []Workload{
 		"waiters",
 		"waiters for a lock subscribe and sleep at most as long as the lock's lease: a release wakes them, or they are " +
 			"disconnected",
-		newWaiters, model.Waiters, []string{"acquire OK", "acquire nil", "holder", "release 1", "wait"},
+		newWaiters, model.Waiters, []string{"acquire OK", "acquire nil", "holder", "release 1", "wait", "seek", "doze", "end 1"},
 		&model.LockMachine,
 	},
 	{
