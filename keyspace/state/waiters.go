@@ -128,11 +128,14 @@ func givesWay(was, next *store.Entry) bool {
 	return before != nil && after != nil && after.Len() < before.Len()
 }
 
-// AllFreed marks the locks of a database whose content was replaced.
+// AllFreed marks the locks of a database whose content was replaced: a lock may be free now, or a token that waits for
+// it may hold it.
 func (n Waiters) AllFreed(db int) {
 	for _, name := range n.Lines(db) {
 		if e, ok := n.s.Keys.DBs[db].Keys.Get(name.Key); !ok || e.Aggregate() != nil {
 			n.freed(name)
+		} else {
+			n.taken(name)
 		}
 	}
 }
