@@ -147,9 +147,14 @@ func newScene(key string, own, wide []*history.Op) *scene {
 }
 
 // forSearch returns the operations as those of one key. What was answered too late counts as unknown. A request that
-// waited while there was a fault may have held the lock once before: see untold.
+// waited while there was a fault may have held the lock once before: see untold. So may one that waited while another
+// scene wiped all databases: what that gave to it may have been taken, or moved, before it was told, and it waited on.
 func (s *scene) forSearch(h *history.History) (ops []history.Op) {
+	twice := slices.Clone(h.Faults)
 	for _, o := range s.ops {
+		if s.isOthers(o) {
+			twice = append(twice, history.Window{Start: o.Start, End: o.Told})
+		}
 		one := *o
 		one.Key = s.key
 		if one.OK() && one.End > s.end {
@@ -157,8 +162,12 @@ func (s *scene) forSearch(h *history.History) (ops []history.Op) {
 		}
 		ops = append(ops, one)
 	}
-	return untold(&history.History{Ops: ops, Faults: h.Faults}).Ops
+	slices.SortStableFunc(twice, func(a, b history.Window) int { return cmp.Compare(a.Start, b.Start) })
+	return untold(&history.History{Ops: ops, Faults: twice}).Ops
 }
+
+// isOthers reports whether an operation wiped all databases for another scene.
+func (s *scene) isOthers(o *history.Op) bool { return o.Key == AllKey && o.In[1] != s.key }
 
 // sceneMachine returns the sequential specification of a scene.
 func sceneMachine() machine {
@@ -529,11 +538,11 @@ func (s *scene) event(v *Verdict, h *history.History, waiters []*history.Op, bef
 	if h.Disturbed(sure[0].Start, due, settleTime) > 0 || h.End < due || s.unclear(due) {
 		return
 	}
-	switch is.kind {
-	case nothingHeld:
+	switch {
+	case is.kind == nothingHeld, is.tokens == " "+sure[0].In[0]+" ":
 		v.Stake(ruleHandsOn, 1)
 		sure = s.inTurn(v, sure)
-	case aList:
+	case is.kind == aList:
 		v.Stake(ruleForeign, 1)
 	default:
 		return
@@ -548,7 +557,7 @@ func (s *scene) event(v *Verdict, h *history.History, waiters []*history.Op, bef
 // unclear reports whether something may have happened in the scene before a moment, and nobody knows when.
 func (s *scene) unclear(moment int64) bool {
 	return slices.ContainsFunc(s.ops, func(o *history.Op) bool {
-		return o.Start < moment && (o.Outcome == history.Info || o.Key == AllKey && o.In[1] != s.key)
+		return o.Start < moment && (o.Outcome == history.Info || s.isOthers(o))
 	})
 }
 

@@ -29,6 +29,7 @@ func TestKeys(t *testing.T) {
 		took + waits("1106", "9") + "1000-1005 1 change 3.k give,3.k,h,a1,h,a2,30000 = 1,7\n " + look("1110", "a1", "string,a,9,7990"),
 		// another one has it after all
 		took + twin + waits("1106", "9") + "1000-1005 1 change dbs3 swap,3.k = OK\n " + look("1010", "a1", "string,g,7,28992") + "1100-1101 1 release 3.k g,a1 = 1",
+		took + "2-3 1 try 3.k a,30000,0,b1, = 6\n " + waits("1006", "7") + "1000-1005 1 change dbs3 swap,3.k = OK\n " + look("1010", "a1", "string,a,7,7995"),
 		// it is no lock any more
 		took + waits("1006", "wrongtype") + "1000-1005 1 change 3.k list,3.k,a1 = OK\n " + look("1010", "a1", "list,,8,-1"),
 		took + "2-3 1 change 3.k list,3.k,a2 = OK\n " + waits("1006", "wrongtype") + "1000-1005 1 change 3.k rename,3.k,a2,a1 = OK",
@@ -38,6 +39,9 @@ func TestKeys(t *testing.T) {
 			look("7", "a1", "lock,,5,-1") + "20-21 2 try 3.k w,30000,0,a1, = nil",
 		"0-1 1 try 3.k h,30000,0,a1,hash = taken\n 4-5 1 change 3.k expire,3.k,a1,100 = 1\n " + look("7", "a1", "hash,,5,98") +
 			"104-105 2 try 3.k i,30000,0,a1,hash = taken",
+		// what another scene gives to a waiter is renamed before the waiter is told, which waits on
+		took + waits("1020", "9") + "600-1012 3 enter 3.k b,8000,9000,a1, = 8\n 990-1001 7 change all flushall,3.j = OK\n " +
+			"995-1002 1 change 3.k rename,3.k,a1,a2 = OK\n 1013-1014 3 release 3.k b,a1 = 1\n " + look("1030", "a2", "string,a,7,7980"),
 		// unknown outcomes, also of another scene
 		took + waits("1006", "7") + "1000-? 1 change 3.k del,3.k,a1",
 		"0-? 9 change dbs3 swap,3.j\n " + took + twin + look("10", "a1", "string,g,7,29992") + look("12", "b1", "string,h,8,29990"),
@@ -62,6 +66,7 @@ func TestKeys(t *testing.T) {
 		{took + "10-11 1 change 3.k del,3.k,a1 = 1\n 12-13 2 try 3.k b,9000,0,a1, = nil", "refused although free@3"},
 		// those in line are served, and told, at once
 		{took + waits("3006", "7") + "1000-1005 1 change 3.k del,3.k,a1 = 1" + later, "left in line@2"},
+		{took + "2-3 1 try 3.k a,30000,0,b1, = 6\n " + waits("3006", "7") + "1000-1005 1 change dbs3 swap,3.k = OK" + later, "left in line@3"},
 		{took + waits("3006", "wrongtype") + "1000-1005 1 change 3.k list,3.k,a1 = OK" + later, "left in line@2"},
 		{took + waits("1308", "8") + "600-1307 3 enter 3.k b,8000,9000,a1, = 7\n 1200-1301 1 change 3.k del,3.k,a1 = 1\n 1307.5-1307.8 3 release 3.k b,a1 = 1" + later, "overtaken@3"},
 	} {

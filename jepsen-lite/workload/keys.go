@@ -53,6 +53,8 @@ type scene struct {
 	pair int
 	key  string // in the history
 	name string // of the lock's key
+
+	first string // the token of the first who waits
 }
 
 // at returns the database and the key of a place.
@@ -96,9 +98,9 @@ func (s *scene) take(place, token, mode string) bool {
 }
 
 // enter waits in line for the lock, holds it for a moment, and releases it.
-func (s *scene) enter(c *Client) {
+func (s *scene) enter(c *Client, token string) {
 	_, key := s.at("a1")
-	token, wait := s.token(), c.env.withinWork(sceneWait*time.Millisecond)
+	wait := c.env.withinWork(sceneWait * time.Millisecond)
 	ms := itoa(wait.Milliseconds())
 	out, ok := s.do(c, "a1", Call{Op: "enter", In: []string{token, itoa(sceneLease), ms, "a1", ""}, Waits: wait,
 		Out: askedInScene(""), Refusable: true}, []string{"LOCK", key, token, "PX", itoa(sceneLease), "WAIT", ms})
@@ -266,6 +268,8 @@ var happenings = [][]happening{{
 		func(s *scene) { s.take("a2", "over", "") }, true},
 }, {
 	{"swap", func(s *scene, _ string) string { s.swap(); return "twin" }, nil, true},
+	{"swap for the first", func(s *scene, _ string) string { s.swap(); return "" },
+		func(s *scene) { s.take("b1", s.first, "") }, false},
 }, {
 	{"wipe", func(s *scene, _ string) string { s.wide(s.pairKey(), "wipe", "FLUSHDB"); return "" }, nil, true},
 	{"flushall", func(s *scene, _ string) string { s.wide(model.AllKey, "flushall", "FLUSHALL"); return "" }, nil, true},
@@ -297,8 +301,8 @@ func (s *scene) play() {
 	if what.name == "flushall" && (s.c.env.Loaded || s.c.Rand.IntN(2) == 0) {
 		return // it wipes what other scenes have
 	}
-	h := s.token()
-	if !s.take("a1", h, "") {
+	h, next := s.token(), s.token()
+	if s.first = s.token(); !s.take("a1", h, "") {
 		return
 	}
 	if what.before != nil {
@@ -308,8 +312,8 @@ func (s *scene) play() {
 		s.take("b1", "twin", "")
 	}
 	w := newSuccession(s.c)
-	for place := range w.waiters {
-		w.wait(place, s.enter)
+	for place, token := range []string{s.first, next} {
+		w.wait(place, func(c *Client) { s.enter(c, token) })
 		s.c.Sleep(sceneInLine * time.Millisecond)
 	}
 	held := what.do(s, h)
