@@ -426,3 +426,29 @@ func TestClaimAndReturnExcludeEachOther(t *testing.T) {
 		}
 	})
 }
+
+// What a leader has refused to let a node tell, and then does not take back, as its entry is not logged, is not lost: the
+// node gives it back, and its client asks again.
+func TestRefusalThatIsNotLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		node := c.others(leader)[0]
+		c.expect(leader, "SET door alice NX PX 600000", "+OK")
+		stall, resume := c.mayStall(node)
+		defer resume()
+		pop, lock := c.block(node, "BLPOP list 0"), c.block(node, "LOCK door bob PX 600000 WAIT 600000")
+		c.waiting(3)
+		stall()
+		c.expect(leader, "RPUSH list a", ":1")
+		c.expect(leader, "UNLOCK door alice", ":1")
+		lead, claims := leader.lead.Load(), leader.requests.Reader.Claims
+		if got := claims.Refuse(lead, 1); len(got) != 3 {
+			t.Fatalf("taken back: %v", got)
+		}
+		resume()
+		c.want(pop, popped("list", "a"))
+		c.granted(lock, "bob")
+	})
+}

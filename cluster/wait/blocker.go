@@ -78,7 +78,7 @@ const (
 const (
 	// blockMissed: a snapshot replaced the entry that carried the real one.
 	blockMissed resp.Ending = 0xff - iota
-	// blockTakenBack: the command was served, and that was undone before the client was told.
+	// blockTakenBack: the command was served, and that is undone before the client is told.
 	blockTakenBack
 	// blockLate: a LOCK was granted so long ago that its client would overestimate the lease.
 	blockLate
@@ -179,7 +179,7 @@ func (w *Wait) request(id resp.BlockID) resp.Request {
 	return req
 }
 
-// giveUpLock returns a lock that was granted too late to be told, and was not granted again.
+// giveUpLock returns a lock that was granted, could not be told, and was not granted again.
 func (w *Wait) giveUpLock() {
 	if w.instead != (resp.BlockID{}) {
 		w.b.giveBack(w.instead)
@@ -294,8 +294,10 @@ func (w *Wait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 		}
 	case resp.BlockLapsed:
 		w.b.lapse(end.ID.Session)
-	case blockLate:
-		w.instead = end.ID
+	case blockLate, blockTakenBack:
+		if isLock(&w.cmd) {
+			w.instead = end.ID // if the token holds it still, it is given anew, and can go back
+		}
 	}
 	if end.Args != nil {
 		w.cmd.Args = end.Args // with an id in place of XREAD's $: it waits for what came after it began to
@@ -472,8 +474,10 @@ func (b *Blocker) mustClaim(call *waiter, e *resp.BlockEnd) bool {
 
 // grantsLock reports whether an end is that of a LOCK that was granted.
 func (c *waiter) grantsLock(e *resp.BlockEnd) bool {
-	return e.Reply.Kind == resp.KindInt && c.cmd.Spec != nil && c.cmd.Spec.Name == resp.LockCommand
+	return e.Reply.Kind == resp.KindInt && isLock(&c.cmd)
 }
+
+func isLock(cmd *resp.Cmd) bool { return cmd.Spec != nil && cmd.Spec.Name == resp.LockCommand }
 
 // lock returns the lock that a LOCK was granted.
 func (c *waiter) lock(e *resp.BlockEnd) resp.HeldLock {

@@ -29,18 +29,26 @@ func NewClaims(s *replica.State) *Claims { return &Claims{state: s} }
 // claimsKept is the number of claims at which settled ones are forgotten.
 const claimsKept = 4096
 
-// begin forgets the claims of an earlier term. mu is held.
-func (c *Claims) begin(term uint64) {
-	if c.term != term || c.granted == nil {
+// begin forgets the claims of an earlier term, and returns false if a later one has begun: a round that was confirmed in
+// an earlier term may be judged as late as that. mu is held.
+func (c *Claims) begin(term uint64) bool {
+	if c.term < term || c.granted == nil {
 		c.term, c.granted, c.refused = term, map[resp.BlockID]struct{}{}, map[resp.BlockID]struct{}{}
 	}
+	return c.term == term
 }
+
+// errPastTerm answers a claim that is judged in a later term: the node asks again.
+const errPastTerm = "ERR this node leads in a later term by now"
 
 // Judge answers a claim, after a confirmed round.
 func (c *Claims) Judge(lead *clock.Leadership, step *resp.BlockStep) resp.Reply {
 	verdicts := make([]resp.Reply, 0, len(step.Undelivered)+len(step.Locks))
 	c.mu.Lock()
-	c.begin(lead.Term)
+	if !c.begin(lead.Term) {
+		c.mu.Unlock()
+		return resp.Err(errPastTerm)
+	}
 	for _, id := range step.Undelivered {
 		_, refused := c.refused[id]
 		if refused || !c.state.Given(id) {
@@ -63,7 +71,9 @@ func (c *Claims) Judge(lead *clock.Leadership, step *resp.BlockStep) resp.Reply 
 func (c *Claims) Refuse(lead *clock.Leadership, session uint64) (unclaimed []resp.BlockID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.begin(lead.Term)
+	if !c.begin(lead.Term) {
+		return nil
+	}
 	for _, id := range c.state.Gifts(session, lead.From) {
 		if _, granted := c.granted[id]; !granted {
 			c.refused[id] = struct{}{}

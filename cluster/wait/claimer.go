@@ -2,7 +2,6 @@ package wait
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"lockd/cluster/wake"
@@ -60,6 +59,7 @@ func (c *claimer) settleAll(ctx context.Context, all []claimed) {
 		if served.end.Given {
 			if ofGiven[0].Int == resp.ClaimRefused {
 				how = blockTakenBack
+				c.b.giveBack(served.end.ID) // the leader may lead no more before it has taken it back
 			}
 			ofGiven = ofGiven[1:]
 		}
@@ -84,9 +84,6 @@ func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond 
 func (c *claimer) settle(served claimed, how resp.Ending) {
 	c.b.mu.Lock()
 	abandoned := served.call.telling == tellingAbandoned
-	if how == blockTakenBack && !slices.Contains(c.b.returns, served.end.ID) {
-		delete(c.b.untold, served.end.ID)
-	}
 	c.b.mu.Unlock()
 	if how == resp.BlockServed || abandoned {
 		c.b.tell(served.call, served.end)
