@@ -133,6 +133,8 @@ var plantedRuns = []plantedRun{
 		"--workload moments --nemesis clock --time 40s --seed 1", []string{"time ahead"}},
 	{"level-stuck", "the level does not rise by itself",
 		"--workload counter --nemesis upgrade:up --time 60s --seed 1", []string{"wrong level"}},
+	{"neighbours-refused", "nodes with rules of different levels refuse each other",
+		"--workload counter --nemesis upgrade:back --time 40s --seed 1", []string{"stuck in an upgrade"}},
 	{"flipped-digit", "a node stores another digit now and then",
 		"--workload register --nemesis none --time 4s --seed 1", []string{"a node died"}},
 	{"slow-start", "a new leader waits 8 s before it serves",
