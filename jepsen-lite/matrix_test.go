@@ -101,7 +101,6 @@ var holes = map[string]string{
 	"older-release-stops":           noRule,
 
 	// Rules that no bug has proved yet.
-	"wall-clock-jumps":      noBug,
 	"what-a-lock-is":        noBug,
 	"overwritten-is-data":   noBug,
 	"who-it-was":            noBug,

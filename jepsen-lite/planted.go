@@ -129,6 +129,8 @@ var plantedRuns = []plantedRun{
 		"--workload limit --nemesis none --time 20s --seed 1", []string{"refused although free"}},
 	{"swapped-messages", "subscribers of one node get messages in another order",
 		"--workload wakeup --nemesis none --time 20s --seed 1", []string{"order differs", "wrong number"}},
+	{"time-creeps", "the time of the cluster does not jump forward with the median of the clocks",
+		"--workload moments --nemesis clock:step-all --time 40s --seed 1", []string{"time behind"}},
 	{"hasty-slew", "the time of the cluster goes at its full rate while it is ahead",
 		"--workload moments --nemesis clock --time 40s --seed 1", []string{"time ahead"}},
 	{"level-stuck", "the level does not rise by itself",
