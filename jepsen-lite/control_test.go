@@ -14,7 +14,7 @@ import (
 // one, and for clients to write to both.
 func TestControlIsCutOff(t *testing.T) {
 	const electsIn = 3 * time.Second
-	readme, err := os.ReadFile("README.md")
+	readme, err := os.ReadFile("REFERENCE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
