@@ -103,7 +103,6 @@ var holes = map[string]string{
 	// Rules that no bug has proved yet.
 	"what-a-lock-is":        noBug,
 	"overwritten-is-data":   noBug,
-	"who-it-was":            noBug,
 	"del-by-the-holder":     noBug,
 	"durations-stand-still": noBug,
 }

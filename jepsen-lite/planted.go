@@ -133,6 +133,8 @@ var plantedRuns = []plantedRun{
 		"--workload moments --nemesis clock:step-all --time 40s --seed 1", []string{"time behind"}},
 	{"hasty-slew", "the time of the cluster goes at its full rate while it is ahead",
 		"--workload moments --nemesis clock --time 40s --seed 1", []string{"time ahead"}},
+	{"nameless-grant", "a grant to a client that has waited does not say who that was",
+		"--workload forensics --nemesis none --time 20s --seed 1", []string{"nobody did that"}},
 	{"level-stuck", "the level does not rise by itself",
 		"--workload counter --nemesis upgrade:up --time 60s --seed 1", []string{"wrong level"}},
 	{"neighbours-refused", "nodes with rules of different levels refuse each other",
