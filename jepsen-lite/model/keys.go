@@ -470,7 +470,7 @@ func (s sceneState) carry(what string, from, to int, answer string) (sceneState,
 // judge counts what a scene puts at stake, and judges how soon its waiters were served.
 func (s *scene) judge(v *Verdict, h *history.History) {
 	var waiters []*history.Op
-	state, before, changed := sceneState{}, sceneState{}, (*history.Op)(nil)
+	state, changed := sceneState{}, (*history.Op)(nil)
 	for _, o := range s.ops {
 		switch {
 		case o.Name == "enter":
@@ -479,7 +479,7 @@ func (s *scene) judge(v *Verdict, h *history.History) {
 			s.counts(v, state, changed, o)
 		case !o.OK() || s.isWaiters(waiters, o):
 		default:
-			before = state
+			before := state
 			if state, _ = state.after(o); o.Name == "change" && o.In[1] == s.key {
 				changed = o
 			}

@@ -334,7 +334,7 @@ func (s *scene) leases(mode string) {
 		return
 	}
 	_, key := s.at("a1")
-	ms := int64(300 + s.c.Rand.Int64N(900))
+	ms := 300 + s.c.Rand.Int64N(900)
 	switch s.c.Rand.IntN(3) {
 	case 0:
 		s.change("", "a1", "persist", []string{"a1"}, []string{"PERSIST", key})
