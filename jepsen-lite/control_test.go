@@ -10,15 +10,15 @@ import (
 	"lockd/jepsen-lite/nemesis"
 )
 
-// In each run of the control that the README names, the primary is cut off long enough for the others to elect another
+// In each run of the control that REFERENCE.md names, the primary is cut off long enough for the others to elect another
 // one, and for clients to write to both.
 func TestControlIsCutOff(t *testing.T) {
 	const electsIn = 3 * time.Second
-	readme, err := os.ReadFile("REFERENCE.md")
+	reference, err := os.ReadFile("REFERENCE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, control, _ := strings.Cut(string(readme), "### The control\n")
+	_, control, _ := strings.Cut(string(reference), "### The control\n")
 	control, _, _ = strings.Cut(control, "### Planted bugs\n")
 	runs := regexp.MustCompile("- `(--time [^`]+)`").FindAllStringSubmatch(control, -1)
 	if len(runs) != 2 {

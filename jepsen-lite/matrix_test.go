@@ -101,7 +101,6 @@ var holes = map[string]string{
 	"older-release-stops":           noRule,
 
 	// Rules that no bug has proved yet.
-	"what-a-lock-is":        noBug,
 	"overwritten-is-data":   noBug,
 	"del-by-the-holder":     noBug,
 	"durations-stand-still": noBug,
