@@ -101,9 +101,7 @@ var holes = map[string]string{
 	"older-release-stops":           noRule,
 
 	// Rules that no bug has proved yet.
-	"overwritten-is-data":   noBug,
-	"del-by-the-holder":     noBug,
-	"durations-stand-still": noBug,
+	"overwritten-is-data": noBug,
 }
 
 // What a promise lacks.
