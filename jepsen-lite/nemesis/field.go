@@ -90,6 +90,19 @@ func (d deadline) wait(length time.Duration) bool {
 	}
 }
 
+// untilOver returns a context that ends after a time, or when the time of the run ends.
+func (d deadline) untilOver(length time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), length)
+	go func() {
+		select {
+		case <-d.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
 // choice chooses the victims of a fault.
 type choice struct {
 	cluster target.Cluster

@@ -1,7 +1,6 @@
 package nemesis
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,7 +118,7 @@ func drained(f *field, fault Fault) (string, func()) {
 		return what, nil
 	}
 	led := f.Target.Leader() == node
-	ctx, cancel := context.WithTimeout(context.Background(), toolMax)
+	ctx, cancel := f.untilOver(toolMax)
 	defer cancel()
 	began := time.Now()
 	status, said, err := f.Target.Tool(ctx, append([]string{"drain", "--wait", drainWait}, f.Target.Reach(true, node)...)...)

@@ -184,12 +184,18 @@ func (l *ledger) check(read []string, sure map[string]int) (lacks, torn string) 
 
 // lock takes a lock of the ledger, by a token of its name. It returns its fence, or 0 if no node grants it in time.
 func (l *ledger) lock(of string) (fence int64) {
-	for range 3 {
+	for until := time.Now().Add(2 * ledgerWait); time.Now().Before(until); {
 		for _, node := range l.Target.Nodes() {
+			if l.isOver() {
+				return 0
+			}
 			r, err := l.Target.Do(node, ledgerWait, "LOCK", l.name(of), of, "PX", lockPx)
 			if err == nil && r.Kind == ':' {
 				return r.Int
 			}
+		}
+		if !l.wait(heirLook) {
+			return 0
 		}
 	}
 	return 0

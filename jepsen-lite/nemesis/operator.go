@@ -1,7 +1,6 @@
 package nemesis
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -77,7 +76,7 @@ func (l *ledger) backUp(node, dir string, busy time.Duration) *estate {
 	e.fence = l.lock("held")
 	e.sure = l.acked()
 	file := filepath.Join(dir, "file")
-	ctx, cancel := context.WithTimeout(context.Background(), toolMax)
+	ctx, cancel := l.untilOver(toolMax)
 	defer cancel()
 	args := append([]string{"backup", "--out", file}, l.Target.Reach(true, node)...)
 	if status, _, err := l.Target.Tool(ctx, args...); status != 0 || err != nil {
@@ -157,6 +156,9 @@ func (l *ledger) settle(e *estate) {
 		defer heir.Stop()
 		err = heir.Start()
 	}
+	if err != nil && l.isOver() {
+		return
+	}
 	if err != nil {
 		l.found.add("no new cluster", fmt.Sprintf("of %s: %v", e.what, err))
 		return
@@ -173,7 +175,7 @@ var fenceAbove = regexp.MustCompile(`--fence-above (\d+); else`)
 
 // refound makes the folder of a new cluster.
 func (l *ledger) refound(e *estate, heir *target.Single) error {
-	ctx, cancel := context.WithTimeout(context.Background(), toolMax)
+	ctx, cancel := l.untilOver(toolMax)
 	defer cancel()
 	args := append(slices.Clone(e.make), "--hold", heirHold.String(), "--peer-advertise", heir.PeerAddr)
 	status, said, err := l.Target.Tool(ctx, args...)
@@ -191,7 +193,7 @@ func (l *ledger) read(e *estate, heir *target.Single) (entries []string, ok bool
 	var err error
 	for until := time.Now().Add(heirServes); time.Now().Before(until); {
 		var r target.Reply
-		if r, err = heir.Do(toolMax, l.reading()...); err == nil && !r.IsErr() && len(r.Elems) > 0 {
+		if r, err = heir.Do(ledgerWait, l.reading()...); err == nil && !r.IsErr() && len(r.Elems) > 0 {
 			l.found.stake("new-cluster-serves")
 			return r.Texts(), true
 		}
@@ -228,11 +230,11 @@ func (l *ledger) judgeHeld(e *estate, heir *target.Single) {
 		return
 	}
 	key := l.name("held")
-	other, err := heir.Do(toolMax, "LOCK", key, "other", "PX", lockPx)
+	other, err := heir.Do(ledgerWait, "LOCK", key, "other", "PX", lockPx)
 	if err != nil || strings.HasPrefix(other.Str, "LOADING lockd has no leader") {
 		return
 	}
-	own, err := heir.Do(toolMax, "RENEW", key, "held", "PX", lockPx)
+	own, err := heir.Do(ledgerWait, "RENEW", key, "held", "PX", lockPx)
 	if err != nil {
 		return
 	}
@@ -248,7 +250,7 @@ func (l *ledger) judgeHeld(e *estate, heir *target.Single) {
 func (l *ledger) judgeHold(e *estate, heir *target.Single, began time.Time) {
 	key, held := l.name("later"), false
 	for {
-		r, err := heir.Do(toolMax, "LOCK", key, "heir", "PX", lockPx)
+		r, err := heir.Do(ledgerWait, "LOCK", key, "heir", "PX", lockPx)
 		age := time.Since(began)
 		switch {
 		case err != nil:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,7 +44,7 @@ func (s *slowest) Adopt(string)                         {}
 func (s *slowest) Logged(string, string) bool           { return false }
 func (s *slowest) ResetFaults(string)                   {}
 func (s *slowest) Die(string, target.Act)               {}
-func (s *slowest) Dir(string) string                    { return os.DevNull }
+func (s *slowest) Dir(string) string                    { return filepath.Join(os.TempDir(), "no-folder") }
 func (s *slowest) ID(node string) string                { return node }
 func (s *slowest) Ports(string) []*target.Proxy         { return nil }
 func (s *slowest) PeerAddr(string) string               { return "" }
@@ -58,6 +59,18 @@ func (s *slowest) Disarm(a target.Armed) {
 		time.Sleep(snapshotHang)
 	}
 }
+
+// Tool runs until it is told to end.
+func (s *slowest) Tool(ctx context.Context, _ ...string) (int, string, error) {
+	<-ctx.Done()
+	return 0, "", ctx.Err()
+}
+
+func (s *slowest) StartTool(string, ...string) (target.Program, error) {
+	return target.Program{}, os.ErrNotExist
+}
+func (s *slowest) Reach(bool, ...string) []string                   { return nil }
+func (s *slowest) NewSingle(string, string) (*target.Single, error) { return nil, os.ErrNotExist }
 
 // Damage leaves a damaged file that is never removed.
 func (s *slowest) Damage(_ string, do func(string) string) bool { do(os.DevNull); return true }

@@ -152,6 +152,9 @@ type looked struct {
 // look looks at the ledger, through the first node that answers.
 func (l *ledger) look() (at looked, ok bool) {
 	for _, node := range l.Target.Nodes() {
+		if l.isOver() {
+			return at, false
+		}
 		entries, err := l.Target.Do(node, ledgerWait, l.reading()...)
 		if err != nil || len(entries.Elems) == 0 {
 			continue
