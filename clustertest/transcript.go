@@ -322,11 +322,11 @@ func (p *player) words() map[string]func(args []string) error {
 		"heal":          none(c.Heal),
 		"slow":          timed(c.Slow),
 		"step-clock":    timed(c.StepClock),
-		"drift-clock":   p.driftClock,
-		"rot":           p.rot,
-		"hang":          p.hang(true),
-		"unhang":        p.hang(false),
-		"strike":        p.strike,
+		"drift-clock":   of(c, driftClock),
+		"rot":           of(c, rot),
+		"hang":          hang(c, true),
+		"unhang":        hang(c, false),
+		"strike":        of(c, strike),
 		"full":          p.full(true),
 		"room":          p.full(false),
 		"new":           each(c.New),
@@ -340,6 +340,10 @@ func (p *player) words() map[string]func(args []string) error {
 		"hangup":        p.hangup,
 		"check":         p.check,
 	}
+}
+
+func of(c *Cluster, do func(*Cluster, []string) error) func([]string) error {
+	return func(args []string) error { return do(c, args) }
 }
 
 func each(do func(...string)) func([]string) error {
@@ -422,45 +426,45 @@ func (p *player) full(full bool) func([]string) error {
 }
 
 // hang makes disks hang, or go on.
-func (p *player) hang(hung bool) func([]string) error {
+func hang(c *Cluster, hung bool) func([]string) error {
 	return each(func(ids ...string) {
 		for _, id := range ids {
-			p.cluster.Node(id).machine.diskNow().SetHung(hung)
+			c.Node(id).machine.diskNow().SetHung(hung)
 		}
-		settle(p.cluster)
+		settle(c)
 	})
 }
 
 // driftClock makes the clocks of a machine fast by parts of a million.
-func (p *player) driftClock(args []string) error {
+func driftClock(c *Cluster, args []string) error {
 	if len(args) != 2 || !strings.HasSuffix(args[1], "ppm") {
 		return errors.New("write a node and how fast its clocks are, such as \"drift-clock n1 100ppm\"")
 	}
 	ppm, err := strconv.ParseInt(strings.TrimSuffix(args[1], "ppm"), 10, 32)
 	if err == nil {
-		p.cluster.Node(args[0]).machine.clock.Drift(float64(ppm) / 1e6)
-		settle(p.cluster)
+		c.Node(args[0]).machine.clock.Drift(float64(ppm) / 1e6)
+		settle(c)
 	}
 	return err
 }
 
 // rot flips a bit in a store of a node that does not run.
-func (p *player) rot(args []string) error {
+func rot(c *Cluster, args []string) error {
 	if len(args) != 2 || !slices.Contains([]Store{Log, Votes, Snapshots}, Store(args[1])) {
 		return errors.New("write a node and log, votes or snapshots, such as \"rot n1 log\"")
 	}
-	if p.cluster.Node(args[0]).machine.diskNow().Rot(Store(args[1])) == "" {
+	if c.Node(args[0]).machine.diskNow().Rot(Store(args[1])) == "" {
 		return errors.New("there is nothing that could rot")
 	}
 	return nil
 }
 
 // strike arms a fault at a point of a node.
-func (p *player) strike(args []string) error {
+func strike(c *Cluster, args []string) error {
 	if len(args) != 3 {
 		return errors.New("write a node, a point and what happens there, such as \"strike n1 log.sync kill\"")
 	}
-	_, err := p.cluster.world.Arm(args[0], Strike{Point: args[1], Act: args[2]})
+	_, err := c.world.Arm(args[0], Strike{Point: args[1], Act: args[2]})
 	return err
 }
 
