@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -32,7 +31,7 @@ type keeper struct {
 	find      func() // looks where members without a leader are now
 
 	missed        missing
-	changing      sync.Mutex    // one change of the members at a time
+	changing      chan struct{} // capacity 1: one change of the members at a time
 	awaitedLogged time.Duration // monotonic
 }
 
@@ -235,8 +234,8 @@ var errMemberChanged = errors.New("the member has been changed or removed meanwh
 // reconfigure changes Raft's configuration. A change of a member fails if the member is no longer
 // as it was when the change was decided: Raft would add a member again that was removed since.
 func (k *keeper) reconfigure(member *raft.Server, change func() raft.Future) error {
-	k.changing.Lock()
-	defer k.changing.Unlock()
+	k.changing <- struct{}{}
+	defer func() { <-k.changing }()
 	if member != nil && !slices.Contains(k.raft.Servers(), *member) {
 		return errMemberChanged
 	}

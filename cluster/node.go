@@ -206,7 +206,8 @@ func assemble(c *core, d data) *Node {
 	}
 	n.entrance = newEntrance(c, d, n.peers, n.members, n.gate, n.state)
 	n.keeper = &keeper{
-		core: c, state: n.state, members: n.members, proposer: n.requests.Proposer, elections: n.elections,
+		changing: make(chan struct{}, 1),
+		core:     c, state: n.state, members: n.members, proposer: n.requests.Proposer, elections: n.elections,
 		watch: n.leaderWatch, find: n.entrance.findMoved,
 	}
 	n.disk = &diskWatch{

@@ -243,3 +243,30 @@ func leaderOf(w *World) string {
 		}
 	}
 }
+
+// Time passes while two changes of the members wait for a majority, of which the second waits for the first.
+func TestTwoChangesOfMembersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWorld(t, 1)
+		leader := leaderOf(w)
+		for _, id := range worldIDs {
+			if id != leader {
+				if err := w.Pause(id); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var all sync.WaitGroup
+		for _, id := range []string{"n8", "n9"} {
+			all.Go(func() { say(w, leader, "LOCKD", "ADD", id, id+":16379") })
+		}
+		time.Sleep(3 * time.Second)
+		for _, id := range worldIDs {
+			_ = w.Resume(id) // the leader was not paused
+		}
+		all.Wait()
+		if got := say(w, leader, "SET", "k", "v"); got != "OK" {
+			t.Error(got)
+		}
+	})
+}
