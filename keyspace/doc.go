@@ -25,7 +25,7 @@
 //	digest/      what nodes compare
 //	doctor/      what is wrong with the locks of programs
 //	emit/        what an entry emits: messages, keyspace notifications, and changes to those who track
-//	fate/        what becomes of locks, which are hashes, too; no lock is granted that a restored cluster does not know
+//	lifecycle/   what becomes of locks, hashes too; no lock is granted that a restored cluster does not know
 //	history/     the log of what becomes of locks, and the forms of an event
 //	library/     the scripts and functions that are kept
 //	lock/        who gets a lock, who gets it next, and owners that wait for each other

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"lockd/keyspace/command"
-	"lockd/keyspace/fate"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -236,7 +236,7 @@ func run(m *Machine, at resp.Stamp, db int, args resp.Args) resp.Reply {
 
 // keep stores a value that no command could make.
 func keep(m *Machine, key string, v value.Aggregate) {
-	m.state.Put(&fate.Cause{}, 0, nil, store.NewEntry(key, nil, value.OfAggregate(v), store.Never, nil, store.NoLock))
+	m.state.Put(&lifecycle.Cause{}, 0, nil, store.NewEntry(key, nil, value.OfAggregate(v), store.Never, nil, store.NoLock))
 }
 
 // lookupSpec returns the row of a command, or of a container, by its name; nil: there is none.

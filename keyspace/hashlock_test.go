@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"lockd/keyspace/fate"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/store"
 	"lockd/resp"
 )
@@ -182,9 +182,9 @@ func TestNamesHolder(t *testing.T) {
 	for name, want := range map[string]bool{
 		tokenOf(1): true, tokenOf(1) + ":write": true, "8a2f0c1e-4b6d-4e7f-9a3b-0c1d2e3f4a5b": true, "8A2F0C1E4B6D4E7F9A3B0C1D2E3F4A5B-7": true,
 		"": false, "mode": false, "8a2f0c1e-4b6d-4e7f-9a3b-0c1d2e3f4a5": false, "8a2f-0c1e4b6d-4e7f-9a3b-0c1d2e3f4a5b": false,
-		"ga2f0c1e-4b6d-4e7f-9a3b-0c1d2e3f4a5b": false, tokenOf(1) + strings.Repeat("x", fate.TokenBytesMax): false,
+		"ga2f0c1e-4b6d-4e7f-9a3b-0c1d2e3f4a5b": false, tokenOf(1) + strings.Repeat("x", lifecycle.TokenBytesMax): false,
 	} {
-		if got := fate.NamesHolder(name); got != want {
+		if got := lifecycle.NamesHolder(name); got != want {
 			t.Errorf("%q: %v", name, got)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/resp"
@@ -40,8 +40,8 @@ func TestEventLogIsBoundedInBytes(t *testing.T) {
 // What is no token, or no name of a lock, is no lock: it is too long.
 func TestWhatIsLongIsNoLock(t *testing.T) {
 	m := New(nil)
-	long := strings.Repeat("x", fate.KeyBytesMax+1)
-	mustApply(t, m, resp.Stamp{}, 0, "SET "+long+" token NX PX 9000", "SET data "+strings.Repeat("x", fate.TokenBytesMax+1)+" NX PX 9000",
+	long := strings.Repeat("x", lifecycle.KeyBytesMax+1)
+	mustApply(t, m, resp.Stamp{}, 0, "SET "+long+" token NX PX 9000", "SET data "+strings.Repeat("x", lifecycle.TokenBytesMax+1)+" NX PX 9000",
 		"LOCK "+long+"1 token PX 9000", "LOCK "+long+"2 token PX 9000 SHARED", "SET short token NX PX 9000", "RENAME short "+long+"3")
 	if got := eventsOf(&m.state.Events); len(got) != 2 || got[0].Key != "short" || got[1].Kind != history.Moved {
 		t.Errorf("%+v", got)

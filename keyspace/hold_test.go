@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"lockd/keyspace/fate"
+	"lockd/keyspace/lifecycle"
 	"lockd/luavm"
 	"lockd/resp"
 )
@@ -44,7 +44,7 @@ func TestRefound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range []*Machine{m, other} {
-		hold := string(resp.Errf(fate.ErrHoldFmt, 5001).AppendTo(nil, 3))
+		hold := string(resp.Errf(lifecycle.ErrHoldFmt, 5001).AppendTo(nil, 3))
 		if got := apply(m, 1001, 3, "SET new carol NX PX 1000"); got != hold {
 			t.Errorf("in the hold: %q", got)
 		}
@@ -54,7 +54,7 @@ func TestRefound(t *testing.T) {
 		if got := apply(m, 2001, 5, "UNLOCK known alice"); got != ":1\r\n" {
 			t.Errorf("released: %q", got)
 		}
-		if got := apply(m, 6001, 6, "LOCK known carol PX 1000"); got != string(resp.Errf(fate.ErrHoldFmt, 1).AppendTo(nil, 3)) {
+		if got := apply(m, 6001, 6, "LOCK known carol PX 1000"); got != string(resp.Errf(lifecycle.ErrHoldFmt, 1).AppendTo(nil, 3)) {
 			t.Errorf("at the end of the hold: %q", got)
 		}
 		if got := apply(m, 6002, 7, "LOCK known carol PX 1000"); got != string(resp.Int(fence+1).AppendTo(nil, 3)) {

@@ -8,9 +8,9 @@ import (
 
 	"lockd/keyspace/command"
 	"lockd/keyspace/digest"
-	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/settings"
 	"lockd/keyspace/state"
 	"lockd/keyspace/store"
@@ -132,7 +132,7 @@ func (m *Machine) Restore(src io.Reader) error {
 	next.Users = readUsers(r, command.Known(next.Level))
 	next.Library = library.ReadScripts(r)
 	next.Functions = library.ReadFunctions(r)
-	next.Keys.Read(r, fate.NamesHolder)
+	next.Keys.Read(r, lifecycle.NamesHolder)
 	next.Waits = wait.Read(r, command.Waitable(next.Level))
 	next.Events = history.ReadLog(r)
 	next.Digest = digest.Digest(r.U64())

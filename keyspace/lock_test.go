@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockd/keyspace/fate"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
@@ -386,12 +386,12 @@ func TestLineOfLapsedSession(t *testing.T) {
 // The limits of a lock.
 func TestLimitsOfLock(t *testing.T) {
 	s := newBlockStage(t)
-	long := strings.Repeat("t", fate.TokenBytesMax)
+	long := strings.Repeat("t", lifecycle.TokenBytesMax)
 	if got := s.run("LOCK door " + long + " PX 5000"); got != s.run("FENCE door") {
 		t.Errorf("the longest token is answered %s", got)
 	}
 	const tooLong = "ERR the %s of a lock may have %d bytes at most"
-	want := fmt.Sprintf(tooLong, "token", fate.TokenBytesMax)
+	want := fmt.Sprintf(tooLong, "token", lifecycle.TokenBytesMax)
 	for _, line := range []string{"LOCK door " + long + "t PX 5000", "RENEW door " + long + "t PX 5000"} {
 		if got := s.run(line); got != want {
 			t.Errorf("a token that is too long is answered %s", got)

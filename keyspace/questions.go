@@ -3,7 +3,7 @@ package keyspace
 import (
 	"math"
 
-	"lockd/keyspace/fate"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/settings"
 	"lockd/keyspace/state"
 	"lockd/keyspace/store"
@@ -66,7 +66,7 @@ func (m *Machine) KeysInSlot(slot int, cursor uint64, most int) (keys []string, 
 
 // Leases returns the leases of locks; see cluster.Machine.
 func (m *Machine) Leases(locks []resp.HeldLock) []resp.Lease {
-	return fate.Leases(m.state.Keys, &m.state.Events, locks)
+	return lifecycle.Leases(m.state.Keys, &m.state.Events, locks)
 }
 
 // FullDisks returns the nodes whose disks keep the state from growing, and the error by which commands that are over

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/command"
-	"lockd/keyspace/fate"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/state"
@@ -78,8 +78,8 @@ func (s service) serve(c *command.Ctx, w *wait.Waiter, key string) {
 }
 
 // causeOf is the cause of what a waiter is served.
-func causeOf(w *wait.Waiter, now int64) fate.Cause {
-	return fate.Cause{By: strings.ToLower(w.Args[0]), Client: w.Client, WaitedMs: w.WaitedMs(now)}
+func causeOf(w *wait.Waiter, now int64) lifecycle.Cause {
+	return lifecycle.Cause{By: strings.ToLower(w.Args[0]), Client: w.Client, WaitedMs: w.WaitedMs(now)}
 }
 
 // remember keeps a gift, and reports whether it does. A command that has changed nothing has no reversal.

@@ -25,31 +25,31 @@ var mayImport = map[string][]string{
 	"lockd/resp/server/stats": {"lockd/resp"}, // statistics for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and invalidations
-	"lockd/keyspace":          {"lockd/keyspace/command", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/state", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp", "lockd/resp/acl"},
+	"lockd/keyspace":          {"lockd/keyspace/command", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/lifecycle", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/state", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp", "lockd/resp/acl"},
 	"lockd/keyspace/algebra":  {"lockd/keyspace/value"},                                      // union, intersection, difference
 	"lockd/keyspace/arg":      {"lockd/resp"},                                                // arguments that several families have
 	"lockd/keyspace/digest":   {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/store"}, // what nodes compare
 	"lockd/keyspace/emit":     {"lockd/resp", "lockd/keyspace/value"},                        // messages, and changes of keys
 	// The commands: rows, parsers, what runs.
-	"lockd/keyspace/command": {"lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/doctor", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/state", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp", "lockd/resp/acl", "lockd/resp/lockuse"},
+	"lockd/keyspace/command": {"lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/doctor", "lockd/keyspace/emit", "lockd/keyspace/lifecycle", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/state", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp", "lockd/resp/acl", "lockd/resp/lockuse"},
 
 	// What is replicated, as a value, and the one function that changes a key.
-	"lockd/keyspace/state": {"lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp", "lockd/resp/acl"},
+	"lockd/keyspace/state": {"lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/lifecycle", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait", "lockd/resp", "lockd/resp/acl"},
 
 	// What becomes of locks.
-	"lockd/keyspace/fate":     {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/history", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value"},
-	"lockd/keyspace/history":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                                                    // the history of locks
-	"lockd/keyspace/library":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                                                    // scripts and functions that are kept
-	"lockd/keyspace/lock":     {},                                                                                                              // the order of grants
-	"lockd/keyspace/meter":    {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                                                    // what requests and entries may ask for
-	"lockd/keyspace/settings": {"lockd/resp", "lockd/keyspace/emit", "lockd/keyspace/history", "lockd/keyspace/meter", "lockd/keyspace/value"}, // CONFIG
-	"lockd/keyspace/store":    {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/value"},                                                   // keys with their leases
-	"lockd/keyspace/value":    {"lockd/resp", "lockd/keyspace/lock"},                                                                           // data structures, nothing of the machine
-	"lockd/keyspace/wait":     {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/store", "lockd/keyspace/value"},                           // commands that wait
-	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
-	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clients", "lockd/cluster/clock", "lockd/cluster/face", "lockd/cluster/figures", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/join", "lockd/cluster/record", "lockd/cluster/refound", "lockd/cluster/replica", "lockd/cluster/request", "lockd/cluster/snapshot", "lockd/cluster/wait", "lockd/cluster/wake"},
-	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/face", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cluster/refound", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/system", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
+	"lockd/keyspace/lifecycle": {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/history", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/store", "lockd/keyspace/value"},
+	"lockd/keyspace/history":   {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                                                    // the history of locks
+	"lockd/keyspace/library":   {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                                                    // scripts and functions that are kept
+	"lockd/keyspace/lock":      {},                                                                                                              // the order of grants
+	"lockd/keyspace/meter":     {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"},                                                    // what requests and entries may ask for
+	"lockd/keyspace/settings":  {"lockd/resp", "lockd/keyspace/emit", "lockd/keyspace/history", "lockd/keyspace/meter", "lockd/keyspace/value"}, // CONFIG
+	"lockd/keyspace/store":     {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/value"},                                                   // keys with their leases
+	"lockd/keyspace/value":     {"lockd/resp", "lockd/keyspace/lock"},                                                                           // data structures, nothing of the machine
+	"lockd/keyspace/wait":      {"lockd/resp", "lockd/keyspace/lock", "lockd/keyspace/store", "lockd/keyspace/value"},                           // commands that wait
+	"lockd/luavm":              {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
+	"lockd/cluster":            {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clients", "lockd/cluster/clock", "lockd/cluster/face", "lockd/cluster/figures", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/join", "lockd/cluster/record", "lockd/cluster/refound", "lockd/cluster/replica", "lockd/cluster/request", "lockd/cluster/snapshot", "lockd/cluster/wait", "lockd/cluster/wake"},
+	"lockd/clients":            {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
+	"lockd/cmd/lockd":          {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/face", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cluster/refound", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/system", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
 	// Subscriptions, and the delivery of messages and other pushes.
 	"lockd/resp/server/pubsub": {"lockd/resp", "lockd/resp/server/stats", "lockd/resp/server/wire"},
@@ -172,7 +172,7 @@ var mayImport = map[string][]string{
 var (
 	purePackages = []string{
 		"lockd/resp", "lockd/luavm",
-		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/command", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/fate", "lockd/keyspace/history",
+		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/command", "lockd/keyspace/digest", "lockd/keyspace/emit", "lockd/keyspace/lifecycle", "lockd/keyspace/history",
 		"lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/meter", "lockd/keyspace/settings", "lockd/keyspace/state", "lockd/keyspace/store", "lockd/keyspace/value", "lockd/keyspace/wait",
 		"lockd/keyspace/doctor", "lockd/resp/acl", "lockd/resp/lockuse",
 		"lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc",

@@ -5,8 +5,8 @@ import (
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/emit"
-	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/state"
 	"lockd/keyspace/store"
@@ -253,7 +253,7 @@ func renameKey(c *Ctx, from, to string) {
 // movedEntry returns the entry of a new key with the value of e. A lock stays a lock.
 func movedEntry(key string, e *store.Entry, v value.Value) *store.Entry {
 	mark := e.Mark()
-	if len(key) > fate.KeyBytesMax {
+	if len(key) > lifecycle.KeyBytesMax {
 		mark = store.NoLock
 	}
 	return store.NewEntry(key, nil, v, e.Deadline(), e.Tag(), mark)
@@ -449,7 +449,7 @@ func flushAll(c *Ctx) resp.Reply {
 
 // flush replaces the databases from one to before another by empty ones. First each is left as a running script has
 // found it.
-func flush(s *state.State, why *fate.Cause, from, to int) {
+func flush(s *state.State, why *lifecycle.Cause, from, to int) {
 	s.Waiters().Emptied(from, to)
 	for db := from; db < to; db++ {
 		recordLocksOf(s, why, history.Flushed, db, 0)
@@ -459,7 +459,7 @@ func flush(s *state.State, why *fate.Cause, from, to int) {
 }
 
 // recordLocksOf notes what becomes of all locks of a database.
-func recordLocksOf(s *state.State, why *fate.Cause, kind history.Kind, db, other int) {
+func recordLocksOf(s *state.State, why *lifecycle.Cause, kind history.Kind, db, other int) {
 	if s.Keys.DBs[db].Keys.Len() > 0 {
 		s.Locks().RecordAll(why, kind, db, other)
 	}
@@ -500,7 +500,7 @@ func swapIndex(number, text string) (n int64, err error) {
 
 // swap exchanges two databases, and touches every key of both. A name may mean another
 // key now, so each gets a new fence.
-func swap(s *state.State, why *fate.Cause, a, b int) {
+func swap(s *state.State, why *lifecycle.Cause, a, b int) {
 	s.ReplaceDatabases()
 	recordLocksOf(s, why, history.Swapped, a, b)
 	recordLocksOf(s, why, history.Swapped, b, a)

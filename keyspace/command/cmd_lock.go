@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"lockd/keyspace/emit"
-	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/state"
 	"lockd/keyspace/store"
@@ -159,7 +159,7 @@ func checkToken(token string) error {
 	if token == "" {
 		return resp.Error(errTokenEmpty)
 	}
-	return checkLength("token", token, fate.TokenBytesMax)
+	return checkLength("token", token, lifecycle.TokenBytesMax)
 }
 
 // checkLength refuses a text of a lock that is too long.
@@ -350,7 +350,7 @@ func fenceReply(c *Ctx, e *store.Entry) resp.Reply {
 // another one now, and has to learn of the loss, too. In the history such a LOCK is a renewal.
 func emitHeld(c *Ctx, l *lockRequest, again bool, fence resp.Reply) resp.Reply {
 	taken := resp.HeldLock{DB: c.db, Key: l.key, Token: l.Token, Fence: uint64(fence.Int)}
-	if again && c.s.Applying && fate.LeaseOf(c.s.Keys, taken).Held {
+	if again && c.s.Applying && lifecycle.LeaseOf(c.s.Keys, taken).Held {
 		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.s.Tick, Key: l.key, Token: l.Token, Fence: taken.Fence}
 		e.LeaseMs = l.leaseMs
 		r := c.s.Locks()
@@ -470,7 +470,7 @@ func parseForce(args resp.Args) (o forceOptions, err error) {
 			if o.reason = args[i+1]; o.reason == "" {
 				err = resp.Error(errReasonEmpty)
 			} else {
-				err = checkLength("reason", o.reason, fate.ReasonBytesMax)
+				err = checkLength("reason", o.reason, lifecycle.ReasonBytesMax)
 			}
 		default:
 			err = resp.Error(resp.ErrSyntax)

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
-	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
@@ -335,7 +335,7 @@ func describeHolder(c *Ctx, e *store.Entry, h *lock.Holder, grant *history.Event
 	f = f.Add("fence", resp.Int(int64(fenceOf(c, e, h)))).Add("lease-left-ms", resp.Int(left))
 	if h.LeaseMs != 0 {
 		f = f.Time("since", h.SinceMs).Add("held-ms", resp.Int(c.now()-h.SinceTick)).Add("lease-ms", resp.Int(h.LeaseMs)).
-			Add("renewals", resp.Int(int64(h.Renewals))).Time("last-renewal", fate.RenewedMs(h))
+			Add("renewals", resp.Int(int64(h.Renewals))).Time("last-renewal", lifecycle.RenewedMs(h))
 	}
 	return f.Text("note", h.Note).Reply()
 }
@@ -351,7 +351,7 @@ func holdersOf(c *Ctx, e *store.Entry) (holders []*lock.Holder) {
 		return holders
 	}
 	if e.Mark() == store.IsLock {
-		h := fate.HeldBy(e)
+		h := lifecycle.HeldBy(e)
 		return []*lock.Holder{&h}
 	}
 	l := e.Lock()
@@ -474,7 +474,7 @@ func holdersBefore(c *Ctx, key string) []*lock.Holder {
 		return holdersOf(c, e)
 	}
 	h := &lock.Holder{}
-	if len(e.Str()) <= fate.TokenBytesMax {
+	if len(e.Str()) <= lifecycle.TokenBytesMax {
 		h.Token = e.Str()
 	}
 	if t := e.Tag(); t != nil {

@@ -5,8 +5,8 @@ import (
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/doctor"
-	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
@@ -184,7 +184,7 @@ func sayNow(c *Ctx, key, token string) (string, error) {
 
 func sayHeld(c *Ctx, key string, h *lock.Holder) string {
 	said := c.shownToken(h.Token) + " holds " + key + " since " + arg.FormatTime(h.SinceMs) + " (fence " +
-		itoa(int64(h.Fence)) + "), " + history.SayRenewals(uint64(h.Renewals), fate.RenewedMs(h))
+		itoa(int64(h.Fence)) + "), " + history.SayRenewals(uint64(h.Renewals), lifecycle.RenewedMs(h))
 	if h.Tick == lock.NoLease {
 		return said + "; it has no lease now."
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"lockd/keyspace/emit"
-	"lockd/keyspace/fate"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/state"
@@ -23,7 +23,7 @@ type Ctx struct {
 	s   *state.State
 	at  resp.Stamp // of the entry, or of the read
 	db  int
-	Why fate.Cause
+	Why lifecycle.Cause
 
 	// Moment is a tick that was passed already, while what ended by itself then is dealt with: what has ended since is
 	// still there. 0: what the clock has ended has ended.
@@ -66,7 +66,7 @@ func (c *Ctx) Execute(cmd resp.Cmd) resp.Reply {
 		return resp.Err(why)
 	}
 	c.reads = row.Flags&resp.ReadOnly != 0
-	c.Why = fate.Cause{By: row.Name, Client: c.Why.Client}
+	c.Why = lifecycle.Cause{By: row.Name, Client: c.Why.Client}
 	reply := c.guard(row, req, wrong)
 	if c.s.Applying && row.Flags&resp.Changes != 0 {
 		c.s.Digest.Reply(reply)

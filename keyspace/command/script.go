@@ -1,7 +1,7 @@
 package command
 
 import (
-	"lockd/keyspace/fate"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/state"
 	"lockd/resp"
@@ -152,7 +152,7 @@ func (run *scriptRun) runCalled(c *Ctx, args resp.Args) resp.Reply {
 		run.wrote = true
 	}
 	run.inner = Ctx{s: c.s, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
-	run.inner.Why = fate.Cause{By: row.Name, Script: true, Condition: true, Client: c.Why.Client}
+	run.inner.Why = lifecycle.Cause{By: row.Name, Script: true, Condition: true, Client: c.Why.Client}
 	reply := perform(&run.inner, req, wrong)
 	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.s.Settings.NoRoom != "" && c.s.Keys.Bytes() > run.base {
 		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.

@@ -2,8 +2,8 @@ package state
 
 import (
 	"lockd/keyspace/emit"
-	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
@@ -12,7 +12,7 @@ import (
 )
 
 // observer learns of a change of a key, once it is made. why is read only.
-type observer func(s *State, why *fate.Cause, c store.Change)
+type observer func(s *State, why *lifecycle.Cause, c store.Change)
 
 // observers lists those who learn of each change, in this order. The digest and the order of messages follow from it:
 // what has become of a lock is told before the event "new" of its key.
@@ -29,7 +29,7 @@ var observers = [...]observer{
 // It is the one function that changes a key, so that nothing of what a change means can be forgotten: it decides
 // whether, has the store change it, and tells the observers. It returns the entry as it is stored: nil if there is none,
 // or a dry run makes no change.
-func (s *State) Put(why *fate.Cause, db int, was, next *store.Entry) *store.Entry {
+func (s *State) Put(why *lifecycle.Cause, db int, was, next *store.Entry) *store.Entry {
 	next, raises, ok := s.allow(why, was, next)
 	if !ok {
 		return nil
@@ -44,7 +44,7 @@ func (s *State) Put(why *fate.Cause, db int, was, next *store.Entry) *store.Entr
 
 // allow decides whether a change may be made: a dry run makes none. It completes a new entry with the facts of the lock
 // that the key is, says whether the lock needs a new fence, and notes a grant that an embargo forbids.
-func (s *State) allow(why *fate.Cause, was, next *store.Entry) (complete *store.Entry, raises, ok bool) {
+func (s *State) allow(why *lifecycle.Cause, was, next *store.Entry) (complete *store.Entry, raises, ok bool) {
 	if s.DryRun.Stops() {
 		return nil, false, false
 	}
@@ -54,10 +54,10 @@ func (s *State) allow(why *fate.Cause, was, next *store.Entry) (complete *store.
 }
 
 // foldChange folds what the key holds into the digest.
-func foldChange(s *State, _ *fate.Cause, c store.Change) { s.Digest.Stored(c.DB, c.Key(), c.Next) }
+func foldChange(s *State, _ *lifecycle.Cause, c store.Change) { s.Digest.Stored(c.DB, c.Key(), c.Next) }
 
 // trackChange adds a change to those that the entry emits.
-func trackChange(s *State, _ *fate.Cause, of store.Change) {
+func trackChange(s *State, _ *lifecycle.Cause, of store.Change) {
 	c := resp.Change{Key: of.Key()}
 	if s.Serving {
 		c.Kind = resp.ChangeServed // the waiter's change, not that of the command that made the key ready
@@ -66,7 +66,7 @@ func trackChange(s *State, _ *fate.Cause, of store.Change) {
 }
 
 // notifyNew sends the event of a key that comes into being.
-func notifyNew(s *State, _ *fate.Cause, c store.Change) {
+func notifyNew(s *State, _ *lifecycle.Cause, c store.Change) {
 	if c.Was == nil && c.Next != nil {
 		s.Notify(c.DB, emit.New, "new", c.Key())
 	}
@@ -74,7 +74,7 @@ func notifyNew(s *State, _ *fate.Cause, c store.Change) {
 
 // expire ends a lease.
 func (s *State) expire(db int, e *store.Entry) {
-	s.Put(&fate.LeaseIsOver, db, e, nil)
+	s.Put(&lifecycle.LeaseIsOver, db, e, nil)
 	s.Out.MarkExpired()
 	s.Stats.ExpiredKeys++
 	s.Notify(db, emit.Expired, "expired", e.Key())
@@ -146,7 +146,7 @@ func EntryOfMany(s *State, key string, was *store.Entry, l *lock.Many) *store.En
 }
 
 // Until returns the entry of a key with another deadline: that of all holders, if it is a lock of many.
-func (s *State) Until(why *fate.Cause, was *store.Entry, d store.Deadline) *store.Entry {
+func (s *State) Until(why *lifecycle.Cause, was *store.Entry, d store.Deadline) *store.Entry {
 	l := was.Lock()
 	if l == nil || s.DryRun.Stops() {
 		return store.NewEntry(was.Key(), was, was.Value(), d, was.Tag(), was.Mark())
@@ -162,7 +162,7 @@ func (s *State) Until(why *fate.Cause, was *store.Entry, d store.Deadline) *stor
 // endHolders ends the leases of holders that are over at a tick, of a lock that has others.
 func endHolders(s *State, db int, e *store.Entry, tick int64) *store.Entry {
 	left := e.Lock().Without(func(h *lock.Holder) bool { return tick > h.Tick })
-	next := s.Put(&fate.LeaseIsOver, db, e, EntryOfMany(s, e.Key(), e, left))
+	next := s.Put(&lifecycle.LeaseIsOver, db, e, EntryOfMany(s, e.Key(), e, left))
 	s.Out.MarkExpired()
 	s.Notify(db, emit.Generic, "unlock", e.Key())
 	return next

@@ -6,7 +6,7 @@
 //	waiters.go   what a change makes ready for those who wait, and ends of waits
 //	gone.go      locks that have gone, for those who wait by a library
 //	line.go      how keys hold their locks, as package lock asks; what WATCH compares
-//	fate.go      what becomes of locks is told to package fate; the embargo
+//	lifecycle.go what becomes of locks is told to package lifecycle; the embargo
 //	state.go     the state, what the running entry uses, and limits that follow from both
 //	request.go   what is known of the running request
 //	scripts.go   what runs scripts

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockd/keyspace/fate"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/store"
 )
 
@@ -34,7 +34,7 @@ type GoneLock struct {
 }
 
 // queueWakeups notes a key that has gone and for which programs may wait.
-func queueWakeups(s *State, _ *fate.Cause, change store.Change) {
+func queueWakeups(s *State, _ *lifecycle.Cause, change store.Change) {
 	was := change.Was
 	if change.Next != nil || was == nil || !s.Applying || !s.Settings.WakeLibraries {
 		return
@@ -57,7 +57,7 @@ func queueWakeups(s *State, _ *fate.Cause, change store.Change) {
 
 // writes reports whether a writer holds a read-write lock.
 func writes(l *store.HashLock) bool {
-	return len(l.Holders) > 0 && strings.HasSuffix(l.Holders[0].Token, fate.HashWrite)
+	return len(l.Holders) > 0 && strings.HasSuffix(l.Holders[0].Token, lifecycle.HashWrite)
 }
 
 // forgetAnnounced forgets the locks that a script has ended and whose end it has published itself.
@@ -67,7 +67,7 @@ func forgetAnnounced(s *State, j *journal) {
 	}
 	announced := map[string]bool{}
 	for _, msg := range s.Out.Since(j.out) {
-		if strings.HasPrefix(msg.Channel, fate.RedissonPrefix) {
+		if strings.HasPrefix(msg.Channel, lifecycle.RedissonPrefix) {
 			addNamed(announced, msg.Channel)
 		}
 	}

@@ -1,7 +1,7 @@
 package state
 
 import (
-	"lockd/keyspace/fate"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
@@ -48,7 +48,7 @@ func HoldingOf(e *store.Entry) lock.Holding {
 		h.Foreign = h.Many == nil
 		return h
 	}
-	if len(e.Str()) <= fate.TokenBytesMax {
+	if len(e.Str()) <= lifecycle.TokenBytesMax {
 		h.Token = e.Str()
 	}
 	if t := e.Tag(); t != nil {

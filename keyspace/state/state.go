@@ -3,9 +3,9 @@ package state
 import (
 	"lockd/keyspace/digest"
 	"lockd/keyspace/emit"
-	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/meter"
 	"lockd/keyspace/settings"
 	"lockd/keyspace/store"
@@ -50,7 +50,7 @@ type State struct {
 	Reads     *emit.Reads // if its session tracks
 	Journal   *journal
 	DryRun    DryRun
-	Embargo   fate.Embargo
+	Embargo   lifecycle.Embargo
 	Serving   bool       // a waiter's command is being executed
 	Gone      []GoneLock // those who wait for them by a library are woken when the command has ended
 }

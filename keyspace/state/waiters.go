@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"lockd/keyspace/fate"
 	"lockd/keyspace/history"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
@@ -21,7 +21,7 @@ type Waiters struct{ s *State }
 func (s *State) Waiters() Waiters { return Waiters{s} }
 
 // markWaiters marks what a change may give to those who wait.
-func markWaiters(s *State, _ *fate.Cause, c store.Change) {
+func markWaiters(s *State, _ *lifecycle.Cause, c store.Change) {
 	n, name := Waiters{s}, lock.Name{Space: c.DB, Key: c.Key()}
 	if c.Next != nil {
 		n.arrived(c.DB, c.Next)
@@ -209,5 +209,5 @@ func (n Waiters) record(w *wait.Waiter, how resp.Ending, reply resp.Reply) {
 		e.Kind = history.Left
 	}
 	e.WaitedMs = w.WaitedMs(e.Tick)
-	n.s.Locks().Record(&fate.Cause{Client: w.Client}, e)
+	n.s.Locks().Record(&lifecycle.Cause{Client: w.Client}, e)
 }

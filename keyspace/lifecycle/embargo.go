@@ -1,4 +1,4 @@
-package fate
+package lifecycle
 
 import (
 	"lockd/keyspace/lock"

@@ -1,4 +1,4 @@
-package fate
+package lifecycle
 
 import (
 	"lockd/keyspace/digest"
@@ -42,7 +42,7 @@ func (r Recorder) Note(why *Cause, c store.Change) {
 	}
 	of, was, next := subject{why: why, db: c.DB, key: c.Key()}, c.Was, c.Next
 	if was.HashLock() != nil || next.HashLock() != nil {
-		r.noteHash(of, was, next)
+		r.recordHash(of, was, next)
 	}
 	had, has := was.IsLockedString(), next.IsLockedString()
 	kept := had && has && was.Str() == next.Str()

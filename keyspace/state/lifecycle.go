@@ -1,32 +1,32 @@
 package state
 
 import (
-	"lockd/keyspace/fate"
+	"lockd/keyspace/lifecycle"
 	"lockd/keyspace/store"
 	"lockd/resp"
 )
 
-// What becomes of locks is noted by package fate: Put tells it every change of a key, with its cause.
+// What becomes of locks is noted by package lifecycle: Put tells it every change of a key, with its cause.
 
-// Locks returns what notes the fate of locks, as of now.
-func (s *State) Locks() fate.Recorder {
-	return fate.Recorder{
+// Locks returns what notes the lifecycle of locks, as of now.
+func (s *State) Locks() lifecycle.Recorder {
+	return lifecycle.Recorder{
 		Applying: s.Applying, Attempt: s.Journal != nil, Tick: s.Tick, WallMs: s.WallUs / 1000, Index: s.Index,
 		Settings: s.Settings, Meter: &s.Meter, Events: &s.Events, Digest: &s.Digest, Out: &s.Out,
 	}
 }
 
 // noteLock notes who has lost a lock, and to whom it was granted.
-func noteLock(s *State, why *fate.Cause, c store.Change) {
+func noteLock(s *State, why *lifecycle.Cause, c store.Change) {
 	if s.Applying {
 		s.Locks().Note(why, c)
 	}
 }
 
-// Embargoed reports whether no lock is granted yet; see fate.Embargo.
+// Embargoed reports whether no lock is granted yet; see lifecycle.Embargo.
 func (s *State) Embargoed() bool { return s.Tick <= s.Settings.HoldUntil }
 
 // EmbargoError answers a command that would grant a lock meanwhile.
 func (s *State) EmbargoError() resp.Reply {
-	return fate.EmbargoError(s.Settings.HoldUntil - s.Tick + 1)
+	return lifecycle.EmbargoError(s.Settings.HoldUntil - s.Tick + 1)
 }

@@ -1,5 +1,6 @@
-// Package fate notes what becomes of locks: it completes a key that is a lock with what is known of it, writes into the
-// history who has got a lock and who has lost one, and says what would grant a lock while an embargo forbids it.
+// Package lifecycle records the lifecycle of locks: it completes a key that is a lock with what is known of it, writes
+// into the history who has got a lock and who has lost one, and says what would grant a lock while an embargo forbids
+// it.
 //
 //	record.go   the Recorder: events of the history, from changes of keys and their causes
 //	facts.go    what is known of a lock: since when, for how long, who
@@ -9,7 +10,7 @@
 //	cause.go    why something changes
 //
 // The package changes no key. A Recorder has the clock of the entry, the settings, and where it writes to.
-package fate
+package lifecycle
 
 import (
 	"github.com/zeebo/xxh3"

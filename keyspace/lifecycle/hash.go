@@ -1,4 +1,4 @@
-package fate
+package lifecycle
 
 import (
 	"slices"
@@ -82,8 +82,8 @@ func holdersOfHash(l *store.HashLock) []store.HashHolder {
 	return l.Holders
 }
 
-// noteHash notes who has lost a lock that is a hash, and to whom it was granted.
-func (r Recorder) noteHash(of subject, was, next *store.Entry) {
+// recordHash notes who has lost a lock that is a hash, and to whom it was granted.
+func (r Recorder) recordHash(of subject, was, next *store.Entry) {
 	before, after := was.HashLock(), next.HashLock()
 	held, holds := holdersOfHash(before), holdersOfHash(after)
 	kept := stayed(held, holds, func(h *store.HashHolder) {
