@@ -29,8 +29,8 @@ func NewClaims(s *replica.State) *Claims { return &Claims{state: s} }
 // claimsKept is the number of claims at which settled ones are forgotten.
 const claimsKept = 4096
 
-// begin forgets the claims of an earlier term, and returns false if a later one has begun: a round that was confirmed in
-// an earlier term may be judged as late as that. mu is held.
+// begin forgets the claims of an earlier term, and returns false if a later one has begun: a round that was confirmed
+// in an earlier term may be judged as late as that. mu is held.
 func (c *Claims) begin(term uint64) bool {
 	if c.term < term || c.granted == nil {
 		c.term, c.granted, c.refused = term, map[resp.BlockID]struct{}{}, map[resp.BlockID]struct{}{}

@@ -20,8 +20,8 @@ func (g *given) Gifts(uint64) []resp.BlockGift             { return g.gifts }
 func (g *given) Given(resp.BlockID) bool                   { return true }
 func (g *given) Leases(locks []resp.HeldLock) []resp.Lease { return make([]resp.Lease, len(locks)) }
 
-// A claim whose round was confirmed in an earlier term of this leader, and which is judged late, forgets nothing of what
-// was decided in the present one.
+// A claim whose round was confirmed in an earlier term of this leader, and which is judged late, forgets nothing of
+// what was decided in the present one.
 func TestLateClaimForgetsNothing(t *testing.T) {
 	id := resp.BlockID{Session: 1, Number: 1}
 	earlier := &clock.Leadership{Term: 1, Clock: clock.NewSystem()}
