@@ -138,7 +138,7 @@ type Wait struct {
 	unblock   <-chan resp.Unblock
 	waiter    resp.Waiter
 	start     time.Duration // monotonic
-	instead   resp.BlockID  // the id under which the lock was granted too late to be told; the zero value: it was not
+	instead   resp.BlockID  // the id under which the lock was granted, and could not be told; the zero value: it was not
 	unblocked bool          // by CLIENT UNBLOCK, or as the server stops; false again if it was served before
 	why       resp.Unblock
 }

@@ -151,18 +151,24 @@ func skipped(v *Verdict, keys map[string]*leased, e *subscription) {
 var (
 	ruleLockTold = rule("lock-events-told",
 		"A subscriber is told each event of a lock once, as LOCKS HISTORY has it, in its order and without a gap.",
-		"told of nothing, heard twice, order differs, missed", "told", each(5, 5*time.Second))
+		"told of nothing, heard twice, order differs, missed", "told", each(5, 5*time.Second)).
+		judging("told-on-every-node")
 	ruleLockSoon = lateRule("lock-events-in-time", "A subscriber is told in time of what was done to a lock.",
-		"not told, told late", "told", each(1, 10*time.Second))
+		"not told, told late", "told", each(1, 10*time.Second)).
+		judging("told-on-every-node")
 	ruleLoss = lateRule("loss-told", "A connection that took a lock is told that it has lost it, and why.",
-		"loss not told", "told", each(1, 10*time.Second))
+		"loss not told", "told", each(1, 10*time.Second)).
+		judging("losses-are-heard")
 	ruleLossTrue = rule("loss-told-once",
 		"It is told of each loss once, with its cause, and of none that is not there, or that its token wanted.",
-		"loss told twice, told of no loss, another loss told", "told", each(1, 5*time.Second))
+		"loss told twice, told of no loss, another loss told", "told", each(1, 5*time.Second)).
+		judging("losses-are-heard given-up-is-no-loss")
 	ruleExpiring = lateRule("expiring-told-first", "It is told that its lease is about to end before it ends.",
-		"end not announced", "told", quietly(1, 10*time.Second))
+		"end not announced", "told", quietly(1, 10*time.Second)).
+		judging("expiring-is-told-once")
 	ruleExpiringOnce = rule("expiring-told-once", "It is told so once for a lease, of which a third is left, before the end.",
-		"end announced twice, end announced early, announced after the end", "told", each(1, 10*time.Second))
+		"end announced twice, end announced early, announced after the end", "told", each(1, 10*time.Second)).
+		judging("expiring-is-told-once")
 )
 
 // Told judges what is told of locks as it happens: the words of Forensics, of which history is asked at the end.

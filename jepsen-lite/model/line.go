@@ -137,7 +137,8 @@ var (
 		judging("place-is-taken-over lock-again")
 	ruleAnew = rule("lease-anew", "A holder that asks again begins its lease anew, and has the lock until that ends.",
 		"lock lost early, holder refused, fence changed, two holders, refused although free, wrong remaining time", lines,
-		each(1, 10*time.Second))
+		each(1, 10*time.Second)).
+		judging("lock-again each-holder-for-itself")
 )
 
 // waited judges how long clients waited in vain. UNLOCK by its token ends a wait early.

@@ -13,14 +13,18 @@ import (
 // Rules of owners, and of what is told about present locks.
 var (
 	ruleCircle = rule("deadlock-true", "-DEADLOCK names owners who wait for each other, and what for.",
-		"no such deadlock", "owners", each(1, 10*time.Second))
+		"no such deadlock", "owners", each(1, 10*time.Second)).
+		judging("deadlock-is-told deadlock-of-many")
 	ruleDeadlock = lateRule("deadlock-told", "Owners who wait for each other are told so, within half a second.",
-		"deadlock missed", "owners", quietly(1, 10*time.Second))
+		"deadlock missed", "owners", quietly(1, 10*time.Second)).
+		judging("deadlock-is-told deadlock-while-waiting")
 	ruleNow = rule("present-is-true",
 		"LOCKS INFO, LIST and GRAPH tell holders, owners and fences, and those who wait, as they were at one moment.",
-		"wrong info, wrong list, wrong graph", "owners", each(2, 5*time.Second))
+		"wrong info, wrong list, wrong graph", "owners", each(2, 5*time.Second)).
+		judging("owner-and-note")
 	ruleShown = lateRule("waiters-shown", "They tell everybody who stands in line, in its order.",
-		"waiter not shown, line out of order", "owners", quietly(1, 10*time.Second))
+		"waiter not shown, line out of order", "owners", quietly(1, 10*time.Second)).
+		judging("owner-and-note")
 )
 
 // stay is a token at a lock: it holds it, or waits for it.

@@ -319,7 +319,8 @@ func slept(v *Verdict, h *history.History, o *history.Op, releases []*history.Op
 // ruleLibrary is judged at locks that end otherwise than by the library's own release, too.
 var ruleLibrary = lateRule("library-is-woken",
 	"Whatever ends a lock of Redisson's or of python-redis-lock's wakes the client that waits for it.",
-	"left asleep", "waiters", quietly(1, 10*time.Second))
+	"left asleep", "waiters", quietly(1, 10*time.Second)).
+		judging("libraries-are-woken")
 
 // wokenByLibrary judges the sleep of a client for whose lock a library's message comes. Without a fault its connection
 // is whole, and the message arrives.
