@@ -93,9 +93,6 @@ var holes = map[string]string{
 	"level-can-be-asked-for":        noRule,
 	"level-never-falls":             noBug,
 	"older-release-stops":           noRule,
-
-	// Rules that no bug has proved yet.
-	"overwritten-is-data": noBug,
 }
 
 // What a promise lacks.

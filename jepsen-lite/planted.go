@@ -138,6 +138,8 @@ var plantedRuns = []plantedRun{
 		[]string{"history forgot", "hole in the history"}},
 	{"deleted-as-released", "a lock that another client deletes is told of as released",
 		"--workload forensics --nemesis none --time 20s --seed 1", []string{"told as something else"}},
+	{"overwritten-as-deleted", "a lock over which data is written is told of as deleted",
+		"--workload forensics --nemesis none --time 20s --seed 1", []string{"told as something else"}},
 	{"nameless-grant", "a grant to a client that has waited does not say who that was",
 		"--workload forensics --nemesis none --time 20s --seed 1", []string{"nobody did that"}},
 	{"held-by-the-wall", "for how long a lock was held is told by the wall clock",
