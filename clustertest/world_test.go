@@ -61,7 +61,7 @@ func say(w *World, id string, args ...string) (answer string) {
 			answer = err.Error()
 			continue
 		}
-		if !strings.HasPrefix(r.Str, "TRYAGAIN") && !strings.HasPrefix(r.Str, "CLUSTERDOWN") {
+		if !strings.HasPrefix(r.Str, "LOADING") { // no leader yet
 			return shown(r)
 		}
 		answer = r.Str
