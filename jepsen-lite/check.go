@@ -34,6 +34,11 @@ func judge(dir string, w *workload.Workload, what string) (report.Result, error)
 	if err != nil {
 		return report.Result{}, err
 	}
+	return judgeHistory(dir, h, w, what)
+}
+
+// judgeHistory judges a history, with what dir tells of the cluster.
+func judgeHistory(dir string, h *history.History, w *workload.Workload, what string) (report.Result, error) {
 	v := model.All(w.Check, model.Errors, model.Live, model.Least(w.Least...))(h)
 	var cluster model.Verdict
 	text, err := os.ReadFile(filepath.Join(dir, clusterFile))

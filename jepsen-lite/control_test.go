@@ -30,7 +30,7 @@ func TestControlIsCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		longest, at := time.Duration(0), time.Duration(0)
-		for _, step := range nemesis.Plan(run.Seed, run.Time, run.Nemesis, run.Mixed, false) {
+		for _, step := range nemesis.Plan(run.Seed, run.Time, run.Nemesis, run.Mixed, nil) {
 			at += step.After
 			f := step.Faults[0]
 			if f.Kind == "partition" && (f.Variant == "minority" || f.Variant == "leader alone") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"lockd/jepsen-lite/model"
 	"lockd/jepsen-lite/nemesis"
+	"lockd/jepsen-lite/sim"
 	"lockd/jepsen-lite/target"
 	"lockd/jepsen-lite/workload"
 )
@@ -30,6 +32,8 @@ type runCmd struct {
 	Workload []string      `default:"all" help:"Workloads, in turn." placeholder:"NAME,..."`
 	Nemesis  []string      `default:"kill,pause,partition" help:"Kinds of faults, or variants of one, as scenario:save-twice; none: no faults; all: every kind." placeholder:"NAME,..."`
 	Mixed    bool          `help:"Up to four faults at once."`
+	Swarm    bool          `help:"The seed also decides which one of the workloads runs, which of the faults there are, how often and for how long."`
+	Again    int           `help:"Make the run so often, until it fails: a seed decides the faults, not the order of all that happens at once." placeholder:"N"`
 	Schedule string        `help:"Play the faults of this schedule.json instead of those that --nemesis and the seed decide." placeholder:"FILE"`
 	Nodes    int           `default:"3" help:"Nodes of the cluster."`
 	Workers  int           `default:"12" help:"Clients that work at the same time."`
@@ -44,10 +48,16 @@ type runCmd struct {
 	TLS      bool          `name:"tls" help:"Clients and nodes speak TLS, nodes with a secret, by certificates of the run; faults that look into messages between nodes are left out."`
 	From     string        `help:"Upgrade nodes (--nemesis upgrade) from this commit or tag to the present tree, instead of from the present tree to a stand-in for the next release." placeholder:"REF"`
 	Plant    string        `help:"Build the server with a bug planted in it, to see it caught; see --list." placeholder:"NAME"`
+	Keep     bool          `help:"Write the histories of a simulated run that passes, too."`
 	Args     []string      `help:"More arguments for the server." placeholder:"ARG,..."`
 	built    string        // the server of several runs, which one of them need not build
+	outside  func(func())  `kong:"-"` // runs something in real time; of a simulated run
+	sim      *simulator    `kong:"-"` // that has the bug of Plant; nil: it is to be built
 	List     bool          `help:"List workloads, nemeses, targets, rules and bugs to plant, and do nothing."`
 }
+
+// targets is the table of targets.
+var targets = append(slices.Clone(target.Kinds), sim.Kind)
 
 type checkCmd struct {
 	Dir   string `arg:"" help:"Folder of a recorded run, or of one workload of it."`
@@ -116,7 +126,7 @@ func list(w io.Writer) {
 		fmt.Fprintf(w, "  %-11s %s (%s)\n", r.Name, r.Summary, strings.Join(r.Variants, ", "))
 	}
 	fmt.Fprintln(w, "targets:")
-	for _, r := range target.Kinds {
+	for _, r := range targets {
 		fmt.Fprintf(w, "  %-14s %s\n", r.Name, r.Summary)
 	}
 	fmt.Fprintln(w, "rules, and how often they must be at stake:")

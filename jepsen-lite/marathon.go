@@ -18,7 +18,9 @@ import (
 
 type marathonCmd struct {
 	Flags runCmd        `embed:""`
-	Each  time.Duration `default:"10m" help:"Length of the run of one seed."`
+	Each  time.Duration `default:"10m" help:"Length of the run of one seed, in its own time if it is simulated."`
+	Seeds int           `help:"Make so many runs (default: as many as --time allows)." placeholder:"N"`
+	Side  int           `help:"Simulated runs beside each other (default: one for each processor)." placeholder:"N"`
 }
 
 // player makes one run, until ctx ends.
@@ -31,6 +33,9 @@ func (c *marathonCmd) run(out io.Writer) (passed bool, err error) {
 	}
 	ctx, stop := untilTold()
 	defer stop()
+	if c.Flags.simulated() {
+		return c.simulate(ctx, out)
+	}
 	return c.rounds(ctx, out, func(ctx context.Context, run *runCmd, out io.Writer) ([]report.Result, bool, error) {
 		return run.resultsUntil(ctx, out)
 	})

@@ -271,9 +271,10 @@ func bugs() (names []string) {
 }
 
 type plantedCmd struct {
-	Name  []string `arg:"" optional:"" help:"Bugs to plant, one after the other (default: all)."`
-	Sound bool     `help:"Run the same without the bugs: each run must pass."`
-	Out   string   `help:"Folder for what the runs leave (default: a new one in the temporary folder)." placeholder:"DIR"`
+	Name   []string `arg:"" optional:"" help:"Bugs to plant, one after the other (default: all)."`
+	Sound  bool     `help:"Run the same without the bugs: each run must pass."`
+	Target string   `default:"lockd" enum:"lockd,sim" help:"What the bugs are planted in: lockd, or sim: nodes that are simulated." placeholder:"NAME"`
+	Out    string   `help:"Folder for what the runs leave (default: a new one in the temporary folder)." placeholder:"DIR"`
 }
 
 // run plants one bug after the other and says whether each was caught.
@@ -343,7 +344,10 @@ func (c *plantedCmd) play(
 	if err != nil {
 		return "", "", false, err
 	}
-	run.Out = filepath.Join(c.Out, p.bug)
+	run.Out, run.Target = filepath.Join(c.Out, p.bug), c.Target
+	if run.simulated() {
+		return c.playSimulated(ctx, said, p, run)
+	}
 	if c.Sound {
 		run.built, err = c.soundServer()
 	} else {
@@ -360,6 +364,43 @@ func (c *plantedCmd) play(
 		word, ok = soundly(report.Passed(results))
 	} else {
 		word, ok = p.judge(results)
+	}
+	return word, run.again(), ok, nil
+}
+
+// simulatedMax bounds the search for a bug with one seed after the other.
+const simulatedMax = 60 * time.Second
+
+// playSimulated makes simulated runs, with one seed after the other, until one catches the bug. A sound run is made once.
+func (c *plantedCmd) playSimulated(
+	ctx context.Context, said io.Writer, p plantedRun, run *runCmd,
+) (word, again string, ok bool, err error) {
+	if !c.Sound {
+		run.Plant = p.bug
+	}
+	began, dir := time.Now(), run.Out
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", "", false, err
+	}
+	if run.Plant != "" {
+		if run.sim, err = run.buildSimulator(); err != nil {
+			return "", "", false, err
+		}
+	}
+	for seed := range seeds(run.Seed) {
+		run.Seed, run.Out = seed, filepath.Join(dir, fmt.Sprint("seed-", seed))
+		results, complete, err := run.resultsUntil(ctx, said)
+		if err != nil || !complete {
+			return "", "", false, err
+		}
+		if c.Sound {
+			word, ok = soundly(report.Passed(results))
+		} else {
+			word, ok = p.judge(results)
+		}
+		if ok || c.Sound || time.Since(began) > simulatedMax {
+			break
+		}
 	}
 	return word, run.again(), ok, nil
 }

@@ -21,6 +21,7 @@ import (
 	"lockd/jepsen-lite/model"
 	"lockd/jepsen-lite/nemesis"
 	"lockd/jepsen-lite/report"
+	"lockd/jepsen-lite/sim"
 	"lockd/jepsen-lite/target"
 	"lockd/jepsen-lite/workload"
 )
@@ -45,7 +46,9 @@ type session struct {
 	workloads []string
 	kinds     []string
 	steps     []nemesis.Step // of --schedule
-	hidden    []string       // variants of faults that cannot be used with --tls
+	unfit     *unfitness     // of faults for the target; nil: it can have all
+	hidden    []string       // variants of faults that are left out because of that
+	swarm     *swarm         // nil: faults are as the flags say
 
 	ports      bool             // the nodes have fault ports
 	levels     map[string]level // of the nodes before the first workload
@@ -58,8 +61,28 @@ func (c *runCmd) run(out io.Writer) (passed bool, err error) {
 	if err := c.checkBinary(); err != nil {
 		return false, err
 	}
+	if c.Again > 1 {
+		return c.repeat(out)
+	}
 	results, complete, err := c.results(out)
 	return complete && report.Passed(results), err
+}
+
+// repeat makes the run again and again, until one does not pass.
+func (c *runCmd) repeat(out io.Writer) (passed bool, err error) {
+	if c.Out, err = folder(c.Out, "again"); err != nil {
+		return false, err
+	}
+	for i := range c.Again {
+		one := *c
+		one.Out = filepath.Join(c.Out, fmt.Sprint("run-", i+1))
+		results, complete, err := one.results(out)
+		if err != nil || !complete || !report.Passed(results) {
+			return false, err
+		}
+		c.Seed = one.Seed // of the first run, if none was given
+	}
+	return true, nil
 }
 
 // checkBinary refuses a bug for a binary that is given, and an older build that no fault would use.
@@ -95,6 +118,24 @@ func untilTold() (context.Context, context.CancelFunc) {
 
 // resultsUntil is results that the end of ctx interrupts.
 func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []report.Result, complete bool, err error) {
+	switch {
+	case !c.simulated():
+		return c.play(ctx, out)
+	case c.Plant != os.Getenv(plantedVar):
+		return c.playPlanted(ctx, out)
+	}
+	sim.Bubble(func(outside func(func())) {
+		c.outside = outside
+		own, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go follow(ctx, own, cancel)
+		results, complete, err = c.play(own, out)
+	})
+	return results, complete, err
+}
+
+// play makes the run.
+func (c *runCmd) play(ctx context.Context, out io.Writer) (results []report.Result, complete bool, err error) {
 	s := &session{cmd: c, out: out}
 	if err := s.prepare(); err != nil {
 		return nil, false, err
@@ -108,8 +149,7 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 		fmt.Fprintln(out, "clients speak TLS, and nodes TLS with a secret")
 	}
 	if len(s.hidden) > 0 {
-		fmt.Fprintf(out, "left out: %s: they look into the messages between nodes, which TLS hides\n",
-			strings.Join(s.hidden, ", "))
+		fmt.Fprintf(out, "left out: %s: they %s\n", strings.Join(s.hidden, ", "), s.unfit.all)
 	}
 	if c.From != "" {
 		fmt.Fprintf(out, "from the build of %s\n", c.From)
@@ -140,6 +180,11 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 		return nil, false, err
 	}
 	complete = ctx.Err() == nil
+	if c.simulated() {
+		if err := writeJSON(filepath.Join(c.Out, figuresFile), newFigures(results, complete)); err != nil {
+			return nil, false, err
+		}
+	}
 	if complete && report.Passed(results) {
 		s.target.Stop()
 		_ = os.RemoveAll(filepath.Join(c.Out, "data"))
@@ -209,7 +254,17 @@ func (s *session) prepare() error {
 	if err != nil {
 		return err
 	}
-	c := s.cmd
+	if err := s.cmd.makeFolder(); err != nil {
+		return err
+	}
+	if s.cmd.Swarm {
+		drawSwarm(s)
+	}
+	return s.open(kind)
+}
+
+// makeFolder makes the output folder, and draws a seed if none is given.
+func (c *runCmd) makeFolder() (err error) {
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64N(1e9) + 1
 	}
@@ -221,10 +276,7 @@ func (s *session) prepare() error {
 	if c.Out, err = filepath.Abs(c.Out); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.Out, 0o755); err != nil {
-		return err
-	}
-	return s.open(kind)
+	return os.MkdirAll(c.Out, 0o755)
 }
 
 // check checks the flags and resolves the names in them.
@@ -239,6 +291,11 @@ func (s *session) check() (kind target.Kind, err error) {
 	}
 	if s.workloads, err = names("workload", c.Workload, loads); err != nil {
 		return kind, err
+	}
+	if c.simulated() && slices.Contains(c.Workload, "all") {
+		s.workloads = slices.DeleteFunc(s.workloads, func(name string) bool {
+			return name == busyWorkload && !slices.Contains(c.Workload, name)
+		})
 	}
 	if err := s.plan(); err != nil {
 		return kind, err
@@ -265,67 +322,33 @@ func (s *session) check() (kind target.Kind, err error) {
 	}
 	if c.Time == 0 {
 		c.Time = s.needs().all(s.workloads)
+		if c.Swarm { // one of them runs
+			c.Time /= time.Duration(len(s.workloads))
+		}
 	}
-	i := slices.IndexFunc(target.Kinds, func(k target.Kind) bool { return k.Name == c.Target })
+	i := slices.IndexFunc(targets, func(k target.Kind) bool { return k.Name == c.Target })
 	if i < 0 {
 		return kind, fmt.Errorf("there is no target %q: see --list", c.Target)
 	}
-	kind = target.Kinds[i]
+	kind = targets[i]
 	switch {
-	case c.Plant != "" && kind.Package == "":
+	case c.Plant != "" && kind.Package == "" && !kind.Simulated:
 		return kind, fmt.Errorf("--plant %s: the target %s is not built here", c.Plant, c.Target)
 	case c.TLS && !kind.TLS:
 		return kind, fmt.Errorf("--tls: the target %s has no TLS here", c.Target)
 	case c.TLS:
-		return kind, s.seal()
+		return kind, s.leaveOut(&hiddenByTLS)
+	case kind.Simulated:
+		return kind, s.leaveOut(&notSimulated)
 	}
 	return kind, nil
 }
 
-// seal leaves out the faults that read messages between nodes, which TLS encrypts. It fails if the command line names
-// one of them, or a kind that has no other variants.
-func (s *session) seal() error {
-	for _, step := range s.steps {
-		for _, f := range step.Faults {
-			if slices.Contains(nemesis.Find(f.Kind).Reads(), f.Variant) {
-				return hidden(f.Kind, f.Variant)
-			}
-		}
-	}
-	var kept []string
-	for _, name := range s.kinds {
-		k := nemesis.Find(name)
-		reads := k.Reads()
-		switch {
-		case len(reads) < len(k.Variants):
-			kept = append(kept, name)
-			for _, variant := range reads {
-				s.hidden = append(s.hidden, chosen(k.Name, variant))
-			}
-		case slices.Contains(s.cmd.Nemesis, name):
-			return hidden(k.Name, reads...)
-		default: // "all" chose it
-			s.hidden = append(s.hidden, name)
-		}
-	}
-	s.kinds = kept
-	return nil
-}
-
-// chosen returns the name of a variant in --nemesis.
-func chosen(kind, variant string) string { return kind + ":" + strings.ReplaceAll(variant, " ", "-") }
-
-func hidden(kind string, variants ...string) error {
-	name := kind
-	if len(variants) == 1 {
-		name = chosen(kind, variants[0])
-	}
-	return fmt.Errorf("--tls: the nemesis %s looks into the messages between nodes, which TLS hides", name)
-}
-
 func (s *session) open(k target.Kind) (err error) {
 	c := s.cmd
-	conf := target.Config{Binary: c.server(), Dir: c.Out, Nodes: c.Nodes, TLS: c.TLS, Args: c.Args}
+	conf := target.Config{
+		Binary: c.server(), Dir: c.Out, Nodes: c.Nodes, TLS: c.TLS, Args: c.Args, Seed: c.Seed,
+	}
 	if conf.Binary == "" && k.Package != "" {
 		conf.Binary = filepath.Join(c.Out, "server")
 		if err := c.build(k, conf.Binary); err != nil {
@@ -419,7 +442,7 @@ func (s *session) checkFaultPorts() error {
 			break
 		}
 	}
-	if s.ports = why == nil; s.ports {
+	if s.ports = why == nil && !s.cmd.simulated(); why == nil {
 		return nil
 	}
 	var without, kept []string
@@ -439,10 +462,13 @@ func (s *session) checkFaultPorts() error {
 	return nil
 }
 
+// againCommand begins the command of again.
+const againCommand = "go run ./jepsen-lite"
+
 // again is the command that runs the same thing once more, in the words of a shell. A run in a folder of its own has
 // another one.
 func (c *runCmd) again() string {
-	words := []string{"go", "run", "./jepsen-lite"}
+	words := strings.Fields(againCommand)
 	flag := func(name, value string) {
 		if value != "" {
 			words = append(words, name, value)
@@ -462,6 +488,7 @@ func (c *runCmd) again() string {
 	number("--rate", c.Rate)
 	flag("--seed", strconv.FormatUint(c.Seed, 10))
 	is("--mixed", c.Mixed)
+	is("--swarm", c.Swarm)
 	flag("--schedule", c.Schedule)
 	if c.Judge == judgeSafety {
 		flag("--judge", c.Judge)
@@ -505,7 +532,7 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 		return report.Result{}, err
 	}
 	began := time.Now()
-	rec, err := history.Create(filepath.Join(dir, historyFile), began)
+	rec, err := c.recorder(dir, began)
 	if err != nil {
 		return report.Result{}, err
 	}
@@ -519,16 +546,14 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 		return report.Result{}, err
 	}
 	after := &model.Verdict{} // problems of the cluster itself
-	machine := watchPace(dir, began)
-	s.play(ctx, w, env, plan, began, length, after)
-	after.Notes = append(after.Notes, machine.end()...)
+	c.watched(dir, began, after, func() { s.play(ctx, w, env, plan, began, length, after) })
 	if err := rec.Close(); err != nil {
 		return report.Result{}, err
 	}
 	if err := writeJSON(filepath.Join(dir, clusterFile), after); err != nil {
 		return report.Result{}, err
 	}
-	r, err := judge(dir, w, c.Judge)
+	r, err := c.judge(dir, w, rec, s.target)
 	if err == nil {
 		r.Reigns = report.Reigns(c.Out, began, r.History)
 		fmt.Fprintf(s.out, "%-10s %s\n", w.Name, report.Word(r.Verdict))
@@ -553,6 +578,7 @@ func (s *session) play(
 	watched := nemesis.Watch(watching, s.target, env.History)
 	field := &nemesis.Runner{
 		Target: watched, History: env.History, Quiet: env.Quiet, Race: s.cmd.Race, NextLevel: s.nextLevel,
+		Pace: s.cmd.loadPace(),
 	}
 	env.Until = time.Now().Add(length + calm)
 	timed, cancel := context.WithTimeout(ctx, length)

@@ -75,5 +75,12 @@ func (s *session) schedule(seed uint64, length time.Duration) []nemesis.Step {
 	if s.cmd.Schedule != "" {
 		return s.steps
 	}
-	return nemesis.Plan(seed, length, s.kinds, s.cmd.Mixed, s.cmd.TLS)
+	var hidden func(*nemesis.Kind) []string
+	if s.unfit != nil {
+		hidden = s.unfit.of
+	}
+	if s.swarm != nil {
+		return s.swarm.plan(seed, length, s.kinds, hidden)
+	}
+	return nemesis.Plan(seed, length, s.kinds, s.cmd.Mixed, hidden)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,7 +60,9 @@ type Recorder struct {
 	start time.Time
 
 	mu     sync.Mutex
-	w      *bufio.Writer
+	last   int64         // time of the last event
+	w      *bufio.Writer // nil: the events are kept
+	kept   []Event
 	close  func() error
 	err    error
 	counts Counts
@@ -97,11 +100,23 @@ func (r *Recorder) now() int64 { return time.Since(r.start).Nanoseconds() }
 func (r *Recorder) Record(e Event) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.Time = r.now()
+	e.Time = max(r.now(), r.last+1) // in virtual time, much happens at one instant, in an order
+	r.last = e.Time
 	if e.Value == nil {
 		e.Value = []string{}
 	}
 	r.counts.add(e)
+	if r.w == nil {
+		e.Value = slices.Clone(e.Value)
+		r.kept = append(r.kept, e)
+		return e.Time
+	}
+	r.write(e)
+	return e.Time
+}
+
+// write writes a line. mu is held.
+func (r *Recorder) write(e Event) {
 	line, err := json.Marshal(e)
 	if err == nil {
 		_, err = r.w.Write(append(line, '\n'))
@@ -109,7 +124,41 @@ func (r *Recorder) Record(e Event) int64 {
 	if err != nil && r.err == nil {
 		r.err = err
 	}
-	return e.Time
+}
+
+// Keep makes a Recorder that keeps its events in memory.
+func Keep(start time.Time) *Recorder {
+	r := &Recorder{start: start, close: func() error { return nil }}
+	r.counts.LastOK = r.now()
+	return r
+}
+
+// History returns the history of the events that were kept so far.
+func (r *Recorder) History() (*History, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := newPairing()
+	for i, e := range r.kept {
+		if err := p.add(e, i+1); err != nil {
+			return nil, fmt.Errorf("event %d: %w", i+1, err)
+		}
+	}
+	p.finish()
+	return p.h, nil
+}
+
+// Save writes the events that were kept so far into a file.
+func (r *Recorder) Save(path string) error {
+	to, err := Create(path, r.start)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.kept {
+		to.write(e)
+	}
+	return to.Close()
 }
 
 func (c *Counts) add(e Event) {
@@ -140,8 +189,10 @@ func (r *Recorder) Counts() Counts {
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.w.Flush(); err != nil && r.err == nil {
-		r.err = err
+	if r.w != nil {
+		if err := r.w.Flush(); err != nil && r.err == nil {
+			r.err = err
+		}
 	}
 	if err := r.close(); err != nil && r.err == nil {
 		r.err = err
@@ -237,13 +288,7 @@ const lineBytesMax = 16 << 20
 func Read(r io.Reader) (*History, error) {
 	scan := bufio.NewScanner(r)
 	scan.Buffer(make([]byte, 1<<16), lineBytesMax)
-	p := pairing{
-		open:    map[int]int{},
-		faults:  map[string]int{},
-		nodes:   map[string]bool{},
-		quorums: newQuorums(),
-		h:       &History{},
-	}
+	p := newPairing()
 	line := 0
 	for scan.Scan() {
 		line++
@@ -267,6 +312,12 @@ type pairing struct {
 	halted  bool // the last of h.Halts has not ended
 	quorums quorums
 	h       *History
+}
+
+func newPairing() *pairing {
+	return &pairing{
+		open: map[int]int{}, faults: map[string]int{}, nodes: map[string]bool{}, quorums: newQuorums(), h: &History{},
+	}
 }
 
 func (p *pairing) add(e Event, line int) error {

@@ -3,9 +3,12 @@ package history
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -117,4 +120,31 @@ func TestWorked(t *testing.T) {
 	if err != nil || h.Worked != 90 || h.Asked != 90 {
 		t.Errorf("without that event: %v, %+v", err, h)
 	}
+}
+
+// Events of one instant follow each other: who compares their times learns their order. What is kept in memory makes
+// the history that a file makes.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := Keep(time.Now())
+		value := []string{"1"}
+		r.Record(Event{Process: 1, Type: Invoke, Op: "set", Key: "k", Value: value})
+		r.Record(Event{Process: 1, Type: OK, Op: "set", Key: "k"})
+		value[0] = "changed later"
+		r.Record(Event{Process: Nemesis, Type: Info, Op: Down, Node: "n1"})
+		kept, err := r.History()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := kept.Ops[0]; o.Start >= o.End || o.End >= kept.End || o.In[0] != "1" {
+			t.Errorf("%+v, end at %d", o, kept.End)
+		}
+		path := filepath.Join(t.TempDir(), "history.jsonl")
+		if err := r.Save(path); err != nil {
+			t.Fatal(err)
+		}
+		if loaded, err := Load(path); err != nil || !reflect.DeepEqual(loaded, kept) {
+			t.Errorf("%v: loaded %+v, kept %+v", err, loaded, kept)
+		}
+	})
 }

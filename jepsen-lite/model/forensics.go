@@ -38,7 +38,7 @@ const (
 
 var ruleForce = rule("force-frees-whom-it-names", "LOCKS FORCE with TOKEN or FENCE frees that holder, and no other one.",
 	forcedOther+", "+forcedNobody, "forensics", each(1, 10*time.Second)).
-		judging("force-hands-on force-by-fence")
+	judging("force-hands-on force-by-fence")
 
 // Forensics judges what a server tells about the past of its locks by what the clients did and saw.
 func Forensics(h *history.History) *Verdict {

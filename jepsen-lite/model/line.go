@@ -133,10 +133,12 @@ var (
 		"waited too long", lines, each(1, 20*time.Second)).
 		judging("wait-ends")
 	rulePlaceAgain = lateRule("place-again", "A token that asks again while it waits keeps its place in line.",
-		"place lost by asking again", lines, Need{Times: 1, In: 10 * time.Second, Once: true, Quiet: true})
+		"place lost by asking again", lines, Need{Times: 1, In: 10 * time.Second, Once: true, Quiet: true}).
+		judging("place-is-taken-over lock-again")
 	ruleAnew = rule("lease-anew", "A holder that asks again begins its lease anew, and has the lock until that ends.",
 		"lock lost early, holder refused, fence changed, two holders, refused although free, wrong remaining time",
-		"line shared limit", once(1, 10*time.Second))
+		"line shared limit", once(1, 10*time.Second)).
+		judging("lock-again each-holder-for-itself")
 )
 
 // waited judges how long clients waited in vain. UNLOCK by its token ends a wait early.

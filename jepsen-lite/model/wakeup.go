@@ -320,7 +320,7 @@ func slept(v *Verdict, h *history.History, o *history.Op, releases []*history.Op
 var ruleLibrary = lateRule("library-is-woken",
 	"Whatever ends a lock of Redisson's or of python-redis-lock's wakes the client that waits for it.",
 	"left asleep", "waiters", quietly(1, 10*time.Second)).
-		judging("libraries-are-woken")
+	judging("libraries-are-woken")
 
 // wokenByLibrary judges the sleep of a client for whose lock a library's message comes. Without a fault its connection
 // is whole, and the message arrives.

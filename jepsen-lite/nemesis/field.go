@@ -34,7 +34,7 @@ func (r *Runner) field(limit *harmLimit, kinds ...string) *field {
 	return &field{
 		Target:    r.Target,
 		links:     newNetwork(r.Target),
-		clients:   extraClients{r.Target},
+		clients:   extraClients{r.Target, r.Pace},
 		choice:    choice{r.Target, limit},
 		deadline:  deadline{r.over},
 		found:     &r.found,

@@ -51,7 +51,10 @@ type entrance interface {
 }
 
 // extraClients are clients of a fault, besides those of the workload. Their operations are not judged.
-type extraClients struct{ entrance }
+type extraClients struct {
+	entrance
+	pace time.Duration // see Runner.Pace
+}
 
 // crowd starts n clients, each on a connection of its own to one of the nodes. Each calls step again and again until stop
 // is called.
@@ -81,6 +84,9 @@ func (x extraClients) visit(ctx context.Context, id, attempt int, step func(c *t
 	defer c.Close()
 	defer context.AfterFunc(ctx, c.Close)()
 	for ctx.Err() == nil && step(c, id) == nil {
+		if x.pace > 0 {
+			sleep(ctx, x.pace)
+		}
 	}
 }
 

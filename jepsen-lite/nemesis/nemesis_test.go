@@ -18,7 +18,7 @@ import (
 // A seed decides the schedule: the same seed gives the same faults, another one gives others.
 func TestPlanFollowsTheSeed(t *testing.T) {
 	kinds := []string{"kill", "pause", "partition", "slow"}
-	a, b, c := Plan(1, time.Minute, kinds, true, false), Plan(1, time.Minute, kinds, true, false), Plan(2, time.Minute, kinds, true, false)
+	a, b, c := Plan(1, time.Minute, kinds, true, nil), Plan(1, time.Minute, kinds, true, nil), Plan(2, time.Minute, kinds, true, nil)
 	if !reflect.DeepEqual(a, b) {
 		t.Error("one seed, two schedules")
 	}
@@ -52,7 +52,7 @@ func TestPlanSparesAMajority(t *testing.T) {
 		}
 		return n
 	}
-	mixed, single := Plan(1, time.Hour, kinds, true, false), Plan(1, time.Hour, kinds, false, false)
+	mixed, single := Plan(1, time.Hour, kinds, true, nil), Plan(1, time.Hour, kinds, false, nil)
 	if n := wide(mixed); n == 0 || n > len(mixed)/5 {
 		t.Errorf("%d of %d mixed steps are wide", n, len(mixed))
 	}
@@ -64,7 +64,7 @@ func TestPlanSparesAMajority(t *testing.T) {
 // A scenario has a step to itself.
 func TestScenarioIsAlone(t *testing.T) {
 	seen := 0
-	for _, s := range Plan(1, time.Hour, []string{"kill", "pause", "scenario", "slow"}, true, false) {
+	for _, s := range Plan(1, time.Hour, []string{"kill", "pause", "scenario", "slow"}, true, nil) {
 		for _, f := range s.Faults {
 			if f.Kind == "scenario" {
 				seen++
@@ -96,7 +96,7 @@ func TestFindVariant(t *testing.T) {
 			t.Errorf("%s: %+v", name, k)
 		}
 	}
-	for _, s := range Plan(1, time.Minute, []string{"kill:all"}, false, false) {
+	for _, s := range Plan(1, time.Minute, []string{"kill:all"}, false, nil) {
 		if f := s.Faults[0]; f.Kind != "kill" || f.Variant != "all" {
 			t.Errorf("step %+v", s)
 		}
@@ -207,7 +207,7 @@ func TestPick(t *testing.T) {
 
 // A plan without kinds has no faults.
 func TestPlanOfNothing(t *testing.T) {
-	if p := Plan(1, time.Minute, nil, true, false); len(p) > 0 {
+	if p := Plan(1, time.Minute, nil, true, nil); len(p) > 0 {
 		t.Errorf("%v", p)
 	}
 }

@@ -35,8 +35,10 @@ const wideOneIn = 8
 
 // Plan makes a schedule that lasts at least as long as total. Each step has one fault, or, if mixed, up to four of
 // different kinds. Most mixed steps spare a majority of the nodes, since otherwise the cluster could rarely answer. Now
-// and then a mixed step has one fault of the kinds that are alone, half of them Absent, far from other faults. If blind, it chooses no variant that looks into messages between nodes; each kind must have other variants.
-func Plan(seed uint64, total time.Duration, kinds []string, mixed, blind bool) []Step {
+// and then a mixed step has one fault of the kinds that are alone, half of them Absent, far from other faults. Plan
+// chooses no variant of a kind that hidden returns, as (*Kind).Reads; nil: all can be chosen. Each kind must have
+// others.
+func Plan(seed uint64, total time.Duration, kinds []string, mixed bool, hidden func(*Kind) []string) []Step {
 	rng := rand.New(rand.NewPCG(seed, 0x6e656d65736973))
 	var steps []Step
 	lone, others := apart(kinds)
@@ -64,8 +66,8 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed, blind bool) [
 		}
 		for _, i := range rng.Perm(len(from))[:count] {
 			k := Find(from[i])
-			if blind {
-				k = k.blind()
+			if hidden != nil {
+				k = k.without(hidden(k))
 			}
 			s.Faults = append(s.Faults, Fault{k.Name, k.Variants[rng.IntN(len(k.Variants))], rng.Uint64()})
 		}

@@ -14,7 +14,7 @@ func TestCheckOfPlans(t *testing.T) {
 	for _, k := range Table {
 		kinds = append(kinds, k.Name)
 	}
-	plan := Plan(1, time.Hour, kinds, true, false)
+	plan := Plan(1, time.Hour, kinds, true, nil)
 	text, err := json.Marshal(plan)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestLoneSteps(t *testing.T) {
 	for _, k := range Table {
 		kinds = append(kinds, k.Name)
 	}
-	plan := Plan(1, 4*time.Hour, kinds, true, false)
+	plan := Plan(1, 4*time.Hour, kinds, true, nil)
 	lone, absent := 0, 0
 	for i, s := range plan {
 		for _, f := range s.Faults {

@@ -26,7 +26,10 @@ type Runner struct {
 	// NextLevel is the highest level that NextBuild can do if it is a real build, which has neither NextCommand nor
 	// NextSetting. It is 0 if NextBuild is the stand-in.
 	NextLevel int
-	Race      bool // the nodes have Go's race detector, which takes memory
+	// Pace is how long a client of a load waits between two steps. Simulated nodes take no time, so that clients who do
+	// not wait would send without end.
+	Pace time.Duration
+	Race bool // the nodes have Go's race detector, which takes memory
 
 	over    <-chan struct{} // closed when the time of the run has ended; nil: never
 	found   findings

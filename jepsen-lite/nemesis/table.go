@@ -264,9 +264,32 @@ func (k *Kind) Reads() (variants []string) {
 	return variants
 }
 
-// blind returns the row without the variants of Reads.
-func (k *Kind) blind() *Kind {
-	b := *k
-	b.Variants = slices.DeleteFunc(slices.Clone(k.Variants), func(v string) bool { return slices.Contains(k.Reads(), v) })
-	return &b
+// grounded are the variants, by kind, that need real processes, files or sockets, so that simulated machines do not have
+// them; nil: all variants.
+var grounded = map[string][]string{
+	"load": {"connections", "scripts"}, "disk": nil, "flip": nil, "member": nil, "descriptors": nil, "hostile": nil,
+	"point": nil, "store": nil, "full": nil, "stall": nil, "vote": nil, OtherBuild: nil, Upgrade: nil,
+	"unsynced": {"tear leader", "tear follower", "tear majority", "tear all"},
+	"quiet":    {"straggler"},
+	"scenario": {"hand over", "join", "folder"},
+}
+
+// Grounded returns the variants of a row of Find that need real processes, files or sockets.
+func (k *Kind) Grounded() (variants []string) {
+	some, is := grounded[k.Name]
+	for _, v := range k.Variants {
+		if is && (some == nil || slices.Contains(some, v)) {
+			variants = append(variants, v)
+		}
+	}
+	return variants
+}
+
+// without returns the row without some variants.
+func (k *Kind) without(variants []string) *Kind {
+	rest := *k
+	rest.Variants = slices.DeleteFunc(slices.Clone(k.Variants), func(v string) bool {
+		return slices.Contains(variants, v)
+	})
+	return &rest
 }

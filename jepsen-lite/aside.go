@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"lockd/internal/process"
+	"lockd/jepsen-lite/report"
+	"lockd/jepsen-lite/target"
+)
+
+// plantedVar is the environment variable that names the bug which is planted in this very program.
+const plantedVar = "JEPSEN_LITE_PLANTED"
+
+// simulator is this program as another process starts it to make one simulated run: what goes on in such a run may
+// panic, or never end.
+type simulator struct {
+	path string
+	bug  string // that is planted in it; "": none
+}
+
+// itself returns the program that runs.
+func itself() (*simulator, error) {
+	path, err := os.Executable()
+	return &simulator{path, os.Getenv(plantedVar)}, err
+}
+
+// buildSimulator builds this program with a bug planted in the nodes that it simulates.
+func (c *runCmd) buildSimulator() (*simulator, error) {
+	path := filepath.Join(c.Out, "jepsen-lite")
+	own := target.Kind{Package: "lockd/jepsen-lite"}
+	return &simulator{path, c.Plant}, own.Build(path, c.bug(), c.buildFlags()...)
+}
+
+// endMax is how long a process has to end its run in order.
+const endMax = 30 * time.Second
+
+// run makes one run, in a folder that is there, and returns when it has ended.
+func (s *simulator) run(ctx context.Context, c *runCmd) (o figures, err error) {
+	args := append(strings.Fields(strings.TrimPrefix(c.again(), againCommand)), "--out", c.Out)
+	if c.Keep {
+		args = append(args, "--keep")
+	}
+	p, err := process.Command{
+		Name: fmt.Sprint("seed ", c.Seed), Path: s.path, Args: args, Log: filepath.Join(c.Out, saidFile),
+		Env: append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", plantedVar+"="+s.bug),
+	}.Start()
+	if err != nil {
+		return o, err
+	}
+	select {
+	case <-p.Ended():
+	case <-ctx.Done():
+		p.Stop(syscall.SIGINT, endMax)
+	}
+	if o, err = loadFigures(c.Out); err != nil {
+		return o, errors.New(whyNotMade(p))
+	}
+	return o, nil
+}
+
+// whyNotMade says in a line why a process has made no run.
+func whyNotMade(p *process.Process) string {
+	for line := range strings.Lines(p.Output()) {
+		for _, begins := range []string{"panic: ", "fatal error: ", "jepsen-lite: "} {
+			if strings.HasPrefix(line, begins) {
+				return strings.TrimSpace(line)
+			}
+		}
+	}
+	return fmt.Sprintf("%s: %s", p.State(), strings.Join(p.LastLines(3), " | "))
+}
+
+// playPlanted makes a simulated run with a bug planted in the nodes: by a build of this program that has it.
+func (c *runCmd) playPlanted(ctx context.Context, out io.Writer) (results []report.Result, complete bool, err error) {
+	if err := c.makeFolder(); err != nil {
+		return nil, false, err
+	}
+	if c.sim == nil {
+		if c.sim, err = c.buildSimulator(); err != nil {
+			return nil, false, err
+		}
+	}
+	o, err := c.sim.run(ctx, c)
+	if err != nil || !o.Complete || o.Verdict == "" {
+		return nil, o.Complete, err
+	}
+	runs, err := recorded(c.Out)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, r := range runs {
+		result, err := r.judge(c.Judge)
+		if err != nil {
+			return nil, false, err
+		}
+		results = append(results, result)
+	}
+	report.Table(out, results)
+	return results, true, nil
+}
