@@ -166,7 +166,7 @@ func (w *succession) served(v *Verdict, rule *Rule, gone int64) {
 	if has { // later events do not count: the history may have ended
 		until = max(w.given.End, w.second.End)
 	}
-	if w.second.Outcome == history.Info && w.second.Told < due || !only(w.h, w.first.Start, until) ||
+	if !w.second.OK() && w.second.Told < due || !only(w.h, w.first.Start, until) ||
 		w.second.Start+waits(w.second) < due || !lives(w.h, w.second.Node, w.given.Start, until) {
 		return
 	}

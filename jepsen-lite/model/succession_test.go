@@ -22,6 +22,7 @@ func TestSuccessions(t *testing.T) {
 	expect(t, check, story("10-?3001"+first, "600-6000"+second+" = 3"+dead))
 	expect(t, check, story("10-?3001"+first, "600-9000"+second+" = 3"+dead), "left to a ghost@5")
 	expect(t, check, story("10-?3001"+first, "600-16600"+second+" = nil"+dead), "left to a ghost@5")
+	expect(t, check, story("10-?3001"+first, "600-3500"+second+" failed"+dead)) // it has left the line, too
 	expect(t, check, story("10-?16010"+first, "600-6000"+second+" = 3"+silent))
 	expect(t, check, story("10-?16010"+first, "600-9000"+second+" = 3"+silent), "left to a ghost@5")
 	expect(t, check, story("10-?4990"+first+" gone", "600-6000"+second+" = 3"))
