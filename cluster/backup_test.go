@@ -304,17 +304,17 @@ func TestRecoverCanBeRepeated(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir+".recovered", "half"), 0o700); err != nil { // the end came before it was whole
 		t.Fatal(err)
 	}
-	recover := func() (*refound.Refounded, string, error) {
+	recovered := func() (*refound.Refounded, string, error) {
 		return refound.Recover(refound.Fork{Dir: dir, Machine: newTestForkable(), Hold: time.Minute, FenceAbove: new(uint64(1000))})
 	}
-	done, kept, err := recover()
+	done, kept, err := recovered()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(dir, dir+".recovered"); err != nil { // the end came before it had its name
 		t.Fatal(err)
 	}
-	if _, _, err := recover(); err == nil || !strings.HasSuffix(err.Error(), fmt.Sprintf(
+	if _, _, err := recovered(); err == nil || !strings.HasSuffix(err.Error(), fmt.Sprintf(
 		"an earlier recovery was cut short: if %s is not there, rename %s to it", dir, dir+".recovered")) {
 		t.Errorf("between two names: %v", err)
 	}

@@ -13,17 +13,17 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// Time is virtual in a bubble, and the real one goes on as before.
+// Time is virtual in a bubble, and the actual one goes on as before.
 func TestBubble(t *testing.T) {
-	began, real, slept := time.Now(), time.Time{}, time.Duration(0)
+	began, actual, slept := time.Now(), time.Time{}, time.Duration(0)
 	Bubble(func(outside func(func())) {
 		before := time.Now()
 		time.Sleep(24 * time.Hour)
 		slept = time.Since(before)
-		outside(func() { real = time.Now() })
+		outside(func() { actual = time.Now() })
 	})
-	if slept != 24*time.Hour || real.Sub(began) > time.Hour || real.Before(began) {
-		t.Errorf("slept %s in %s", slept, real.Sub(began))
+	if slept != 24*time.Hour || actual.Sub(began) > time.Hour || actual.Before(began) {
+		t.Errorf("slept %s in %s", slept, actual.Sub(began))
 	}
 }
 

@@ -30,8 +30,8 @@ const (
 	MsgPing       = "ping"
 	MsgPong       = "pong"
 	MsgBye        = "bye"
-	MsgDoubt      = "doubt"
-	MsgFinding    = "finding"
+	MsgSuspicion  = "suspicion"
+	MsgReport     = "report"
 	MsgQuery      = "query"
 	MsgAppend     = "append"    // with entries
 	MsgHeartbeat  = "heartbeat" // without entries
@@ -132,7 +132,7 @@ func (m message) unique() bool { return m.follows > 0 || callKinds[m.kind] > 0 }
 // callKinds are all kinds of messages of calls connections, with their bytes. A message of another kind makes the
 // stream blind.
 var callKinds = map[string]byte{
-	MsgForward: 1, MsgAnswer: 2, MsgAsk: 3, MsgStatus: 4, MsgPing: 5, MsgPong: 6, MsgBye: 7, MsgDoubt: 8, MsgFinding: 9,
+	MsgForward: 1, MsgAnswer: 2, MsgAsk: 3, MsgStatus: 4, MsgPing: 5, MsgPong: 6, MsgBye: 7, MsgSuspicion: 8, MsgReport: 9,
 	MsgQuery: 10,
 }
 

@@ -16,7 +16,7 @@ func newIdempotent(env *Env) Plan {
 		Beside: func(c *Client) { passOn(c, [][3]string{{}, {"", shared, ""}, {"2", "2", "2"}}[c.Rand.IntN(3)]) },
 		Step: func(c *Client) {
 			askTermSometimes(c)
-			h := visitor(env, c, keys.key(c))
+			h := repeater{visitor(env, c, keys.key(c))}
 			h.ms += 1000
 			h.mode = []string{"", shared, "2"}[c.ID/workersPerKey%3]
 			if h.mode == shared && c.Rand.IntN(3) == 0 {
@@ -33,11 +33,14 @@ func newIdempotent(env *Env) Plan {
 	}
 }
 
+// repeater is a holder that misses answers, and asks again until it has heard one.
+type repeater struct{ *holder }
+
 // lost draws whether the client misses an answer.
-func (h *holder) lost() bool { return h.c.Rand.IntN(3) == 0 }
+func (h repeater) lost() bool { return h.c.Rand.IntN(3) == 0 }
 
 // askAgain asks for the lock until it has heard an answer, or gives up. It reports whether the lock was granted.
-func (h *holder) askAgain() (held bool) {
+func (h repeater) askAgain() (held bool) {
 	c := h.c
 	for c.ctx.Err() == nil && c.Rand.IntN(8) > 0 {
 		call := h.asking("enter", c.Rand.Int64N(waitMax/2))
@@ -49,7 +52,7 @@ func (h *holder) askAgain() (held bool) {
 		case c.Rand.IntN(2) == 0:
 			h.breakOff(call)
 		case c.Rand.IntN(2) == 0:
-			if out, ok := askTwice(h, call); ok && out[0] != displaced {
+			if out, ok := askTwice(h.holder, call); ok && out[0] != displaced {
 				return holds(out, ok)
 			}
 		default:
@@ -82,7 +85,7 @@ func askTwice(h *holder, call Call) (out []string, ok bool) {
 }
 
 // useAgain holds the lock for a while, and renews its lease by RENEW, or by LOCK, whose answer may be lost.
-func (h *holder) useAgain() {
+func (h repeater) useAgain() {
 	c := h.c
 	for range c.Rand.IntN(4) {
 		c.Sleep(time.Duration(c.Rand.IntN(300)) * time.Millisecond)
@@ -104,7 +107,7 @@ func (h *holder) useAgain() {
 
 // unlockAgain releases the lock until it has heard an answer. Sometimes it checks whether the token still holds the
 // lock.
-func (h *holder) unlockAgain() {
+func (h repeater) unlockAgain() {
 	for h.c.ctx.Err() == nil {
 		if h.lost() {
 			h.breakOff(Call{Op: "release", Key: h.key, In: []string{h.token}, Cmds: [][]string{{"UNLOCK", h.key, h.token}}})
