@@ -538,7 +538,8 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 	}
 	env := &workload.Env{
 		Target: s.target, History: rec, Prefix: w.Name + ":", Workers: c.Workers, Seed: c.Seed + turn,
-		Pause: time.Duration(c.Workers) * time.Second / time.Duration(c.Rate), Loaded: c.State > 0,
+		Pause:  time.Duration(c.Workers) * time.Second / time.Duration(c.Rate),
+		Loaded: c.State > 0 || slices.ContainsFunc(s.kinds, nemesis.KeepsKeys),
 	}
 	length := c.Time / time.Duration(len(s.workloads))
 	plan := s.schedule(c.Seed+turn, length-s.needs().calmTail(w.Name, length))

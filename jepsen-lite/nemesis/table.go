@@ -269,6 +269,7 @@ func (k *Kind) Reads() (variants []string) {
 var grounded = map[string][]string{
 	"load": {"connections", "scripts"}, "disk": nil, "flip": nil, "member": nil, "descriptors": nil, "hostile": nil,
 	"point": nil, "store": nil, "full": nil, "stall": nil, "vote": nil, OtherBuild: nil, Upgrade: nil,
+	"backup": nil, "recover": nil, "drain": nil, "run": nil, // the commands of the program
 	"unsynced": {"tear leader", "tear follower", "tear majority", "tear all"},
 	"quiet":    {"straggler"},
 	"scenario": {"hand over", "join", "folder"},
@@ -283,6 +284,12 @@ func (k *Kind) Grounded() (variants []string) {
 		}
 	}
 	return variants
+}
+
+// KeepsKeys reports whether faults of a kind have keys of their own, by which they judge what the cluster does: so that
+// no workload may empty the database under them.
+func KeepsKeys(kind string) bool {
+	return slices.Contains([]string{"backup", "recover", "drain", "together", "gone"}, kind)
 }
 
 // without returns the row without some variants.
