@@ -44,12 +44,8 @@ const endMax = 30 * time.Second
 
 // run makes one run, in a folder that is there, and returns when it has ended.
 func (s *simulator) run(ctx context.Context, c *runCmd) (o figures, err error) {
-	args := append(strings.Fields(strings.TrimPrefix(c.again(), againCommand)), "--out", c.Out)
-	if c.Keep {
-		args = append(args, "--keep")
-	}
 	p, err := process.Command{
-		Name: fmt.Sprint("seed ", c.Seed), Path: s.path, Args: args, Log: filepath.Join(c.Out, saidFile),
+		Name: fmt.Sprint("seed ", c.Seed), Path: s.path, Args: append(c.words(), "--out", c.Out), Log: filepath.Join(c.Out, saidFile),
 		Env: append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", plantedVar+"="+s.bug),
 	}.Start()
 	if err != nil {

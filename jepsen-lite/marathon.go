@@ -49,8 +49,16 @@ func (c *marathonCmd) prepare() error {
 	if c.Flags.Time < 0 {
 		return errors.New("--time must not be less than 0")
 	}
+	switch {
+	case c.Flags.Again != 0:
+		return errors.New("--again: a marathon makes one run of each seed; run gives the one of --seed again")
+	case c.Seeds < 0 || c.Side < 0:
+		return errors.New("--seeds and --side must not be less than 0")
+	case !c.Flags.simulated() && c.Side != 0:
+		return fmt.Errorf("--side: runs of target %s are made one after the other", c.Flags.Target)
+	}
 	one := c.Flags
-	one.Time = c.Each
+	one.Time, one.Swarm = c.Each, one.Swarm || c.Flags.simulated()
 	kind, err := (&session{cmd: &one}).check()
 	if err != nil {
 		return err
@@ -99,7 +107,7 @@ func (c *marathonCmd) rounds(ctx context.Context, out io.Writer, play player) (p
 	errorsInRow := 0
 	for seed := range seeds(c.Flags.Seed) {
 		length, ok := c.length(time.Since(sum.began), sum.rounds == 0)
-		if !ok || ctx.Err() != nil {
+		if !ok || ctx.Err() != nil || c.Seeds > 0 && sum.rounds == c.Seeds {
 			break
 		}
 		r := c.round(ctx, play, seed, length)

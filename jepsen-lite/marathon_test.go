@@ -116,20 +116,23 @@ func testMarathonKeepsWhatFailed(t *testing.T) {
 	}
 }
 
-// A marathon ends when its time is over. The last run may be shorter, but no shorter than half a run.
+// A marathon ends when its time is over, or its runs are made. The last run may be shorter, but no shorter than half a run.
 func TestMarathonOfALength(t *testing.T) {
 	for _, c := range []struct {
 		time, each time.Duration
+		seeds      int
 		want       string
 	}{
-		{25 * time.Minute, 10 * time.Minute, "[10m0s 10m0s 5m0s]"},
-		{24 * time.Minute, 10 * time.Minute, "[10m0s 10m0s]"},
-		{5 * time.Second, 10 * time.Minute, "[5s]"},
-		{20 * time.Minute, 10 * time.Minute, "[10m0s 10m0s]"},
+		{25 * time.Minute, 10 * time.Minute, 0, "[10m0s 10m0s 5m0s]"},
+		{24 * time.Minute, 10 * time.Minute, 0, "[10m0s 10m0s]"},
+		{5 * time.Second, 10 * time.Minute, 0, "[5s]"},
+		{20 * time.Minute, 10 * time.Minute, 0, "[10m0s 10m0s]"},
+		{20 * time.Minute, 10 * time.Minute, 1, "[10m0s]"},
+		{0, 10 * time.Minute, 3, "[10m0s 10m0s 10m0s]"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var lengths []time.Duration
-			m := &marathonCmd{Each: c.each, Flags: runCmd{Time: c.time}}
+			m := &marathonCmd{Each: c.each, Seeds: c.seeds, Flags: runCmd{Time: c.time}}
 			passed, said, err := marathon(t.Context(), t, m, func(_ int, run *runCmd) ([]report.Result, bool, error) {
 				lengths = append(lengths, run.Time)
 				time.Sleep(run.Time)
@@ -234,6 +237,40 @@ func TestBadFlags(t *testing.T) {
 	} {
 		refused(t, c.want, strings.Fields(c.line)...)
 	}
+}
+
+// Flags that would change nothing of a run are refused.
+func TestIdleFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"--target sim --binary lockd":                         "--binary: the nodes of target sim are in this program",
+		"--target sim --race":                                 "--race: the target sim is not built for the run",
+		"--target sim --args=--log-level=debug":               "--args: the nodes of target sim are started without more arguments",
+		"--target redis-sentinel --race":                      "--race: the target redis-sentinel is not built for the run",
+		"--target redis-sentinel --args=--port":               "--args: the nodes of target redis-sentinel are started without more arguments",
+		"--keep":                                              "--keep: histories of target lockd are always kept",
+		"--again=-1":                                          "--again must not be less than 0",
+		"--swarm --mixed":                                     "--mixed: with --swarm the seed decides whether faults are mixed",
+		"--swarm --schedule " + emptySchedule(t):              "--swarm: the faults are those of --schedule",
+		"--mixed --schedule " + emptySchedule(t):              "--mixed: the faults are those of --schedule",
+		"marathon --again 2":                                  "--again: a marathon makes one run of each seed; run gives the one of --seed again",
+		"marathon --side 2":                                   "--side: runs of target lockd are made one after the other",
+		"marathon --target sim --seeds=-1":                    "--seeds and --side must not be less than 0",
+		"marathon --target sim --mixed":                       "--mixed: with --swarm the seed decides whether faults are mixed",
+		"marathon --target sim --race --seeds 1 --each 1s":    "--race: the target sim is not built for the run",
+		"marathon --target sim --binary x --seeds 1 --side 1": "--binary: the nodes of target sim are in this program",
+	} {
+		refused(t, want, append(strings.Fields(line), "--time", "1s", "--out", t.TempDir())...)
+	}
+}
+
+// emptySchedule returns the path of a schedule without faults.
+func emptySchedule(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), scheduleFile)
+	if err := writeJSON(path, schedule{}); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // refused runs a command line that must be refused in one sentence.

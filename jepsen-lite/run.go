@@ -331,6 +331,9 @@ func (s *session) check() (kind target.Kind, err error) {
 		return kind, fmt.Errorf("there is no target %q: see --list", c.Target)
 	}
 	kind = targets[i]
+	if err := c.refuseIdle(kind); err != nil {
+		return kind, err
+	}
 	switch {
 	case c.Plant != "" && kind.Package == "" && !kind.Simulated:
 		return kind, fmt.Errorf("--plant %s: the target %s is not built here", c.Plant, c.Target)
@@ -468,7 +471,18 @@ const againCommand = "go run ./jepsen-lite"
 // again is the command that runs the same thing once more, in the words of a shell. A run in a folder of its own has
 // another one.
 func (c *runCmd) again() string {
-	words := strings.Fields(againCommand)
+	words := append(strings.Fields(againCommand), c.words()...)
+	if c.Again > 1 {
+		words = append(words, "--again", strconv.Itoa(c.Again))
+	}
+	for i, word := range words {
+		words[i] = quoted(word)
+	}
+	return strings.Join(words, " ")
+}
+
+// words are the arguments that make the same run once more.
+func (c *runCmd) words() (words []string) {
 	flag := func(name, value string) {
 		if value != "" {
 			words = append(words, name, value)
@@ -507,10 +521,8 @@ func (c *runCmd) again() string {
 	for _, arg := range c.Args { // each by itself: they may begin with -, and have commas
 		words = append(words, "--args="+strings.ReplaceAll(arg, ",", `\,`))
 	}
-	for i, word := range words {
-		words[i] = quoted(word)
-	}
-	return strings.Join(words, " ")
+	is("--keep", c.Keep)
+	return words
 }
 
 // plain is a word that a shell takes as it is.

@@ -207,9 +207,9 @@ func TestDeadNodeSpoilsNoVerdict(t *testing.T) {
 func TestAgain(t *testing.T) {
 	const always = " --nodes 3 --workers 12 --rate 300 --seed 7"
 	for given, want := range map[string]string{
-		"--time 1m --workload lock --nemesis none --mixed --plant skip-sync --out x":                                                                                                       "--time 1m0s --workload lock --nemesis none" + always + " --mixed --plant skip-sync",
-		"--workload lock,set --nemesis scenario:save-twice --nodes 5 --workers 1 --rate 9 --schedule a/b.json --judge safety --state 5 --race --target redis-sentinel --tls --from v0.1.0": "--time 0s --workload lock,set --nemesis scenario:save-twice --nodes 5 --workers 1 --rate 9 --seed 7 --schedule a/b.json --judge safety --state 5 --race --target redis-sentinel --tls --from v0.1.0",
-		`--binary 'my servers/lockd' '--args=--save,--name="it'\''s",--a\,b'`:                                                                                                              "--time 0s --workload all --nemesis kill,pause,partition" + always + ` --binary 'my servers/lockd' --args=--save '--args=--name="it'\''s"' '--args=--a\,b'`,
+		"--time 1m --workload lock --nemesis none --mixed --plant skip-sync --out x": "--time 1m0s --workload lock --nemesis none" + always + " --mixed --plant skip-sync",
+		"--workload lock,set --nemesis scenario:save-twice --nodes 5 --workers 1 --rate 9 --schedule a/b.json --judge safety --state 5 --race --target redis-sentinel --tls --from v0.1.0 --keep --again 3": "--time 0s --workload lock,set --nemesis scenario:save-twice --nodes 5 --workers 1 --rate 9 --seed 7 --schedule a/b.json --judge safety --state 5 --race --target redis-sentinel --tls --from v0.1.0 --keep --again 3",
+		`--binary 'my servers/lockd' '--args=--save,--name="it'\''s",--a\,b'`: "--time 0s --workload all --nemesis kill,pause,partition" + always + ` --binary 'my servers/lockd' --args=--save '--args=--name="it'\''s"' '--args=--a\,b'`,
 	} {
 		c := parsed(t, given+" --seed 7")
 		c.built = "server"

@@ -241,7 +241,7 @@ func TestScheduleIsPlayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &runCmd{
-		Time: want.Length, Workload: []string{"lock"}, Nemesis: []string{"all"}, Schedule: path, Seed: 9, Mixed: true, Target: want.Target,
+		Time: want.Length, Workload: []string{"lock"}, Nemesis: []string{"all"}, Schedule: path, Seed: 9, Target: want.Target,
 		Nodes: want.Nodes, Workers: want.Workers, Rate: want.Rate, Judge: want.Judge, Plant: want.Plant, Args: want.Args,
 	}
 	s := &session{cmd: c}

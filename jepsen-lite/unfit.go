@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"lockd/jepsen-lite/nemesis"
+	"lockd/jepsen-lite/target"
 )
 
 // unfitness says which faults a target cannot have, and why.
@@ -25,6 +27,35 @@ var (
 		"need real processes, files or sockets",
 	}
 )
+
+// refuseIdle refuses flags that would change nothing of such a run.
+func (c *runCmd) refuseIdle(k target.Kind) error {
+	for _, idle := range []struct {
+		flag  string
+		given bool
+		why   string
+	}{
+		{"--binary", c.Binary != "" && k.Simulated, "the nodes of target %s are in this program"},
+		{"--race", c.Race && k.Package == "", "the target %s is not built for the run"},
+		{"--args", len(c.Args) > 0 && k.Package == "", "the nodes of target %s are started without more arguments"},
+		{"--keep", c.Keep && !k.Simulated, "histories of target %s are always kept"},
+	} {
+		if idle.given {
+			return fmt.Errorf("%s: "+idle.why, idle.flag, c.Target)
+		}
+	}
+	switch {
+	case c.Again < 0:
+		return errors.New("--again must not be less than 0")
+	case c.Swarm && c.Mixed:
+		return errors.New("--mixed: with --swarm the seed decides whether faults are mixed")
+	case c.Mixed && c.Schedule != "":
+		return errors.New("--mixed: the faults are those of --schedule")
+	case c.Swarm && c.Schedule != "":
+		return errors.New("--swarm: the faults are those of --schedule")
+	}
+	return nil
+}
 
 // leaveOut leaves out the faults that the target cannot have. It fails if the command line names one of them, or a kind
 // that has no other variants.
