@@ -6,8 +6,8 @@ import "lockd/resp"
 // key.
 const globStepsMax = 1 << 24
 
-// globWork is the work of comparing a character.
-const globWork = 32
+// GlobWork is the work of a step of resp.Glob, which compares a character, in the unit of value.VisitWork.
+const GlobWork = 32
 
 // Glob is a pattern that a command matches with many names, within one bound. A nil Glob matches every name.
 type Glob struct {
@@ -33,7 +33,7 @@ func (g *Glob) Work() int64 {
 	if g == nil {
 		return 0
 	}
-	return globWork * int64(g.steps)
+	return GlobWork * int64(g.steps)
 }
 
 // Matches reports whether all of s matches.

@@ -5,7 +5,11 @@ import (
 	"lockd/keyspace/lock"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
+	"lockd/resp"
 )
+
+// nameStepsMax is more than any key and any lock-pattern take to compare, as both are short.
+const nameStepsMax = 1 << 24
 
 // NamesLock reports whether a key may be a lock, by its name.
 func (r Recorder) NamesLock(key string) bool {
@@ -16,8 +20,10 @@ func (r Recorder) NamesLock(key string) bool {
 	case pattern == "*":
 		return true
 	}
-	g := arg.NewGlob(pattern)
-	return r.Meter.Matches(g, key) && !g.Exceeded()
+	left := nameStepsMax
+	matches := resp.Glob(pattern, key, &left)
+	r.Meter.Spend(arg.GlobWork * int64(nameStepsMax-left))
+	return matches
 }
 
 // MarkOf returns the mark of a key that comes into being under a condition.
