@@ -25,7 +25,7 @@ type Entry struct {
 	wallHigh int16  // its two lowest bits are the Mark
 	keyBytes uint8  // of the key that follows
 	strBytes uint8  // of the string behind it; isOutside: this is an outsideEntry
-	wallLow  uint32 // of an outsideEntry: the lower bits of its key's position
+	wallLow  uint32 // of an outsideEntry: the lower bits of its key's position (placeAt)
 }
 
 const (
@@ -159,13 +159,12 @@ func NewEntry(key string, was *Entry, v value.Value, d Deadline, tag *Tag, mark 
 	if s := v.Str(); v.Aggregate() == nil && len(s) <= InlineMax {
 		v = value.OfString(strings.Clone(s))
 	}
-	low := uint32(0)
 	if was != nil && was.outside() != nil {
-		key, low = was.Key(), was.positionLow()
+		key = was.Key()
 	} else {
-		key, low = strings.Clone(key), uint32(value.Position(key))
+		key = strings.Clone(key)
 	}
-	e := newOutside(key, low, v, d, tag, mark)
+	e := newOutside(key, v, d, tag, mark)
 	if l := e.HashLock(); l != nil && was != nil && was.Mark() == IsLock {
 		l.Facts = was.Facts()
 	}
@@ -192,8 +191,8 @@ func newInline(key, s string, d Deadline, mark Mark) *Entry {
 	return e
 }
 
-// newOutside makes an outsideEntry of a key, whose positionLow is low, and a value that it may keep.
-func newOutside(key string, low uint32, v value.Value, d Deadline, tag *Tag, mark Mark) *Entry {
+// newOutside makes an outsideEntry of a key and a value that it may keep.
+func newOutside(key string, v value.Value, d Deadline, tag *Tag, mark Mark) *Entry {
 	o := &outsideEntry{}
 	switch {
 	case mark != IsLock:
@@ -202,7 +201,7 @@ func newOutside(key string, low uint32, v value.Value, d Deadline, tag *Tag, mar
 	default:
 		o = &(&HashLock{}).outsideEntry
 	}
-	o.Entry = Entry{Tick: d.Tick, wallHigh: int16(mark), strBytes: isOutside, wallLow: low}
+	o.Entry = Entry{Tick: d.Tick, wallHigh: int16(mark), strBytes: isOutside}
 	o.wallMs, o.name, o.held, o.tag = d.WallMs, key, v, tag
 	return &o.Entry
 }
@@ -216,7 +215,7 @@ func (e *Entry) WithFacts(f lock.Facts) *Entry {
 			return e
 		}
 		key, held := strings.Clone(e.Key()), value.OfString(strings.Clone(e.Str()))
-		next := newOutside(key, e.positionLow(), held, e.Deadline(), nil, e.Mark())
+		next := newOutside(key, held, e.Deadline(), nil, e.Mark())
 		next.Fence, next.Version = e.Fence, e.Version
 		e = next
 	}
@@ -268,7 +267,15 @@ func (e *Entry) Key() string {
 	return e.inline().following(0, int(e.keyBytes))
 }
 
-// positionLow returns the lower bits of the key's position. It does not read all of a long key.
+// placeAt has the entry remember the position at which a tree stores it, so that nobody reads all of a long key to find
+// it. An entry that was stored before has it, and is not written: others read it.
+func (e *Entry) placeAt(pos uint64) {
+	if e.outside() != nil && e.wallLow != uint32(pos) {
+		e.wallLow = uint32(pos)
+	}
+}
+
+// positionLow returns the lower bits of the key's position, of an entry that is stored.
 func (e *Entry) positionLow() uint32 {
 	if e.outside() != nil {
 		return e.wallLow

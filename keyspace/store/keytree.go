@@ -165,8 +165,9 @@ func (t *KeyTree) set(e *Entry) { t.put(value.Position(e.Key()), e, leafMax/2, i
 // load is set for an entry that comes after all others. It leaves full nodes behind.
 func (t *KeyTree) load(pos uint64, e *Entry) { t.put(pos, e, leafMax, innerMax) }
 
-// put is set for an entry at a position. leafKeeps and innerKeeps are what a full node keeps when it is divided.
+// put is set for an entry at a position. A full node that is divided keeps leafKeeps entries, or innerKeeps nodes.
 func (t *KeyTree) put(pos uint64, e *Entry, leafKeeps, innerKeeps int) {
+	e.placeAt(pos)
 	if t.root == nil {
 		t.root = keyNode(&keyLeaf{generation: t.generation})
 	}

@@ -34,9 +34,9 @@ func (m keyModel) put(pos uint64, e *Entry) keyModel {
 	return slices.Insert(m, at, keyAt{pos, e})
 }
 
-// entryAt is an entry that takes any position for that of its key.
-func entryAt(pos uint64, key string) *Entry {
-	return newOutside(key, uint32(pos), value.Value{}, Never, nil, NoLock)
+// outsideEntryOf is an entry that takes any position for that of its key: a tree gives it one.
+func outsideEntryOf(key string) *Entry {
+	return newOutside(key, value.Value{}, Never, nil, NoLock)
 }
 
 // compareKeys compares a tree with its model, whole.
@@ -139,7 +139,7 @@ func TestKeyTree(t *testing.T) {
 						model = slices.Delete(model, at, at+1)
 					}
 				} else {
-					e := entryAt(pos, key)
+					e := outsideEntryOf(key)
 					tree.put(pos, e, leafMax/2, innerMax/2)
 					model = model.put(pos, e)
 				}
@@ -204,7 +204,7 @@ func TestKeyTreeDivides(t *testing.T) {
 	var model keyModel
 	for i := range uint64(many) {
 		pos := i << (value.PositionBits - 18)
-		e := entryAt(pos, "key")
+		e := outsideEntryOf("key")
 		model = append(model, keyAt{pos, e})
 		loaded.load(pos, e)
 	}
@@ -299,7 +299,7 @@ func TestKeyTreeOfOneNode(t *testing.T) {
 	var model keyModel
 	for i := range uint64(3 * each) {
 		pos := i << (value.PositionBits - 15)
-		model = append(model, keyAt{pos, entryAt(pos, "key")})
+		model = append(model, keyAt{pos, outsideEntryOf("key")})
 		tree.load(pos, model[i].e)
 	}
 	gone := slices.Clone(model[each : 2*each-1])
@@ -330,7 +330,7 @@ func TestKeyTreeCopiesOnce(t *testing.T) {
 	var tree KeyTree
 	var entries []*Entry
 	for i := range uint64(20_000) {
-		e := entryAt(i<<(value.PositionBits-15), "key")
+		e := outsideEntryOf("key")
 		entries = append(entries, e)
 		tree.put(i<<(value.PositionBits-15), e, leafMax/2, innerMax/2)
 	}
