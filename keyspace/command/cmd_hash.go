@@ -253,16 +253,7 @@ func hdel(c *Ctx, key string, names []string) resp.Reply {
 	if !slices.ContainsFunc(names, h.Has) {
 		return resp.Int(0)
 	}
-	var n int64
-	emptied := editHash(c, key, func(h *value.Hash) {
-		for _, name := range names {
-			if h.Delete(name) {
-				n++
-			}
-		}
-	})
-	notifyRemoved(c, emit.Hash, "hdel", key, emptied)
-	return resp.Int(n)
+	return removeElems(c, key, names, editHash, emit.Hash, "hdel")
 }
 
 func hexists(c *Ctx, key, name string) resp.Reply {

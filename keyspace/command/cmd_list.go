@@ -635,22 +635,16 @@ func parseLMPop(args resp.Args) (call, error) {
 }
 
 func (o *popFirstCall) Run(c *Ctx) resp.Reply {
-	for _, key := range o.Keys {
-		l, err := LookupList(c, key)
-		if err != nil {
-			return resp.Fail(err)
-		}
-		switch {
-		case c.s.Meter.Exceeded():
-			return resp.Err(meter.ErrWork)
-		case l == nil:
-			continue
-		}
-		popped := popEnd(c, key, l, value.ListEnd(o.End), o.Count)
-		if popped.IsErr() {
-			return popped
-		}
-		return resp.Array(resp.Bulk(key), popped)
+	key, l, err := lookupFirst(c, o.Keys, LookupList)
+	switch {
+	case err != nil:
+		return resp.Fail(err)
+	case l == nil:
+		return resp.NilArray()
 	}
-	return resp.NilArray()
+	popped := popEnd(c, key, l, value.ListEnd(o.End), o.Count)
+	if popped.IsErr() {
+		return popped
+	}
+	return resp.Array(resp.Bulk(key), popped)
 }

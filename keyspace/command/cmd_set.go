@@ -146,16 +146,7 @@ func srem(c *Ctx, key string, members []string) resp.Reply {
 	if !slices.ContainsFunc(members, s.Has) {
 		return resp.Int(0)
 	}
-	var n int64
-	emptied := editSet(c, key, func(s *value.Set) {
-		for _, member := range members {
-			if s.Delete(member) {
-				n++
-			}
-		}
-	})
-	notifyRemoved(c, emit.Set, "srem", key, emptied)
-	return resp.Int(n)
+	return removeElems(c, key, members, editSet, emit.Set, "srem")
 }
 
 func sismember(c *Ctx, key, member string) resp.Reply {

@@ -280,16 +280,7 @@ func zrem(c *Ctx, key string, members []string) resp.Reply {
 	if z.IsTree() && !c.s.Meter.Affords(work) {
 		return resp.Err(meter.ErrWork)
 	}
-	var n int64
-	emptied := editZset(c, key, func(z *value.Zset) {
-		for _, member := range members {
-			if z.Delete(member) {
-				n++
-			}
-		}
-	})
-	notifyRemoved(c, emit.Zset, "zrem", key, emptied)
-	return resp.Int(n)
+	return removeElems(c, key, members, editZset, emit.Zset, "zrem")
 }
 
 func zcard(c *Ctx, key string) resp.Reply {
@@ -472,19 +463,14 @@ func parseZMPop(args resp.Args) (call, error) {
 }
 
 func (o *popFirstScoredCall) Run(c *Ctx) resp.Reply {
-	for _, key := range o.Keys {
-		z, err := LookupZset(c, key)
-		switch {
-		case err != nil:
-			return resp.Fail(err)
-		case c.s.Meter.Exceeded():
-			return resp.Err(meter.ErrWork)
-		case z == nil:
-			continue
-		}
-		return popPairs(c, key, z, popEnds[o.End], o.Count)
+	key, z, err := lookupFirst(c, o.Keys, LookupZset)
+	switch {
+	case err != nil:
+		return resp.Fail(err)
+	case z == nil:
+		return resp.NilArray()
 	}
-	return resp.NilArray()
+	return popPairs(c, key, z, popEnds[o.End], o.Count)
 }
 
 // popPairs pops as popScored does, and answers as ZMPOP does.

@@ -10,6 +10,7 @@ import (
 	"lockd/keyspace/arg"
 	"lockd/keyspace/emit"
 	"lockd/keyspace/lock"
+	"lockd/keyspace/meter"
 	"lockd/keyspace/store"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -58,6 +59,22 @@ func lookupAs[T value.Aggregate](c *Ctx, key string) (v T, err error) {
 	return v, nil
 }
 
+// lookupFirst finds the first of some keys that is there, by lookupAs for the type; v is nil if none is.
+func lookupFirst[V any](c *Ctx, keys []string, lookup func(*Ctx, string) (*V, error)) (found string, v *V, err error) {
+	for _, key := range keys {
+		if v, err = lookup(c, key); err != nil {
+			return "", nil, err
+		}
+		if c.s.Meter.Exceeded() {
+			return "", nil, resp.Error(meter.ErrWork)
+		}
+		if v != nil {
+			return key, v, nil
+		}
+	}
+	return "", nil, nil
+}
+
 // editAs lets edit change the aggregate at key, one that fresh makes where key is
 // absent. The caller has made sure (lookupAs) that key holds nothing else. An
 // aggregate that is left empty is deleted, unless its kind keeps it; emptied says so, and the caller sends the event
@@ -95,6 +112,23 @@ func notifyRemoved(c *Ctx, class emit.Classes, event, key string, emptied bool) 
 	if emptied {
 		c.Notify(emit.Generic, "del", key)
 	}
+}
+
+// removeElems removes elements of a hash, a set or a sorted set, with the event of the command, and answers how many
+// were there. edit is editAs for the type; the caller has paid for the work.
+func removeElems[T interface{ Delete(elem string) bool }](
+	c *Ctx, key string, elems []string, edit func(*Ctx, string, func(of T)) (emptied bool), class emit.Classes, event string,
+) resp.Reply {
+	var n int64
+	emptied := edit(c, key, func(of T) {
+		for _, elem := range elems {
+			if of.Delete(elem) {
+				n++
+			}
+		}
+	})
+	notifyRemoved(c, class, event, key, emptied)
+	return resp.Int(n)
 }
 
 // markOfEdited returns the mark of a key whose aggregate was changed, or made.
