@@ -17,7 +17,7 @@ import (
 type watched struct {
 	target.Target
 	history *history.Recorder
-	nodes   map[string]*sync.Mutex // orders the marks of one node
+	nodes   map[string]*target.LongLock // orders the marks of one node
 
 	mu    sync.Mutex           // not held during calls of the target
 	turns map[string]int       // changes of a node's service; a wait for it to serve ends at the next one
@@ -31,13 +31,13 @@ func Watch(ctx context.Context, t target.Target, h *history.Recorder) target.Tar
 	w := &watched{
 		Target:  t,
 		history: h,
-		nodes:   map[string]*sync.Mutex{},
+		nodes:   map[string]*target.LongLock{},
 		turns:   map[string]int{},
 		serve:   map[string]bool{},
 		links:   map[[2]string]string{},
 	}
 	for _, n := range t.Nodes() {
-		w.nodes[n] = &sync.Mutex{}
+		w.nodes[n] = &target.LongLock{}
 		w.mark(history.Up, n)
 		w.mark(history.Serves, n)
 		w.serve[n] = true

@@ -168,3 +168,31 @@ func TestWatchLinks(t *testing.T) {
 		t.Errorf("marks %s, want %s", got, want)
 	}
 }
+
+// obstinate takes a second to stop.
+type obstinate struct{ scene }
+
+func (o *obstinate) Shutdown(string) { time.Sleep(time.Second) }
+
+// Virtual time moves on while a node stops that another fault is about to start.
+func TestStartWhileANodeStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec, lines := recording()
+		o := &obstinate{}
+		o.marks = func() int { return 0 }
+		w := Watch(t.Context(), o, rec)
+		stopped := make(chan struct{})
+		go func() {
+			w.Shutdown("n1")
+			close(stopped)
+		}()
+		synctest.Wait()
+		if err := w.Restart("n1"); err != nil {
+			t.Error(err)
+		}
+		<-stopped
+		if got := marksOf(lines(), history.Up, history.Down); got != "up n1, up n2, down n1, up n1" {
+			t.Errorf("marked %s", got)
+		}
+	})
+}

@@ -6,8 +6,10 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockd/internal/fakenode"
@@ -124,4 +126,46 @@ func TestDie(t *testing.T) {
 			t.Errorf("obeys %v: deaths %q, running %v", obeys, deaths, n.running())
 		}
 	}
+}
+
+// sluggish is a host of one process that answers each command late.
+type sluggish struct{ thisMachine }
+
+func (sluggish) LogSize(string) (int64, error) { return 0, nil }
+
+func (sluggish) Dial(addr string, _ time.Duration) (net.Conn, error) {
+	client, server := net.Pipe()
+	go func() {
+		for lines := bufio.NewScanner(server); lines.Scan(); {
+			answer := map[string]string{"PING": "+PONG\r\n", "arm log.sync slow 5 0": "ok\n"}[strings.TrimSpace(lines.Text())]
+			if answer == "" {
+				continue
+			}
+			time.Sleep(100 * time.Millisecond)
+			if _, err := fmt.Fprint(server, answer); err != nil {
+				return
+			}
+		}
+	}()
+	return client, nil
+}
+
+// While a node that answers late is armed, virtual time moves on for those who ask for its id.
+func TestOthersAskWhileANodeIsArmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &lockdNode{addr: "clients", faultAddr: "faults", id: "n1"}
+		n.name, n.host, n.runs = "n1", sluggish{}, true
+		l := newLockdOver(&fleet{names: []string{"n1"}, net: newNetOn(sluggish{}, nil), nodes: map[string]*lockdNode{"n1": n}}, nil)
+		var armed sync.WaitGroup
+		armed.Go(func() {
+			if _, err := l.Arm("n1", Strike{Point: LogSync, Act: ActSlow, Stall: 5 * time.Millisecond}); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if id := l.ID("n1"); id != "n1" {
+			t.Errorf("its id is %q", id)
+		}
+		armed.Wait()
+	})
 }

@@ -3,6 +3,7 @@ package target
 import (
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -101,4 +102,33 @@ func stopBy(p Process, order func(), patience time.Duration) bool {
 	p.Signal(syscall.SIGKILL)
 	<-p.Ended()
 	return false
+}
+
+// LongLock is a lock that may be held while time passes, as until a node has stopped. Virtual time moves on while
+// goroutines wait for it, and not while one waits for a sync.Mutex. The zero value is not held.
+type LongLock struct {
+	mu   sync.Mutex
+	held bool
+	free *sync.Cond // nil: it was never held
+}
+
+// Lock waits until nobody holds the lock, and takes it.
+func (l *LongLock) Lock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.free == nil {
+		l.free = sync.NewCond(&l.mu)
+	}
+	for l.held {
+		l.free.Wait()
+	}
+	l.held = true
+}
+
+// Unlock gives the lock back, which the caller holds.
+func (l *LongLock) Unlock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = false
+	l.free.Signal()
 }

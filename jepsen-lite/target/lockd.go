@@ -63,7 +63,7 @@ type lockdNode struct {
 	peer      *Proxy
 	answered  atomic.Int64 // number of the last start that has answered a client
 
-	mu         sync.Mutex
+	mu         LongLock // held while the node is started, stopped or armed
 	id, dir    string
 	generation int
 	disk       disk
