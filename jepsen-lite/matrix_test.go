@@ -70,13 +70,6 @@ var holes = map[string]string{
 	"deadlock-of-many":             noBug,
 	"held-longest-first":           noRule,
 
-	// Notifications of locks.
-	"told-on-every-node":          noBug,
-	"flush-is-one-message":        noRule,
-	"given-up-is-no-loss":         noBug,
-	"each-connection-is-told":     noRule,
-	"forgotten-by-the-connection": noRule,
-
 	// Programs of operators: lockd run, backup, restore, recover, drain, upgrades.
 	"run-holds-the-lock":            noBug,
 	"run-outlives-a-node":           noBug,

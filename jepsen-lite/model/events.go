@@ -156,9 +156,20 @@ var (
 	ruleLockSoon = lateRule("lock-events-in-time", "A subscriber is told in time of what was done to a lock.",
 		"not told, told late", "told", each(1, 10*time.Second)).
 		judging("told-on-every-node")
+	ruleWholeTold = rule("whole-database-told",
+		"FLUSHDB and SWAPDB are told by one message for the database, without key and token, of which none is missed.",
+		"another end told, heard twice, missed", "told", each(1, 10*time.Second)).
+		judging("flush-is-one-message")
 	ruleLoss = lateRule("loss-told", "A connection that took a lock is told that it has lost it, and why.",
 		"loss not told", "told", each(1, 10*time.Second)).
 		judging("losses-are-heard")
+	ruleLossEach = lateRule("loss-told-to-each",
+		"So is each of several connections that have taken it with the token.",
+		"loss not told to each", "told", once(1, 20*time.Second)).
+		judging("each-connection-is-told")
+	ruleForgotten = rule("forgotten-not-told", "After HELLO 2 and RESET a connection is told nothing of the locks that it had.",
+		"forgotten lock told", "told", once(1, 20*time.Second)).
+		judging("forgotten-by-the-connection")
 	ruleLossTrue = rule("loss-told-once",
 		"It is told of each loss once, with its cause, and of none that is not there, or that its token wanted.",
 		"loss told twice, told of no loss, another loss told", "told", each(1, 5*time.Second)).
@@ -171,9 +182,13 @@ var (
 		judging("expiring-is-told-once")
 )
 
+// WholeChannels is the pattern of the channels on which the end of all locks of a database is told.
+const WholeChannels = "__lock@*__:"
+
 // Told judges what is told of locks as it happens: the words of Forensics, of which history is asked at the end.
-// Subscribers to all locks record listen, message = key event, and cut. A client that is told of losses records hello,
-// enter, lost key = token fence why, expiring key = token fence milliseconds, and cut.
+// Subscribers to all locks record listen, message = key event, and cut; those to WholeChannels hear of each end-all
+// name FLUSHDB|SWAPDB other = OK, whose key is the database. A client that is told of losses records hello, enter, lost
+// key = token fence why, expiring key = token fence milliseconds, perhaps forgot, and cut.
 func Told(h *history.History) *Verdict {
 	v := &Verdict{}
 	pasts, known := pastsOf(h)
@@ -183,7 +198,9 @@ func Told(h *history.History) *Verdict {
 	messages, losses := 0, 0
 	for _, e := range subscriptionsOf(v, h) {
 		messages += len(e.heard)
-		if strings.HasSuffix(e.key, "*") {
+		if e.key == WholeChannels {
+			e.ofWholes(v, h)
+		} else if strings.HasSuffix(e.key, "*") {
 			e.ofLocks(v, h, pasts)
 		}
 	}
@@ -246,17 +263,67 @@ func (e *subscription) ofLocks(v *Verdict, h *history.History, pasts map[string]
 	}
 }
 
+// ofWholes judges the messages of a subscription to WholeChannels.
+func (e *subscription) ofWholes(v *Verdict, h *history.History) {
+	ends := map[string]*history.Op{} // by name
+	for i := range h.Ops {
+		if o := &h.Ops[i]; o.Name == "end-all" {
+			ends[o.In[0]] = o
+		}
+	}
+	var last *history.Op // of those that it heard of: the one that was requested last
+	for _, text := range e.order {
+		o, w := e.heard[text], strings.Split(text, "|")
+		by := ends[w[0]]
+		v.Stake(ruleWholeTold, 1)
+		switch {
+		case by == nil || !by.Maybe() || by.Start > o.End || !isWhole(by, w[1:]):
+			v.Add("another end told", o, "that was %v", by)
+		case last == nil || by.Start > last.Start:
+			last = by
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ends)) {
+		o := ends[name]
+		if !o.OK() || o.Start < e.from {
+			continue
+		}
+		due := dueAt(h, o.End)
+		switch message := e.heard[strings.Join([]string{name, o.Key, wholeEnds[o.In[1]]}, "|")]; {
+		case message != nil && message.Start > due:
+			v.Add("told late", message, "%.3f s after %s", sec(message.Start-o.End), o)
+		case message != nil:
+			v.Stake(ruleLockSoon, 1)
+		case last != nil && o.End < last.Start:
+			v.Add("missed", o, "process %d was told of %s, and not of this", e.process, last)
+		case e.listened(h, due):
+			v.Add("not told", o, "process %d listened since %s, was not cut off, and was not told", e.process, e.start)
+		}
+	}
+}
+
+// wholeEnds are the events of what ends all locks of a database.
+var wholeEnds = map[string]string{"FLUSHDB": "flushed", "SWAPDB": "swapped"}
+
+// isWhole reports whether words, a database and an event, tell of an end, and of nothing more.
+func isWhole(end *history.Op, words []string) bool {
+	return len(words) == 2 && (words[0] == end.Key || words[0] == end.In[2]) && words[1] == wholeEnds[end.In[1]]
+}
+
 // listener is a client that took a lock and is told of its loss.
 type listener struct {
 	took           *history.Op
 	fence          int64
 	until          int64 // it listened so long
+	forgot         int64 // when its connection had forgotten the lock; until: not before
+	together       int   // so many clients took the lock with that fence
 	lost, expiring []*history.Op
 }
 
 // listenersOf finds the clients that are told of losses.
 func listenersOf(h *history.History) (all []*listener) {
 	speaks, open := map[int]bool{}, map[int]*listener{} // by process
+	together := map[int64]int{}                         // by fence
 	for i := range h.Ops {
 		o := &h.Ops[i]
 		l := open[o.Process]
@@ -265,25 +332,42 @@ func listenersOf(h *history.History) (all []*listener) {
 			speaks[o.Process] = o.OK()
 		case o.Name == "enter" && speaks[o.Process]:
 			if fence, ok := fenceOf(o); ok {
-				l = &listener{took: o, fence: fence, until: h.End}
+				l = &listener{took: o, fence: fence, until: h.End, forgot: h.End}
 				open[o.Process] = l
 				all = append(all, l)
+				together[fence]++
 			}
 		case l == nil:
 		case o.Name == "cut":
 			l.until = o.Start
 			delete(open, o.Process)
+		case o.Name == "forgot":
+			l.forgot = o.Start
 		case o.Name == "lost":
 			l.lost = append(l.lost, o)
 		case o.Name == "expiring":
 			l.expiring = append(l.expiring, o)
 		}
 	}
+	for _, l := range all {
+		l.together = together[l.fence]
+	}
 	return all
+}
+
+// afterForgetting reports the pushes that came when the connection had forgotten its lock, and leaves the others.
+func (l *listener) afterForgetting(v *Verdict, pushes []*history.Op) []*history.Op {
+	return slices.DeleteFunc(pushes, func(o *history.Op) bool {
+		if o.Start > l.forgot {
+			v.Add("forgotten lock told", o, "it took %s, and forgot it at %.3f s", l.took, sec(l.forgot))
+		}
+		return o.Start > l.forgot
+	})
 }
 
 // judge judges what a client was told.
 func (l *listener) judge(v *Verdict, h *history.History, p *lockPast) {
+	l.lost, l.expiring = l.afterForgetting(v, l.lost), l.afterForgetting(v, l.expiring)
 	end := l.endOf(p, l.fence)
 	leases, longest, over := 0, int64(0), int64(0) // over: when the last one can have ended
 	for _, o := range p.of[l.took.In[0]] {
@@ -311,12 +395,22 @@ func (l *listener) judge(v *Verdict, h *history.History, p *lockPast) {
 	if o := p.named[end.name]; o != nil && end.name != "" {
 		over = latest(h, o)
 	}
+	kind := "loss not told"
+	if l.together > 1 {
+		kind = "loss not told to each"
+	}
 	switch due := dueAt(h, max(over, l.took.End)); {
 	case told[l.fence] != nil:
 		v.Stake(ruleLoss, 1)
-	case l.until >= due && h.End > due:
+		if l.together > 1 {
+			v.Stake(ruleLossEach, 1)
+		}
+	case l.forgot < over && over+settledIn < l.until:
+		v.Stake(ruleForgotten, 1)
+	case l.until < due || l.forgot < due || h.End <= due:
+	default:
 		v.Stake(ruleLoss, 1)
-		v.Add("loss not told", l.took, "it listened until %.3f s, and the lock had an end: %s", sec(l.until), end.text)
+		v.Add(kind, l.took, "it listened until %.3f s, and the lock had an end: %s", sec(l.until), end.text)
 	}
 }
 

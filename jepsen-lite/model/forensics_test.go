@@ -196,6 +196,21 @@ func TestForceNames(t *testing.T) {
 	expect(t, Forensics, "1-5 1 enter l a,500,0,w1.1 = 7\n 4-5 2 force l a,r,,w2.1 = 0"+then+told(g1))
 }
 
+// What ends all locks of a database is told once, for that database, without a key.
+func TestToldOfWholeDatabases(t *testing.T) {
+	const ends = "0-1 5 listen __lock@*__: = OK\n 2-3 1 end-all 3 w1.1,FLUSHDB, = OK\n 4-5 1 end-all 3 w1.2,SWAPDB,4 = OK\n "
+	const m, late = "5 message __lock@*__: = ", "\n 20000-20001 1 renew l a,9,w1.9 = nil"
+	expect(t, Told, ends+"6-7 "+m+"w1.1|3|flushed\n 6-7 "+m+"w1.2|3|swapped\n 6-7 "+m+"w1.2|4|swapped"+late)
+	expect(t, Told, ends+"6-7 "+m+"w1.2|3|swapped"+late, "missed@2")
+	expect(t, Told, ends+"6-7 "+m+"w1.1|3|flushed"+late, "not told@3")
+	expect(t, Told, ends+"6-7 "+m+"w1.1|3|flushed\n 8-9 5 cut __lock@*__: ="+late)
+	expect(t, Told, ends+"6-7 "+m+"w1.1|3|flushed\n 2600-2601 "+m+"w1.2|3|swapped"+late, "told late@5")
+	for _, wrong := range []string{"w1.1|4|flushed", "w1.1|3|swapped", "w1.1|3|flushed|key", "w1.9|3|flushed", "nonsense"} {
+		expect(t, Told, ends+"6-7 "+m+wrong+"\n 8-9 5 cut __lock@*__: ="+late, "another end told@4")
+	}
+	expect(t, Told, "0-1 5 listen __lock@*__: = OK\n 2-3 1 end-all 3 w1.1,FLUSHDB, failed\n 4-5 "+m+"w1.1|3|flushed", "another end told@3")
+}
+
 // What is told of a lock as it happens is what LOCKS HISTORY tells later.
 func TestTold(t *testing.T) {
 	const (
@@ -232,6 +247,14 @@ func TestTold(t *testing.T) {
 	expect(t, Told, holds+"220-221 1 expiring l = a,7,98\n 230-231 1 expiring l = a,7,88\n 310-311 1 lost l = a,7,expired\n "+after(e),
 		"end announced twice@4")
 	expect(t, Told, holds+"220-221 1 expiring l = a,7,98\n "+after(e), "loss not told@2")
+	// Another connection has taken the lock, too.
+	const also = "0-1 3 hello l = OK\n 5-5.5 3 enter l a,310,0,w1.2 = 7\n "
+	expect(t, Told, holds+also+"6-7 2 force l ,r,,w2.1 = 1\n 8-9 1 lost l = a,7,forced\n 8-9 3 lost l = a,7,forced\n "+after(f))
+	expect(t, Told, holds+also+"6-7 2 force l ,r,,w2.1 = 1\n 8-9 1 lost l = a,7,forced\n "+after(f), "loss not told to each@4")
+	// The connection has forgotten the lock.
+	expect(t, Told, holds+"3-4 1 forgot l =\n "+force+after(f))
+	expect(t, Told, holds+"3-4 1 forgot l =\n "+force+"6-7 1 lost l = a,7,forced\n "+after(f), "forgotten lock told@5")
+	expect(t, Told, holds+"3-4 1 forgot l =\n 220-221 1 expiring l = a,7,98\n "+after(e), "forgotten lock told@4")
 	// It was granted before, lost, and granted again, before the answer.
 	before := strings.Replace(g1, "|7|LOCK|w1.1||1000|0|500", "|6|LOCK|w1.1||900|0|300", 1)
 	lostBefore := "forced|a|6|LOCKS FORCE|w2.1|r|950|50|300|0"

@@ -43,7 +43,7 @@ var onlyRead = map[string]bool{
 	"cut":  true,
 	"rest": true, "range": true, "all": true, "ledger": true, "versions": true, "glance": true, "reign": true,
 	"history": true, "why": true, "time": true, "compare-get": true,
-	"hello": true, "lost": true, "expiring": true, "info": true, "list": true, "graph": true,
+	"hello": true, "forget": true, "forgot": true, "lost": true, "expiring": true, "info": true, "list": true, "graph": true,
 }
 
 // Writes reports whether an operation asks a node for a write.

@@ -51,6 +51,7 @@ func TestRules(t *testing.T) {
 		has        = "0-1 1 try 3.k h,30000,0,a1, = 5\n "
 		afterScene = "\n 9000-9001 1 try 3.z h,30000,0,a1, = 99"
 		heard      = "0-1 5 listen e* = OK\n 2-3 1 enter l a,500,0,w1.1 = 7\n "
+		wholes     = "0-1 5 listen __lock@*__: = OK\n 2-3 1 end-all 3 w1.1,FLUSHDB, = OK\n "
 		hello      = "0-1 1 hello l = OK\n 2-3 1 enter l a,500,0,w1.1 = 7\n "
 		taken      = hello + "5-6 2 force l ,r,,w2.1 = 1\n "
 		own        = "0-1 1 enter g.0 t1,9000,100,,o1 = 7\n "
@@ -231,6 +232,11 @@ func TestRules(t *testing.T) {
 		{ruleLockSoon, Told, heard + "4-5 5 message e* = l " + g1 + "\n 20000-20001 9 history l = " + told(g1),
 			heard + "2600-2601 5 message e* = l " + g1 + "\n 20000-20001 9 history l = " + told(g1)},
 		{ruleLoss, Told, taken + "7-8 1 lost l = a,7,forced\n " + forced, taken + forced},
+		{ruleWholeTold, Told, wholes + "4-5 5 message __lock@*__: = w1.1|3|flushed", wholes + "4-5 5 message __lock@*__: = w1.1|4|flushed"},
+		{ruleLossEach, Told, "0-1 3 hello l = OK\n " + taken + "4-4.5 3 enter l a,500,0,w1.2 = 7\n 7-8 1 lost l = a,7,forced\n 9-10 3 cut l = OK\n" + forced,
+			"0-1 3 hello l = OK\n " + hello + "4-4.5 3 enter l a,500,0,w1.2 = 7\n 5-6 2 force l ,r,,w2.1 = 1\n " + forced},
+		{ruleForgotten, Told, hello + "4-5 1 forgot l =\n 6-7 2 force l ,r,,w2.1 = 1\n " + forced,
+			hello + "4-5 1 forgot l =\n 6-7 2 force l ,r,,w2.1 = 1\n 8-9 1 lost l = a,7,forced\n " + forced},
 		{ruleLossTrue, Told, taken + "7-8 1 lost l = a,7,forced\n " + forced, taken + "7-8 1 lost l = a,7,forced\n 9-10 1 lost l = a,7,forced\n " + forced},
 		{ruleExpiringOnce, Told, taken + "7-8 1 expiring l = a,7,160\n 9-10 1 lost l = a,7,forced\n " + forced,
 			taken + "7-8 1 expiring l = a,7,200\n 9-10 1 lost l = a,7,forced\n " + forced},

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"lockd/jepsen-lite/model"
 	"lockd/jepsen-lite/target"
 )
 
@@ -32,7 +33,7 @@ func newEvents(env *Env) Plan {
 			setNotifications(c, "Ex")
 		},
 		Listen: func(c *Client) {
-			listen(c, expiredChannel, func(key string) []string {
+			listen(c, expiredChannel, func(_, key string) []string {
 				if !strings.HasPrefix(key, env.Prefix) {
 					return nil
 				}
@@ -105,27 +106,37 @@ func useLease(c *Client, key string) {
 // lockChannels begins the names of the channels on which the events of locks are published.
 const lockChannels = "__lock@0__:"
 
-// newTold has half of the workers listen through all nodes to the events of locks. The others take locks by connections
-// that are told of losses by pushes, and release, renew or lose them; or they take a lock away: by force, by DEL, SET or
-// a script. At the end they ask for the history of each lock.
+// newTold has half of the workers listen through all nodes to the events of locks, or to those of whole databases. The
+// others take locks by connections that are told of losses by pushes, and release, renew or lose them; or they take a
+// lock away: by force, by DEL, SET or a script; or they end all locks of another database. At the end they ask for the
+// history of each lock.
 func newTold(env *Env) Plan {
 	keys := newShortLived(env, "told")
 	var granted sync.Map
 	return Plan{
 		Setup: func(c *Client) { (&witness{c: c, key: c.Key("none")}).history() },
 		Listen: func(c *Client) {
+			channel, event := lockChannels+env.Prefix+"*", lockEvent
+			if c.Rand.IntN(3) == 0 {
+				channel, event = model.WholeChannels, wholeEvent
+			}
 			last := c.Key("last")
-			listen(c, lockChannels+env.Prefix+"*", lockEvent, func(text string) bool { return strings.HasPrefix(text, last) })
+			listen(c, channel, event, func(text string) bool { return strings.HasPrefix(text, last) })
 		},
 		Step: func(c *Client) {
 			w := &witness{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()), ms: leaseMs(c), granted: &granted}
-			if c.Rand.IntN(3) == 0 {
+			switch c.Rand.IntN(9) {
+			case 0, 1, 2:
 				w.takeAway()
-			} else {
+			case 3:
+				endAll(c, "w"+itoa(int64(c.ID))+"."+itoa(env.Unique()))
+			default:
 				w.holdAndListen()
 			}
 		},
 		Last: func(c *Client) {
+			for c.ctx.Err() == nil && !endAll(c, c.Key("last"+itoa(env.Unique()))) {
+			}
 			for c.ctx.Err() == nil {
 				w := &witness{c: c, key: c.Key("last" + itoa(env.Unique())), token: "t", ms: 1, granted: &granted}
 				if w.heard(c.Do(w.lock("try", 0))) {
@@ -141,12 +152,55 @@ func newTold(env *Env) Plan {
 	}
 }
 
-// lockEvent makes a record of a message about a lock: its key, and the event as toldHistory has it.
-func lockEvent(text string) []string {
-	fields := map[string]any{}
+// wholeDBs are the databases whose locks end all at once. The other locks of the workload are in database 0.
+const wholeDBs = 14
+
+// endAll takes locks in a database, and ends them at once by FLUSHDB or SWAPDB, under a client name.
+func endAll(c *Client, name string) (done bool) {
+	db := 1 + c.Rand.Int64N(wholeDBs)
+	how, other := []string{"FLUSHDB"}, ""
+	if c.Rand.IntN(2) == 0 {
+		other = itoa(1 + db%wholeDBs)
+		how = []string{"SWAPDB", itoa(db), other}
+	}
+	cmds := [][]string{{"CLIENT", "SETNAME", name}, {"SELECT", itoa(db)}, {"MULTI"}}
+	for range 2 {
+		cmds = append(cmds, []string{"LOCK", "l" + itoa(c.env.Unique()), "t", "PX", "1000"})
+	}
+	cmds = append(cmds, how, []string{"EXEC"}, []string{"SELECT", "0"})
+	_, done = c.Do(Call{Op: "end-all", Key: itoa(db), In: []string{name, how[0], other}, Cmds: cmds, Out: word("OK")})
+	return done
+}
+
+// wholeEvent makes a record of a message about a whole database: the client name behind it, the database, the event, and
+// what such a message may not have.
+func wholeEvent(channel, text string) []string {
+	fields, err := fieldsOf(text)
+	if err != nil {
+		return []string{text} // the checker judges that
+	}
+	db := strings.TrimSuffix(strings.TrimPrefix(channel, "__lock@"), "__:")
+	words := []string{fmt.Sprint(fields["client-name"]), db, fmt.Sprint(fields["event"])}
+	for _, name := range []string{"key", "token"} {
+		if value, known := fields[name]; known {
+			words = append(words, fmt.Sprint(value))
+		}
+	}
+	return []string{strings.Join(words, "|")}
+}
+
+// fieldsOf parses a message about locks.
+func fieldsOf(text string) (fields map[string]any, err error) {
 	parse := json.NewDecoder(strings.NewReader(text))
 	parse.UseNumber()
-	if err := parse.Decode(&fields); err != nil {
+	err = parse.Decode(&fields)
+	return fields, err
+}
+
+// lockEvent makes a record of a message about a lock: its key, and the event as toldHistory has it.
+func lockEvent(_, text string) []string {
+	fields, err := fieldsOf(text)
+	if err != nil {
 		return []string{text} // the checker judges that
 	}
 	words := make([]string, len(toldOfEvent))
@@ -186,19 +240,25 @@ const (
 )
 
 // holdAndListen takes the lock by a connection that is told of its loss, and listens until it is lost, or for some time
-// after it was released. Other connections renew and release it.
+// after it was released. Other connections renew and release it; one may take it with the same token, to be told of its
+// loss as well. The first one may forget the lock.
 func (w *witness) holdAndListen() {
 	other := w.c
-	w.c = NewClient(other.ctx, other.env, other.Rand.IntN(len(other.env.Target.Nodes())))
+	w.c = w.ear()
 	defer w.c.Close()
-	if _, ok := w.c.Do(Call{Op: "hello", Key: w.key, Cmds: [][]string{{"HELLO", "3"}}}); !ok || w.c.conn == nil {
+	if !w.takeToListen(other.Rand.Int64N(waitMax / 4)) {
 		return
 	}
-	defer func() { w.c.mark("cut", w.key) }()
-	call := w.lock("enter", other.Rand.Int64N(waitMax/4))
-	call.Same = w.c.conn
-	if !w.heard(w.c.Do(call)) {
-		return
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer w.c.mark("cut", w.key)
+	if other.Rand.IntN(3) == 0 {
+		w.ms += 1 + other.Rand.Int64N(100)
+		ear := w.ear()
+		if other.Rand.IntN(2) == 0 {
+			ear.ID = w.c.ID // at the same node
+		}
+		beside.Go(w.by(ear).listenBeside)
 	}
 	for range other.Rand.IntN(3) {
 		if w.hear(time.Duration(other.Rand.Int64N(w.ms*6/5)) * time.Millisecond) {
@@ -209,12 +269,55 @@ func (w *witness) holdAndListen() {
 			break
 		}
 	}
+	if other.Rand.IntN(3) == 0 && !w.forget() {
+		return
+	}
 	if other.Rand.IntN(3) > 0 {
 		w.hear(time.Duration(w.ms)*time.Millisecond + afterEnd)
 		return
 	}
 	w.by(other).unlock()
 	w.hear(afterLoss)
+}
+
+// ear makes another client, which starts at any node.
+func (w *witness) ear() *Client {
+	return NewClient(w.c.ctx, w.c.env, w.c.Rand.IntN(len(w.c.env.Target.Nodes())))
+}
+
+// takeToListen takes the lock by a connection that is told of its loss.
+func (w *witness) takeToListen(waitMs int64) (held bool) {
+	if _, ok := w.c.Do(Call{Op: "hello", Key: w.key, Cmds: [][]string{{"HELLO", "3"}}}); !ok || w.c.conn == nil {
+		return false
+	}
+	call := w.lock("enter", waitMs)
+	call.Same = w.c.conn
+	return w.heard(w.c.Do(call))
+}
+
+// listenBeside takes the lock that its token may have by another connection, and listens until it is lost.
+func (w *witness) listenBeside() {
+	defer w.c.Close()
+	if w.takeToListen(0) {
+		w.hear(time.Duration(w.ms)*time.Millisecond + afterEnd)
+		w.c.mark("cut", w.key)
+	}
+}
+
+// forget has the connection forget its locks. Pushes that came before the answer are of the time before.
+func (w *witness) forget() (done bool) {
+	c := w.c
+	how := []string{"HELLO", "2"}
+	if c.Rand.IntN(2) == 0 {
+		how = []string{"RESET"}
+	}
+	if _, ok := c.Do(Call{Op: "forget", Key: w.key, In: how[:1], Cmds: [][]string{how}, Same: c.conn}); !ok {
+		return false
+	}
+	w.hear(time.Millisecond)
+	c.mark("forgot", w.key)
+	_, done = c.Do(Call{Op: "hello", Key: w.key, Cmds: [][]string{{"HELLO", "3"}}, Same: c.conn})
+	return done
 }
 
 // by returns the witness with another client, who acts for it.

@@ -95,7 +95,7 @@ func TestLockEvent(t *testing.T) {
 		{`{"key":"k","event":"gave-up","tick":3}`, "k gave-up||||||3|||"},
 		{"no JSON", "no JSON"},
 	} {
-		if got := lockEvent(c.text); !slices.Equal(got, []string{c.want}) {
+		if got := lockEvent("", c.text); !slices.Equal(got, []string{c.want}) {
 			t.Errorf("%s: %q, want %q", c.text, got, c.want)
 		}
 	}

@@ -26,7 +26,7 @@ func newWakeUp(env *Env) Plan {
 	channel := func(c *Client, n int) string { return c.Key("ch" + itoa(int64(n))) }
 	return Plan{
 		Listen: func(c *Client) {
-			listen(c, channel(c, c.Rand.IntN(wakeChannels)), func(text string) []string {
+			listen(c, channel(c, c.Rand.IntN(wakeChannels)), func(_, text string) []string {
 				if number, rest, counted := strings.Cut(text, ":"); counted {
 					return []string{rest, number}
 				}
@@ -57,11 +57,12 @@ func publish(c *Client, channel, text string) bool {
 	return ok
 }
 
-// listen subscribes to a channel, or to all that a pattern matches, and records messages until it is cut off, has listened long enough, or has heard the last one. what
-// returns the record of a message, or nil to ignore it.
-func listen(c *Client, channel string, what func(text string) []string, last func(text string) bool) {
+// listen subscribes to a channel, or to all that a pattern matches, and records messages until it is cut off, has
+// listened long enough, or has heard the last one. what returns the record of a message on a channel, or nil to ignore
+// it.
+func listen(c *Client, channel string, what func(channel, text string) []string, last func(text string) bool) {
 	subscribe, message := "SUBSCRIBE", "message"
-	if strings.HasSuffix(channel, "*") {
+	if strings.Contains(channel, "*") {
 		subscribe, message = "PSUBSCRIBE", "pmessage"
 	}
 	out, ok := c.Do(Call{Op: "listen", Key: channel, Cmds: [][]string{{subscribe, channel}}, Out: subscribed})
@@ -93,7 +94,7 @@ func listen(c *Client, channel string, what func(text string) []string, last fun
 		if r.Kind != '*' || len(r.Elems) < 3 || r.Elems[0].Str != message {
 			continue
 		}
-		heard := what(r.Elems[len(r.Elems)-1].Str)
+		heard := what(r.Elems[len(r.Elems)-2].Str, r.Elems[len(r.Elems)-1].Str)
 		if heard == nil {
 			continue
 		}
