@@ -18,7 +18,7 @@ type runCmd struct {
 	Lock  string        `required:"" help:"Key of the lock." placeholder:"KEY"`
 	Px    time.Duration `default:"30s" help:"Lease of the lock, which is begun anew three times within it (default: ${default})."`
 	Wait  time.Duration `default:"1m" help:"How long to wait in line for the lock (default: ${default})."`
-	Grace time.Duration `default:"10s" help:"When the lock is lost the command gets SIGTERM, and after this time SIGKILL; if the servers do not answer, so early that its lease still lasts (default: ${default})."`
+	Grace time.Duration `default:"10s" help:"When the lock is lost the command gets SIGTERM, and after this time SIGKILL; if the servers do not answer, so early that its lease lasts for a second more, or a tenth of it (default: ${default})."`
 
 	Shared bool `help:"Hold the lock beside others that run with --shared; who runs without waits for all of them."`
 	Limit  int  `help:"Hold the lock beside others, of whom there are so many at most; all say the same number (default: alone)." placeholder:"N"`
@@ -46,12 +46,15 @@ func (c *runCmd) check() error {
 		return usagef("--shared and --limit are two kinds of lock")
 	case c.Wait < 0:
 		return usagef("--wait %s is negative", c.Wait)
-	case c.Grace < 0 || c.Grace > c.Px/2:
-		return usagef("--grace %s is not between 0s and half of --px %s: the lock could not be renewed in time",
-			c.Grace, c.Px)
+	case c.Grace < 0 || c.Grace > c.graceMax():
+		return usagef("--grace %s is not between 0s and %s, which is half of --px %s without the last %s: the lock could "+
+			"not be renewed in time", c.Grace, c.graceMax(), c.Px, hold.Margin(c.Px))
 	}
 	return nil
 }
+
+// graceMax bounds --grace: the other half of the lease is for renewals.
+func (c *runCmd) graceMax() time.Duration { return c.Px/2 - hold.Margin(c.Px) }
 
 // runLeaseMin is the least --px.
 const runLeaseMin = time.Second

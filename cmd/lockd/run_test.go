@@ -121,7 +121,7 @@ func TestRunDoesNotRun(t *testing.T) {
 		{"-- echo no", 2, "missing flags: --lock"},
 		{"--lock door --addr nowhere -- echo no", 2, "not of the form host:port"},
 		{"--lock door --px 10ms -- echo no", 2, "--px 10ms is less than 1s"},
-		{"--lock door --grace 20s -- echo no", 2, "--grace 20s is not between 0s and half of --px 30s"},
+		{"--lock door --grace 20s -- echo no", 2, "--grace 20s is not between 0s and 14s, which is half of --px 30s without the last 1s"},
 		{"--lock door --wait=-1s -- echo no", 2, "--wait -1s is negative"},
 		{"--lock door --limit=-1 -- echo no", 2, "--limit -1 is negative"},
 		{"--lock door --shared --limit 2 -- echo no", 2, "--shared and --limit are two kinds of lock"},

@@ -49,7 +49,14 @@ const (
 	answerMax = 5 * time.Second
 	// renewals is the number of renewals per lease.
 	renewals = 3
+	// marginPart and marginMax bound Margin: a part of the lease, and no more than that.
+	marginPart = 10
+	marginMax  = time.Second
 )
+
+// Margin returns how long before the end of a lease that cannot be renewed its program is killed: a process dies a
+// moment after its SIGKILL, and the timer for that is late on a busy machine.
+func Margin(lease time.Duration) time.Duration { return min(lease/marginPart, marginMax) }
 
 // Holder is one holder of one lock. Its methods must not be called concurrently.
 type Holder struct {
@@ -129,9 +136,10 @@ func (h *Holder) ask(ctx context.Context, number int, wait time.Duration, answer
 }
 
 // Keep renews the lease until ctx ends, and then returns nil. It returns a LostError when the lock is lost, and also
-// if the lease cannot be renewed and only reserve of it is left: the caller has that time to end the work that the
-// lock protects.
+// if the lease cannot be renewed and only reserve of it is left before its Margin: the caller has that time to end the
+// work that the lock protects.
 func (h *Holder) Keep(ctx context.Context, reserve time.Duration) error {
+	reserve += Margin(h.lease)
 	last := h.until.Add(-reserve)
 	for pause := time.Until(h.until) - h.lease + h.lease/renewals; ; {
 		select {
@@ -157,6 +165,15 @@ func (h *Holder) Keep(ctx context.Context, reserve time.Duration) error {
 			pause = retryPause
 		}
 	}
+}
+
+// patience returns how long a program may still take to end when Keep has returned lost: grace, and where the lease
+// lasts on as far as is known, no longer than until its Margin begins.
+func (h *Holder) patience(lost error, grace time.Duration) time.Duration {
+	if errors.Is(lost, ErrNotHeld) || errors.As(lost, &RefusedError{}) {
+		return grace
+	}
+	return min(grace, time.Until(h.until)-Margin(h.lease))
 }
 
 // since is for how long the lock was not renewed.

@@ -209,7 +209,7 @@ func TestKeep(t *testing.T) {
 			[]string{"10s RENEW", "11.2s RENEW", "16.4s RENEW", "26.4s RENEW"}, "ok", 35 * time.Second},
 		{"it ends before the lease does", []answer{{}, {after: never}, {after: never}},
 			[]string{"10s RENEW", "20s RENEW", "25.2s RENEW"},
-			"the lock is lost: it could not be renewed for 20s: context deadline exceeded", 30 * time.Second},
+			"the lock is lost: it could not be renewed for 19s: context deadline exceeded", 29 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -227,6 +227,55 @@ func TestKeep(t *testing.T) {
 					t.Errorf("it returns after %s, want %s", got, tt.at)
 				}
 			})
+		})
+	}
+}
+
+// lateServer answers RENEW a while after the end of its context.
+type lateServer struct {
+	Server
+	late time.Duration
+}
+
+func (l lateServer) Renew(ctx context.Context) error {
+	err := l.Server.Renew(ctx)
+	time.Sleep(l.late)
+	return err
+}
+
+// A program whose lease cannot be renewed has all of its grace, and is killed a margin before the lease ends; one whose
+// lock is gone has its grace.
+func TestKilledBeforeTheLeaseEnds(t *testing.T) {
+	const grace = 10 * time.Second
+	for _, tt := range []struct {
+		lease     time.Duration
+		grace     time.Duration
+		late      time.Duration
+		renewal   answer
+		told, end time.Duration // SIGTERM, SIGKILL
+	}{
+		{lease, grace, 0, answer{after: never}, 19 * time.Second, 29 * time.Second},
+		{lease, grace, 0, answer{err: errBroken}, 19 * time.Second, 29 * time.Second},
+		{lease, grace, 3 * time.Second, answer{after: never}, 22 * time.Second, 29 * time.Second},
+		{lease, 0, 0, answer{after: never}, 29 * time.Second, 29 * time.Second},
+		{time.Second, 400 * time.Millisecond, 0, answer{after: never}, 500 * time.Millisecond, 900 * time.Millisecond},
+		{lease, grace, 0, answer{err: ErrNotHeld}, 10 * time.Second, 20 * time.Second},
+		{lease, 14 * time.Second, 9 * time.Second, answer{err: ErrNotHeld}, 19 * time.Second, 33 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			f := &fakeServer{start: begun, plan: append([]answer{{fence: 7}}, slices.Repeat([]answer{tt.renewal}, 1000)...)}
+			h := New(lateServer{f, tt.late}, tt.lease)
+			if _, err := h.Acquire(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			lost := h.Keep(t.Context(), tt.grace)
+			told := time.Since(begun)
+			end := told + h.patience(lost, tt.grace)
+			soon := func(got, want time.Duration) bool { return got <= want && got >= want-2*retryPause }
+			if !soon(told, tt.told) || !soon(end, tt.end) {
+				t.Errorf("%+v: told to end after %s, killed after %s: %v", tt, told, end, lost)
+			}
 		})
 	}
 }

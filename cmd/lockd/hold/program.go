@@ -46,7 +46,7 @@ type Command struct {
 	Holder *Holder
 	Lock   string        // its key, as errors name it
 	Wait   time.Duration // how long to wait in line for the lock
-	Grace  time.Duration // from SIGTERM to SIGKILL once the lock is lost
+	Grace  time.Duration // from SIGTERM to SIGKILL once the lock is lost, at most
 	Args   []string      // the program and its arguments
 
 	Stdout, Stderr io.Writer // the program's; Stderr also gets what Run reports
@@ -153,7 +153,7 @@ func (c *Command) watch(child *exec.Cmd, signals <-chan os.Signal) (lost error) 
 		case lost = <-kept:
 			fmt.Fprintf(c.Stderr, "lockd: %v: the command is told to end\n", lost)
 			group.signal(syscall.SIGTERM)
-			kill = time.After(c.Grace)
+			kill = time.After(c.Holder.patience(lost, c.Grace))
 		case <-kill:
 			group.signal(syscall.SIGKILL)
 		case err := <-ended:
