@@ -71,8 +71,6 @@ var holes = map[string]string{
 	"held-longest-first":           noRule,
 
 	// Programs of operators: lockd run, backup, restore, recover, drain, upgrades.
-	"run-holds-the-lock":            noBug,
-	"run-outlives-a-node":           noBug,
 	"backup-blocks-nobody":          noRule,
 	"backup-needs-a-majority":       noRule,
 	"restored-cluster-is-new":       noBug,

@@ -44,6 +44,9 @@ var (
 	_ = lateRule("run-in-turn", "The next program runs soon after that.",
 		"nothing runs", everywhere, faulty(1, 6, "run")).counted().
 		judging("run-outlives-a-node")
+	_ = lateRule("run-outlives-nodes", "A program under a lock goes on when one of the nodes is lost that it may ask.",
+		"ended with a node", everywhere, faulty(1, 6, "run")).counted().
+		judging("run-outlives-a-node run-holds-the-lock")
 
 	_ = lateRule("lease-over-restarts", "A restart of all nodes makes a lease longer by their absence and 5 s at most.",
 		"lease too long", everywhere, faulty(1, 3, "together")).counted().

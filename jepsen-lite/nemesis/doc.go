@@ -15,7 +15,7 @@
 //
 // A Kind is a row of Table. Its Start does the harm and returns what it did, for the history, and a function that stops
 // it. The kinds are in files by what they harm: process, stop, port, network, leadership, frame; damage, point, clock;
-// install, load, descriptors, hostile, quiet; build, upgrade; scenario; operator, ledger.
+// install, load, descriptors, hostile, quiet; build; scenario; operator, run, ledger.
 //
 // Every fault ends, and when the last one has ended the cluster is whole: all processes run, all links are healthy. The
 // schedule (times, kinds, and the random numbers that choose victims) follows from the seed alone; which node leads at

@@ -215,9 +215,9 @@ var Table = []Kind{
 	},
 	{
 		"run",
-		"two programs run under one lock; the node of the first one is killed or paused, or its `lockd run` is " +
-			"killed, or the lock is taken away; in a step of its own",
-		[]string{"node killed", "node silent", "orphan", "taken"}, false, restarts, runUnderLock,
+		"two programs run under one lock; the node of the first one is killed or paused, or one of all nodes that both ask, " +
+			"or its `lockd run` is killed, or the lock is taken away; in a step of its own",
+		[]string{"node killed", "node silent", "one killed", "one silent", "orphan", "taken"}, false, restarts, runUnderLock,
 	},
 	{
 		"together",
@@ -289,7 +289,7 @@ func (k *Kind) Grounded() (variants []string) {
 // KeepsKeys reports whether faults of a kind have keys of their own, by which they judge what the cluster does: so that
 // no workload may empty the database under them.
 func KeepsKeys(kind string) bool {
-	return slices.Contains([]string{"backup", "recover", "drain", "together", "gone"}, kind)
+	return slices.Contains([]string{"backup", "recover", "drain", "run", "together", "gone"}, kind)
 }
 
 // without returns the row without some variants.
