@@ -25,6 +25,7 @@ type cli struct {
 	Check    checkCmd    `cmd:"" help:"Judge a recorded run again, without running anything."`
 	Shrink   shrinkCmd   `cmd:"" help:"Run a schedule that failed with fewer and fewer faults, as long as it fails."`
 	Planted  plantedCmd  `cmd:"" help:"Plant one bug after the other in the server, and report whether it was caught."`
+	Mutate   mutateCmd   `cmd:"" help:"Make mutants of packages, and report which ones no test notices."`
 }
 
 type runCmd struct {
@@ -111,6 +112,8 @@ func (c *cli) do(command string, out io.Writer) (passed bool, err error) {
 		return c.Shrink.run(out)
 	case name == "planted":
 		return c.Planted.run(out)
+	case name == "mutate":
+		return c.Mutate.run(out)
 	}
 	return c.Run.run(out)
 }

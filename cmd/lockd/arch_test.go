@@ -158,9 +158,10 @@ var mayImport = map[string][]string{
 	"lockd/clustertest": {"lockd/cluster", "lockd/cluster/peer/peertest", "lockd/cluster/store", "lockd/internal/client", "lockd/internal/node", "lockd/resp", "lockd/resp/fault", "lockd/resp/notation", "lockd/resp/server"},
 
 	// The fault injection suite starts the built binary and talks to it over TCP.
-	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report", "lockd/jepsen-lite/sim", "lockd/internal/process"},
+	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report", "lockd/jepsen-lite/sim", "lockd/jepsen-lite/mutation", "lockd/internal/process"},
 	"lockd/jepsen-lite/history":  {},
 	"lockd/jepsen-lite/model":    {"lockd/jepsen-lite/history"},
+	"lockd/jepsen-lite/mutation": {},
 	"lockd/jepsen-lite/target":   {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"},
 	"lockd/jepsen-lite/sim":      {"lockd/cluster", "lockd/cluster/clock", "lockd/cluster/store", "lockd/internal/node", "lockd/internal/process", "lockd/jepsen-lite/target", "lockd/resp/server"}, // simulated machines
 	"lockd/jepsen-lite/workload": {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/target"},

@@ -29,7 +29,7 @@ const (
 // Build builds the server of a target. It plants the bugs one after the other. flags are more flags of go build.
 func (k Kind) Build(path string, bugs []string, flags ...string) error {
 	if len(bugs) > 0 {
-		repo, err := repository()
+		repo, err := Repository()
 		if err != nil {
 			return err
 		}
@@ -64,8 +64,8 @@ func (k Kind) build(dir, path string, flags []string) error {
 	return nil
 }
 
-// repository returns the folder of lockd's sources.
-func repository() (string, error) {
+// Repository returns the folder of lockd's sources.
+func Repository() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "lockd").Output()
 	if err != nil {
 		return "", fmt.Errorf("go list -m lockd: %w (run inside the repository)", err)

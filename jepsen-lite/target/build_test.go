@@ -23,7 +23,7 @@ import (
 // Every bug applies to the present sources, and the types of the changed packages are right. Whether the whole server
 // builds is tested by the run that catches the bug.
 func TestBugsApply(t *testing.T) {
-	repo, err := repository()
+	repo, err := Repository()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func (c *checker) parse(s *sources, file string) (*ast.File, error) {
 // plantBuild plants one of the builds without a bug, builds package keyspace with it, and returns the changed texts.
 func plantBuild(t *testing.T, name string) (texts map[string]string) {
 	t.Helper()
-	repo, err := repository()
+	repo, err := Repository()
 	if err != nil {
 		t.Fatal(err)
 	}

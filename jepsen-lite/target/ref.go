@@ -17,7 +17,7 @@ import (
 // BuildRef builds the server of a target as the sources were at a commit or tag of the repository, with more flags of
 // go build.
 func (k Kind) BuildRef(path, ref string, flags ...string) error {
-	repo, err := repository()
+	repo, err := Repository()
 	if err != nil {
 		return err
 	}

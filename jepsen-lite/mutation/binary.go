@@ -1,0 +1,190 @@
+package mutation
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits of a run of tests with a mutant. A mutant that passes them counts as killed.
+const (
+	patienceMin  = 20 * time.Second // besides ten times as long as the tests took without a mutant
+	patienceMore = 10
+	memoryMax    = 8 << 20 // KiB of address space
+)
+
+// batchMax bounds the time of tests that one process runs: behind it a mutant that is killed early saves the rest.
+const batchMax = 2 * time.Second
+
+// binary has the tests of a package, over a package with mutants.
+type binary struct {
+	folder string
+	dir    string
+	path   string
+	tests  []*test // that pass without a mutant, the short ones first
+}
+
+// test is a test of the top level.
+type test struct {
+	name    string
+	took    time.Duration
+	reaches map[int]bool
+}
+
+// build builds the tests of a package; nil: it has none.
+func build(ctx context.Context, root, overlay, folder, dir string) (*binary, error) {
+	b := &binary{
+		folder: folder, dir: filepath.Join(root, filepath.FromSlash(folder)),
+		path: filepath.Join(dir, strings.ReplaceAll(folder, "/", "-")+".test"),
+	}
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", b.path, "./"+folder)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("the tests of %s with mutants: %w\n%s", folder, err, out)
+	}
+	if _, err := os.Stat(b.path); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return b, nil
+}
+
+// measure runs each test without a mutant, to learn how long it takes, and which mutants it reaches. It returns the
+// tests that are left out: those that fail, and those that take longer than max.
+func (b *binary) measure(ctx context.Context, most time.Duration) (out []string, err error) {
+	listed, err := b.start(ctx, time.Minute, nil, "-test.list", ".")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", b.path, err, listed)
+	}
+	for _, name := range strings.Fields(listed) {
+		if strings.HasPrefix(name, "Benchmark") {
+			continue
+		}
+		t := &test{name: name}
+		said, err := b.reach(ctx, t, most)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			out = append(out, name+": "+killer(said, err))
+		default:
+			b.tests = append(b.tests, t)
+		}
+	}
+	slices.SortStableFunc(b.tests, func(x, y *test) int { return cmp.Compare(x.took, y.took) })
+	return out, nil
+}
+
+// reach runs one test without a mutant.
+func (b *binary) reach(ctx context.Context, t *test, most time.Duration) (said string, err error) {
+	file := b.path + ".reached"
+	_ = os.Remove(file)
+	began := time.Now()
+	said, err = b.start(ctx, most, []string{reachedVar + "=" + file}, only(t)...)
+	t.took, t.reaches = time.Since(began), map[int]bool{}
+	text, readErr := os.ReadFile(file)
+	if errors.Is(readErr, os.ErrNotExist) {
+		return said, err
+	}
+	for _, word := range strings.Fields(string(text)) {
+		if n, err := strconv.Atoi(word); err == nil {
+			t.reaches[n] = true
+		}
+	}
+	return said, cmp.Or(err, readErr)
+}
+
+// only are the flags by which tests run, and no others.
+func only(tests ...*test) []string {
+	var names []string
+	for _, t := range tests {
+		names = append(names, t.name)
+	}
+	return []string{"-test.run", "^(" + strings.Join(names, "|") + ")$", "-test.failfast", "-test.count", "1"}
+}
+
+// kill runs the tests that reach a mutant until one fails; "": none does. reached tells whether there are any.
+func (b *binary) kill(ctx context.Context, m *Mutant) (by string, reached bool, err error) {
+	var batch []*test
+	sum := time.Duration(0)
+	run := func() error {
+		said, err := b.start(ctx, patienceMin+patienceMore*sum, []string{chosenVar + "=" + strconv.Itoa(m.number)}, only(batch...)...)
+		if err != nil {
+			by = b.folder + " " + cmp.Or(killer(said, err), batch[0].name)
+		}
+		batch, sum = nil, 0
+		return ctx.Err()
+	}
+	for _, t := range b.tests {
+		if !t.reaches[m.number] {
+			continue
+		}
+		reached = true
+		if len(batch) > 0 && sum+t.took > batchMax {
+			if err := run(); err != nil || by != "" {
+				return by, true, err
+			}
+		}
+		batch, sum = append(batch, t), sum+t.took
+	}
+	if len(batch) > 0 {
+		err = run()
+	}
+	return by, reached, err
+}
+
+// start runs the binary, for so long at most, and returns what it said.
+func (b *binary) start(ctx context.Context, most time.Duration, env []string, args ...string) (said string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, most+10*time.Second)
+	defer cancel()
+	args = append([]string{b.path, "-test.timeout", most.String()}, args...)
+	if runtime.GOOS != "windows" {
+		args = append([]string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memoryMax)}, args...)
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Dir, cmd.Env, cmd.WaitDelay = b.dir, append(os.Environ(), env...), time.Second
+	err = cmd.Run()
+	return out.String(), err
+}
+
+var (
+	failed  = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
+	endless = regexp.MustCompile(`(?m)^panic: test timed out after .*\n(?:\s+running tests:\n\s+(\S+))?`)
+)
+
+// killer names the test that failed.
+func killer(said string, err error) string {
+	if m := endless.FindStringSubmatch(said); m != nil {
+		return strings.TrimSpace(m[1] + " (does not end)")
+	}
+	if all := failed.FindAllStringSubmatch(said, -1); all != nil {
+		deepest := all[0][1] // a test is followed by the part of it that failed
+		for _, m := range all {
+			if strings.HasPrefix(m[1], deepest) {
+				deepest = m[1]
+			}
+		}
+		return deepest
+	}
+	if errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "killed") {
+		return "(does not end)"
+	}
+	for line := range strings.Lines(said) {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return "(" + strings.TrimSpace(line) + ")"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,144 @@
+package mutation
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Package is a package that has mutants, with the packages whose tests must notice them, its own first.
+type Package struct {
+	Folder string
+	Tests  []string
+}
+
+// Packages is the table of packages.
+var Packages = []Package{
+	{"keyspace/lock", []string{"keyspace/lock", "keyspace/wait", "keyspace", "clustertest"}},
+	{"keyspace/store", []string{"keyspace/store", "keyspace/wait", "keyspace", "clustertest"}},
+	{"cluster/request", []string{"cluster/request", "cluster", "clustertest"}},
+	{"cluster/replica", []string{"cluster/replica", "cluster", "clustertest"}},
+}
+
+// Fate is what became of a mutant.
+type Fate int
+
+// The fates.
+const (
+	Alive  Fate = iota // nothing noticed it
+	Killed             // a test failed
+	Caught             // a simulated run failed
+	Equal              // it is judged equivalent
+)
+
+func (f Fate) String() string { return [...]string{"ALIVE", "killed", "caught", "equivalent"}[f] }
+
+// Result is a mutant with what became of it.
+type Result struct {
+	*Mutant
+	Fate Fate
+	By   string // the test, or the problem of the simulated run; else whether a test reaches the mutant
+}
+
+// Runner runs tests with mutants.
+type Runner struct {
+	Root     string        // of the repository
+	Dir      string        // for what is built
+	Out      io.Writer     // gets a line for each mutant
+	TestTime time.Duration // tests that take longer are left out
+	Sim      time.Duration // how long mutants that live are looked for in simulated runs; 0: not at all
+	Judged   Judgements
+	Again    bool // runs the judged ones, too
+}
+
+// Run runs the tests of a package with mutants of it.
+func (r *Runner) Run(ctx context.Context, p Package, s *Set, chosen []*Mutant) ([]*Result, error) {
+	dir, err := os.MkdirTemp(r.Dir, filepath.Base(p.Folder)+"-")
+	if err != nil {
+		return nil, err
+	}
+	overlay, err := s.Overlay(dir)
+	if err != nil {
+		return nil, err
+	}
+	var results []*Result
+	for _, m := range chosen {
+		results = append(results, &Result{Mutant: m, By: "no test reaches it"})
+		if r.Judged[m.ID] != nil && !r.Again {
+			results[len(results)-1].Fate = Equal
+		}
+	}
+	for _, folder := range p.Tests {
+		if err := r.tests(ctx, overlay, dir, folder, results); err != nil {
+			return results, err
+		}
+	}
+	if r.Sim > 0 {
+		err = r.simulate(ctx, overlay, dir, results)
+	}
+	for _, one := range results {
+		if one.Fate == Alive && r.Judged[one.ID] != nil {
+			one.Fate = Equal
+		}
+	}
+	return results, err
+}
+
+// alive reports whether a mutant is left.
+func alive(r *Result) bool { return r.Fate == Alive }
+
+// tests runs the tests of one package with the mutants that are left.
+func (r *Runner) tests(ctx context.Context, overlay, dir, folder string, results []*Result) error {
+	if !slices.ContainsFunc(results, alive) {
+		return nil
+	}
+	b, err := build(ctx, r.Root, overlay, folder, dir)
+	if b == nil || err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(b.path) }()
+	began := time.Now()
+	out, err := b.measure(ctx, r.TestTime)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.Out, "%s: %d tests in %.0f s without a mutant\n", folder, len(b.tests), time.Since(began).Seconds())
+	for _, why := range out {
+		fmt.Fprintf(r.Out, "%s: without %s\n", folder, why)
+	}
+	for _, one := range results {
+		if one.Fate != Alive {
+			continue
+		}
+		by, reached, err := b.kill(ctx, one.Mutant)
+		switch {
+		case err != nil:
+			return err
+		case by != "":
+			one.Fate, one.By = Killed, by
+			fmt.Fprintf(r.Out, "%s killed by %s\n", one.ID, by)
+		case reached:
+			one.Reached, one.By = true, "tests reach it"
+		}
+	}
+	return nil
+}
+
+// Sample draws n of the mutants; 0: all.
+func Sample(all []*Mutant, n int, seed uint64) []*Mutant {
+	if n <= 0 || n >= len(all) {
+		return all
+	}
+	chosen := rand.New(rand.NewPCG(seed, 0)).Perm(len(all))[:n]
+	slices.Sort(chosen)
+	var out []*Mutant
+	for _, i := range chosen {
+		out = append(out, all[i])
+	}
+	return out
+}
