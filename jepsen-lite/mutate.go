@@ -22,6 +22,7 @@ type mutateCmd struct {
 	TestTime time.Duration `default:"1m" help:"Leave out tests that take longer."`
 	Sim      time.Duration `help:"Look so long for each mutant that no test notices in simulated runs (default: not at all)."`
 	Again    bool          `help:"Run the mutants that are judged equivalent, too: one that is noticed is an error."`
+	Side     int           `default:"1" help:"Processes that run tests beside each other." placeholder:"N"`
 	Out      string        `help:"Folder for what is built (default: a new one in the temporary folder)." placeholder:"DIR"`
 	List     bool          `help:"List the mutants, and run nothing."`
 }
@@ -37,7 +38,7 @@ func (c *mutateCmd) run(out io.Writer) (passed bool, err error) {
 	if c.Package, err = names("package", c.Package, known); err != nil {
 		return false, err
 	}
-	r := &mutation.Runner{Out: out, TestTime: c.TestTime, Sim: c.Sim, Again: c.Again}
+	r := &mutation.Runner{Out: out, TestTime: c.TestTime, Sim: c.Sim, Again: c.Again, Side: max(c.Side, 1)}
 	if r.Root, err = target.Repository(); err != nil {
 		return false, err
 	}

@@ -17,12 +17,23 @@ import (
 	"time"
 )
 
-// Limits of a run of tests with a mutant. A mutant that passes them counts as killed.
+// Limits of a run of tests with a mutant. A mutant that passes them counts as killed. The time of the processor tells
+// sooner than real time whether a test ends, however busy the machine is.
 const (
-	patienceMin  = 20 * time.Second // besides ten times as long as the tests took without a mutant
-	patienceMore = 10
-	memoryMax    = 8 << 20 // KiB of address space
+	patience      = 20 * time.Second // besides what follows
+	patienceMore  = 10               // times as long as the tests took without a mutant
+	processorTime = 3 * time.Second  // besides what follows
+	processorMore = 5                // times as much as the tests took without a mutant
+	memoryMax     = 4 << 20          // KiB of address space
 )
+
+// limits bound a process.
+type limits struct {
+	real, processor time.Duration
+}
+
+// unhurried bounds a run without a mutant.
+func unhurried(most time.Duration) limits { return limits{most, time.Hour} }
 
 // batchMax bounds the time of tests that one process runs: behind it a mutant that is killed early saves the rest.
 const batchMax = 2 * time.Second
@@ -38,7 +49,7 @@ type binary struct {
 // test is a test of the top level.
 type test struct {
 	name    string
-	took    time.Duration
+	took    limits
 	reaches map[int]bool
 }
 
@@ -62,7 +73,7 @@ func build(ctx context.Context, root, overlay, folder, dir string) (*binary, err
 // measure runs each test without a mutant, to learn how long it takes, and which mutants it reaches. It returns the
 // tests that are left out: those that fail, and those that take longer than max.
 func (b *binary) measure(ctx context.Context, most time.Duration) (out []string, err error) {
-	listed, err := b.start(ctx, time.Minute, nil, "-test.list", ".")
+	listed, _, err := b.start(ctx, unhurried(time.Minute), nil, "-test.list", ".")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w\n%s", b.path, err, listed)
 	}
@@ -81,7 +92,7 @@ func (b *binary) measure(ctx context.Context, most time.Duration) (out []string,
 			b.tests = append(b.tests, t)
 		}
 	}
-	slices.SortStableFunc(b.tests, func(x, y *test) int { return cmp.Compare(x.took, y.took) })
+	slices.SortStableFunc(b.tests, func(x, y *test) int { return cmp.Compare(x.took.real, y.took.real) })
 	return out, nil
 }
 
@@ -89,9 +100,8 @@ func (b *binary) measure(ctx context.Context, most time.Duration) (out []string,
 func (b *binary) reach(ctx context.Context, t *test, most time.Duration) (said string, err error) {
 	file := b.path + ".reached"
 	_ = os.Remove(file)
-	began := time.Now()
-	said, err = b.start(ctx, most, []string{reachedVar + "=" + file}, only(t)...)
-	t.took, t.reaches = time.Since(began), map[int]bool{}
+	said, t.took, err = b.start(ctx, unhurried(most), []string{reachedVar + "=" + file}, only(t)...)
+	t.reaches = map[int]bool{}
 	text, readErr := os.ReadFile(file)
 	if errors.Is(readErr, os.ErrNotExist) {
 		return said, err
@@ -116,13 +126,14 @@ func only(tests ...*test) []string {
 // kill runs the tests that reach a mutant until one fails; "": none does. reached tells whether there are any.
 func (b *binary) kill(ctx context.Context, m *Mutant) (by string, reached bool, err error) {
 	var batch []*test
-	sum := time.Duration(0)
+	var sum limits
 	run := func() error {
-		said, err := b.start(ctx, patienceMin+patienceMore*sum, []string{chosenVar + "=" + strconv.Itoa(m.number)}, only(batch...)...)
+		most := limits{patience + patienceMore*sum.real, processorTime + processorMore*sum.processor}
+		said, _, err := b.start(ctx, most, []string{chosenVar + "=" + strconv.Itoa(m.number)}, only(batch...)...)
 		if err != nil {
 			by = b.folder + " " + cmp.Or(killer(said, err), batch[0].name)
 		}
-		batch, sum = nil, 0
+		batch, sum = nil, limits{}
 		return ctx.Err()
 	}
 	for _, t := range b.tests {
@@ -130,12 +141,12 @@ func (b *binary) kill(ctx context.Context, m *Mutant) (by string, reached bool, 
 			continue
 		}
 		reached = true
-		if len(batch) > 0 && sum+t.took > batchMax {
+		if len(batch) > 0 && sum.real+t.took.real > batchMax {
 			if err := run(); err != nil || by != "" {
 				return by, true, err
 			}
 		}
-		batch, sum = append(batch, t), sum+t.took
+		batch, sum = append(batch, t), limits{sum.real + t.took.real, sum.processor + t.took.processor}
 	}
 	if len(batch) > 0 {
 		err = run()
@@ -143,20 +154,28 @@ func (b *binary) kill(ctx context.Context, m *Mutant) (by string, reached bool, 
 	return by, reached, err
 }
 
-// start runs the binary, for so long at most, and returns what it said.
-func (b *binary) start(ctx context.Context, most time.Duration, env []string, args ...string) (said string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, most+10*time.Second)
+// start runs the binary within limits. It returns what it said, and what it took.
+func (b *binary) start(
+	ctx context.Context, most limits, env []string, args ...string,
+) (said string, took limits, err error) {
+	ctx, cancel := context.WithTimeout(ctx, most.real+10*time.Second)
 	defer cancel()
-	args = append([]string{b.path, "-test.timeout", most.String()}, args...)
+	args = append([]string{b.path, "-test.timeout", most.real.String()}, args...)
 	if runtime.GOOS != "windows" {
-		args = append([]string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memoryMax)}, args...)
+		bound := fmt.Sprintf(`ulimit -v %d; ulimit -t %.0f; exec "$0" "$@"`, memoryMax, most.processor.Seconds()+1)
+		args = append([]string{"/bin/sh", "-c", bound}, args...)
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Dir, cmd.Env, cmd.WaitDelay = b.dir, append(os.Environ(), env...), time.Second
+	began := time.Now()
 	err = cmd.Run()
-	return out.String(), err
+	took.real = time.Since(began)
+	if state := cmd.ProcessState; state != nil {
+		took.processor = state.UserTime() + state.SystemTime()
+	}
+	return out.String(), took, err
 }
 
 var (

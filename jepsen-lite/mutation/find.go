@@ -17,7 +17,6 @@ type Mutant struct {
 	ID       string
 	Line     int    // in its file
 	Old, New string // the text that differs, in one line; the beginning of a long one
-	Reached  bool   // some test reaches it
 	number   int    // that chooses it in a build, from 1
 }
 

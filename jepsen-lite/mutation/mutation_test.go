@@ -163,7 +163,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	r := &Runner{Root: root, Dir: t.TempDir(), Out: &said, TestTime: time.Minute, Judged: judged}
+	r := &Runner{Root: root, Dir: t.TempDir(), Out: &said, TestTime: time.Minute, Judged: judged, Side: 2}
 	results, err := r.Run(t.Context(), Package{"calc", []string{"calc"}}, s, s.Mutants)
 	if err != nil {
 		t.Fatal(err)

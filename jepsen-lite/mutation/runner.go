@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -54,6 +55,9 @@ type Runner struct {
 	Sim      time.Duration // how long mutants that live are looked for in simulated runs; 0: not at all
 	Judged   Judgements
 	Again    bool // runs the judged ones, too
+	Side     int  // processes beside each other, at least 1
+
+	mu sync.Mutex // while a line is written
 }
 
 // Run runs the tests of a package with mutants of it.
@@ -111,22 +115,38 @@ func (r *Runner) tests(ctx context.Context, overlay, dir, folder string, results
 	for _, why := range out {
 		fmt.Fprintf(r.Out, "%s: without %s\n", folder, why)
 	}
+	left := make(chan *Result)
+	var all sync.WaitGroup
+	for range r.Side {
+		all.Go(func() {
+			for one := range left {
+				r.try(ctx, b, one)
+			}
+		})
+	}
 	for _, one := range results {
-		if one.Fate != Alive {
-			continue
-		}
-		by, reached, err := b.kill(ctx, one.Mutant)
-		switch {
-		case err != nil:
-			return err
-		case by != "":
-			one.Fate, one.By = Killed, by
-			fmt.Fprintf(r.Out, "%s killed by %s\n", one.ID, by)
-		case reached:
-			one.Reached, one.By = true, "tests reach it"
+		if one.Fate == Alive {
+			left <- one
 		}
 	}
-	return nil
+	close(left)
+	all.Wait()
+	return ctx.Err()
+}
+
+// try runs the tests with one mutant.
+func (r *Runner) try(ctx context.Context, b *binary, one *Result) {
+	by, reached, err := b.kill(ctx, one.Mutant)
+	switch {
+	case err != nil: // it was told to end
+	case by != "":
+		one.Fate, one.By = Killed, by
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		fmt.Fprintf(r.Out, "%s killed by %s\n", one.ID, by)
+	case reached:
+		one.By = "tests reach it"
+	}
 }
 
 // Sample draws n of the mutants; 0: all.
