@@ -1,5 +1,4 @@
-// Package peertest is a network in memory for tests of the cluster, in virtual time. Only
-// tests import it.
+// Package peertest is a network in memory for tests of the cluster, and for simulated clusters, in virtual time.
 package peertest
 
 import (
@@ -7,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -22,15 +24,17 @@ type Network struct {
 	listeners map[string]*listener // by address
 	cut       map[link]bool
 	conns     map[*conn]bool
-	stalled   map[*conn]bool // ends at which nothing arrives
-	paused    map[string]bool
-	refusing  map[link]bool // dials on these links are refused
+	stalled   map[*conn]bool       // ends at which nothing arrives
+	paused    map[string]time.Time // nodes that are paused, since when
+	refusing  map[link]bool        // dials on these links are refused
 	full      map[string]bool
 	resetting map[string]bool   // dials to these addresses connect, and are reset
 	diverted  map[string]string // dials to an address reach another one
 	changed   chan struct{}     // closed and replaced when a link is cut or healed, or an end stalls or resumes
 
-	rate int64              // bytes a second of each link; 0: no bound, at once
+	delays func(from, to string) (delay func() time.Duration) // see SetDelays; nil: nothing takes time
+
+	rate atomic.Int64       // bytes a second of each link; 0: no bound, at once
 	busy map[link]time.Time // time until which a link carries the bytes that it has accepted
 }
 
@@ -43,7 +47,7 @@ func NewNetwork() *Network {
 		cut:       map[link]bool{},
 		conns:     map[*conn]bool{},
 		stalled:   map[*conn]bool{},
-		paused:    map[string]bool{},
+		paused:    map[string]time.Time{},
 		refusing:  map[link]bool{},
 		full:      map[string]bool{},
 		resetting: map[string]bool{},
@@ -62,11 +66,28 @@ func (n *Network) SetCut(cut bool, from, to []string) {
 	defer n.mu.Unlock()
 	for _, a := range from {
 		for _, b := range to {
-			n.cut[link{a, b}] = cut
+			if cut {
+				n.cut[link{a, b}] = true
+			} else {
+				delete(n.cut, link{a, b})
+			}
 		}
 	}
+	n.tell()
+}
+
+// tell wakes whoever waits for links or ends. n.mu is held.
+func (n *Network) tell() {
 	close(n.changed)
 	n.changed = make(chan struct{})
+}
+
+// SetDelays says how long bytes are on their way. of is asked at each dial, by which node to which address; the delay
+// that it returns is drawn for each write, in both directions. nil: they arrive at once. Bytes arrive in order.
+func (n *Network) SetDelays(of func(from, to string) (delay func() time.Duration)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.delays = of
 }
 
 // Partition cuts both directions between two groups of nodes.
@@ -85,8 +106,7 @@ func (n *Network) Heal() {
 	clear(n.full)
 	clear(n.resetting)
 	clear(n.diverted)
-	close(n.changed)
-	n.changed = make(chan struct{})
+	n.tell()
 }
 
 // SetRefused refuses dials from each address of one side to each of the other, as if no process listened there. Open
@@ -117,13 +137,19 @@ func (n *Network) SetResetting(resetting bool, addr string) {
 }
 
 // SetPaused stops a node's part of the network, as SIGSTOP does: it keeps the bytes sent to the node, sends none, and
-// connects dials without accepting them. The node's timers continue.
+// connects dials without accepting them. What the node has sent before arrives. The node's timers continue.
 func (n *Network) SetPaused(paused bool, addr string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.paused[addr] = paused
-	close(n.changed)
-	n.changed = make(chan struct{})
+	if _, already := n.paused[addr]; already == paused {
+		return
+	}
+	if paused {
+		n.paused[addr] = time.Now()
+	} else {
+		delete(n.paused, addr)
+	}
+	n.tell()
 }
 
 // Divert makes dials to one address reach the listener at another, as if that had taken the port. Open connections
@@ -138,7 +164,8 @@ func (n *Network) Divert(addr, to string) {
 func (n *Network) isPaused(addr string) (bool, chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.paused[addr], n.changed
+	_, paused := n.paused[addr]
+	return paused, n.changed
 }
 
 // Stall holds back the bytes, including the end, that one node sends on the open connections that it has dialled to
@@ -153,12 +180,15 @@ func (n *Network) setStalled(stalled bool, conns []*conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range conns {
-		if !c.dialled {
-			n.stalled[c] = stalled
+		switch {
+		case c.dialled:
+		case stalled:
+			n.stalled[c] = true
+		default:
+			delete(n.stalled, c)
 		}
 	}
-	close(n.changed)
-	n.changed = make(chan struct{})
+	n.tell()
 }
 
 // Reset breaks the connections that one node has dialled to another. Bytes under way are lost.
@@ -181,8 +211,9 @@ func (n *Network) dialled(from, to string) []*conn {
 	return ends
 }
 
-// Kill ends every connection of a node and frees its port, as the end of its process does. Bytes under way are lost;
-// the other side reads the end, unless the link is cut.
+// Kill ends every connection of a node and frees its port, as the end of its process does. Bytes under way are lost,
+// except those that were sent before this instant and are late only by a delay (SetDelays); the other side reads the
+// end, unless the link is cut.
 func (n *Network) Kill(addr string) {
 	n.mu.Lock()
 	var dead []*conn
@@ -191,10 +222,9 @@ func (n *Network) Kill(addr string) {
 			dead = append(dead, c)
 		}
 	}
-	if n.paused[addr] {
+	if _, paused := n.paused[addr]; paused {
 		delete(n.paused, addr)
-		close(n.changed)
-		n.changed = make(chan struct{})
+		n.tell()
 	}
 	ln := n.listeners[addr]
 	n.mu.Unlock()
@@ -202,30 +232,39 @@ func (n *Network) Kill(addr string) {
 		_ = ln.Close()
 	}
 	for _, c := range dead {
-		c.out.change(func() { c.out.data = nil })
+		c.out.change(c.out.lose)
+		_ = c.Close()
+	}
+}
+
+// Close ends all connections and frees all ports.
+func (n *Network) Close() {
+	n.mu.Lock()
+	ports, ends := slices.Collect(maps.Values(n.listeners)), slices.Collect(maps.Keys(n.conns))
+	n.mu.Unlock()
+	for _, l := range ports {
+		_ = l.Close()
+	}
+	for _, c := range ends {
 		_ = c.Close()
 	}
 }
 
 // SetRate sets the bytes a second that each link carries.
-func (n *Network) SetRate(rate int64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.rate = rate
-}
+func (n *Network) SetRate(rate int64) { n.rate.Store(rate) }
 
 // carry waits until a link has carried size bytes, after those that it accepted before.
 func (n *Network) carry(l link, size int) {
-	n.mu.Lock()
-	if n.rate == 0 {
-		n.mu.Unlock()
+	rate := n.rate.Load()
+	if rate == 0 {
 		return
 	}
+	n.mu.Lock()
 	at := time.Now()
 	if n.busy[l].After(at) {
 		at = n.busy[l]
 	}
-	at = at.Add(time.Duration(size) * time.Second / time.Duration(n.rate))
+	at = at.Add(time.Duration(size) * time.Second / time.Duration(rate))
 	n.busy[l] = at
 	n.mu.Unlock()
 	time.Sleep(time.Until(at))
@@ -253,11 +292,17 @@ func (n *Network) Conns() int {
 	return len(n.conns)
 }
 
-// isHeld reports whether nothing arrives at an end of a connection now, with a channel that closes when to ask again.
-func (n *Network) isHeld(c *conn) (bool, chan struct{}) {
+// isHeld reports whether nothing arrives at an end of a connection now. If only what was sent before a time arrives,
+// since the other end is paused, it returns that. changed closes when to ask again.
+func (n *Network) isHeld(c *conn) (held bool, before time.Time, changed chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.cut[link{c.link.to, c.link.from}] || n.stalled[c] || n.paused[c.link.from] || n.paused[c.link.to], n.changed
+	if len(n.paused) > 0 {
+		_, held = n.paused[c.link.from]
+		before = n.paused[c.link.to]
+	}
+	held = held || len(n.cut) > 0 && n.cut[link{c.link.to, c.link.from}] || len(n.stalled) > 0 && n.stalled[c]
+	return held, before, n.changed
 }
 
 // View is a network as one node sees it: the Network of that node's peers.
@@ -294,7 +339,8 @@ func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 		}
 	}
 	v.n.mu.Lock()
-	ln, paused := v.n.listeners[cmp.Or(v.n.diverted[addr], addr)], v.n.paused[addr]
+	ln := v.n.listeners[cmp.Or(v.n.diverted[addr], addr)]
+	_, paused := v.n.paused[addr]
 	if v.n.refusing[link{v.addr, addr}] {
 		ln = nil
 	}
@@ -329,7 +375,8 @@ func refused(addr string) error { return fmt.Errorf("dial %s: %w", addr, syscall
 func (n *Network) keepsOut(l link) (bool, chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.cut[l] || n.cut[link{l.to, l.from}] || n.paused[l.from] || n.full[l.to], n.changed
+	_, paused := n.paused[l.from]
+	return paused || n.cut[l] || n.cut[link{l.to, l.from}] || n.full[l.to], n.changed
 }
 
 // acceptLater hands a connection to a paused node when the node resumes.
@@ -388,22 +435,41 @@ const QueueMax = 4 << 20
 // piece is the number of bytes that a link carries at a time; the connections of a link take turns.
 const piece = 8 << 10
 
-// queue is one direction of a connection.
-type queue struct {
-	mu    sync.Mutex
-	data  []byte
-	eof   bool          // the writer has closed
-	ended chan struct{} // closed with eof
-	gone  bool          // the reader has closed
-	moved chan struct{} // closed at the next change; nil: nobody waits for it
+// parcel is bytes that were written at one instant.
+type parcel struct {
+	sent time.Time
+	due  time.Time // when they arrive; zero: at once
+	data []byte
 }
 
-func newQueue() *queue { return &queue{ended: make(chan struct{})} }
+// queue is one direction of a connection.
+type queue struct {
+	delay func() time.Duration // nil: none
+
+	mu      sync.Mutex
+	parcels []parcel
+	size    int           // bytes of all parcels
+	eof     bool          // the writer has closed
+	end     parcel        // of no bytes: when it has
+	ended   chan struct{} // closed when that arrives
+	gone    bool          // the reader has closed
+	broken  bool          // the writer has reset the connection
+	moved   chan struct{} // closed at the next change; nil: nobody waits for it
+}
+
+func newQueue(delay func() time.Duration) *queue {
+	return &queue{delay: delay, ended: make(chan struct{})}
+}
 
 func (q *queue) change(f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	f()
+	q.tell()
+}
+
+// tell wakes whoever waits for a change. q.mu is held.
+func (q *queue) tell() {
 	if q.moved != nil {
 		close(q.moved)
 		q.moved = nil
@@ -418,13 +484,115 @@ func (q *queue) next() chan struct{} {
 	return q.moved
 }
 
+// send draws when what is sent now arrives: not before what was sent earlier. q.mu is held.
+func (q *queue) send() parcel {
+	p := parcel{sent: time.Now()}
+	if q.delay == nil {
+		return p
+	}
+	if d := q.delay(); d > 0 {
+		p.due = p.sent.Add(d)
+	}
+	if last := len(q.parcels) - 1; last >= 0 && q.parcels[last].due.After(p.due) {
+		p.due = q.parcels[last].due
+	}
+	return p
+}
+
+// put adds a copy of bytes. q.mu is held.
+func (q *queue) put(b []byte) {
+	p := q.send()
+	q.size += len(b)
+	if last := len(q.parcels) - 1; last >= 0 && q.parcels[last].sent.Equal(p.sent) && q.parcels[last].due.Equal(p.due) {
+		q.parcels[last].data = append(q.parcels[last].data, b...)
+		return
+	}
+	p.data = append([]byte(nil), b...)
+	q.parcels = append(q.parcels, p)
+}
+
+// hasArrived reports whether a parcel may be read, of those that were sent before a time; zero: of all. If not, it
+// returns when to look again; zero: when something changes.
+func (p *parcel) hasArrived(before time.Time) (arrived bool, due time.Time) {
+	if !before.IsZero() && !p.sent.Before(before) {
+		return false, due
+	}
+	if p.due.IsZero() || !p.due.After(time.Now()) {
+		return true, due
+	}
+	return false, p.due
+}
+
+// take moves bytes that have arrived into b, or returns how the stream has ended. Without either it returns when to look
+// again; zero: when something changes. q.mu is held.
+func (q *queue) take(b []byte, before time.Time) (n int, due time.Time, err error) {
+	if q.broken {
+		return 0, due, syscall.ECONNRESET
+	}
+	arrived := true
+	for len(q.parcels) > 0 && n < len(b) {
+		first := &q.parcels[0]
+		if arrived, due = first.hasArrived(before); !arrived {
+			break
+		}
+		moved := copy(b[n:], first.data)
+		if first.data = first.data[moved:]; len(first.data) == 0 {
+			q.parcels = q.parcels[1:]
+		}
+		n, q.size = n+moved, q.size-moved
+	}
+	switch {
+	case n > 0:
+		q.tell()
+		return n, due, nil
+	case len(q.parcels) == 0 && q.eof:
+		if arrived, due = q.end.hasArrived(before); arrived {
+			return 0, due, io.EOF
+		}
+	}
+	return 0, due, nil
+}
+
+// finish ends what is written. If it breaks the connection, what is on its way is lost; there is nothing to break after
+// an end in order. q.mu is held.
+func (q *queue) finish(breaks bool) {
+	switch {
+	case q.eof:
+		return
+	case breaks:
+		q.broken, q.parcels, q.size = true, nil, 0
+	default:
+		q.end = q.send()
+	}
+	q.eof = true
+	if q.end.due.IsZero() {
+		close(q.ended)
+		return
+	}
+	time.AfterFunc(time.Until(q.end.due), func() { close(q.ended) })
+}
+
+// lose drops what is under way, except what was sent before this instant and has a delay. q.mu is held.
+func (q *queue) lose() {
+	now := time.Now()
+	q.parcels = slices.DeleteFunc(q.parcels, func(p parcel) bool { return p.due.IsZero() || !p.sent.Before(now) })
+	q.size = 0
+	for _, p := range q.parcels {
+		q.size += len(p.data)
+	}
+}
+
 // pipe returns both ends of a new connection from one node to another.
 func (n *Network) pipe(from, to string) (dialled, accepted *conn) {
-	there, back := newQueue(), newQueue()
-	dialled = &conn{n: n, link: link{from, to}, dialled: true, out: there, in: back}
-	accepted = &conn{n: n, link: link{to, from}, out: back, in: there}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	var delay func() time.Duration
+	if n.delays != nil {
+		delay = n.delays(from, to)
+	}
+	there, back := newQueue(delay), newQueue(delay)
+	dialled = &conn{n: n, link: link{from, to}, dialled: true, out: there, in: back}
+	accepted = &conn{n: n, link: link{to, from}, out: back, in: there}
 	n.conns[dialled], n.conns[accepted] = true, true
 	return dialled, accepted
 }
@@ -437,8 +605,9 @@ type conn struct {
 	out, in *queue
 	rd, wd  deadline
 	once    sync.Once
-	closed  bool // guarded by in.mu
-	broken  bool // by a reset; guarded by in.mu
+	abrupt  atomic.Bool // Close resets the connection
+	closed  bool        // guarded by in.mu
+	broken  bool        // by a reset; guarded by in.mu
 }
 
 // reset breaks an end of a connection; the bytes in it are lost.
@@ -461,7 +630,8 @@ func (c *conn) closedError() error {
 
 func (c *conn) Read(b []byte) (int, error) {
 	for late := (chan struct{})(nil); ; late = c.rd.wait() {
-		cut, relinked := c.n.isHeld(c)
+		held, before, relinked := c.n.isHeld(c)
+		var due time.Time
 		c.in.mu.Lock()
 		switch {
 		case c.closed:
@@ -470,28 +640,37 @@ func (c *conn) Read(b []byte) (int, error) {
 		case c.rd.passed():
 			c.in.mu.Unlock()
 			return 0, os.ErrDeadlineExceeded
-		case !cut && len(c.in.data) > 0:
-			c.in.mu.Unlock()
-			n := 0
-			c.in.change(func() {
-				n = copy(b, c.in.data)
-				c.in.data = c.in.data[n:]
-			})
-			return n, nil
-		case !cut && c.in.eof:
-			c.in.mu.Unlock()
-			return 0, io.EOF
-		case late == nil: // it has to wait: once more, now that a deadline cannot be missed
+		case !held:
+			n, later, err := c.in.take(b, before)
+			if n > 0 || err != nil {
+				c.in.mu.Unlock()
+				return n, err
+			}
+			due = later
+		}
+		if late == nil { // it has to wait: once more, now that a deadline cannot be missed
 			c.in.mu.Unlock()
 			continue
 		}
 		moved := c.in.next()
 		c.in.mu.Unlock()
-		select {
-		case <-moved:
-		case <-relinked:
-		case <-late:
-		}
+		await(moved, relinked, late, due)
+	}
+}
+
+// await waits for one of three events, or until a time; zero: for ever.
+func await(moved, relinked, late <-chan struct{}, due time.Time) {
+	var arrives <-chan time.Time
+	if !due.IsZero() {
+		t := time.NewTimer(time.Until(due))
+		defer t.Stop()
+		arrives = t.C
+	}
+	select {
+	case <-moved:
+	case <-relinked:
+	case <-late:
+	case <-arrives:
 	}
 }
 
@@ -499,7 +678,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	done := 0
 	for late := (chan struct{})(nil); ; {
 		c.out.mu.Lock()
-		room, gone, eof := QueueMax-len(c.out.data), c.out.gone, c.out.eof
+		room, gone, eof := QueueMax-c.out.size, c.out.gone, c.out.eof
 		var moved chan struct{}
 		if late != nil {
 			moved = c.out.next()
@@ -517,7 +696,14 @@ func (c *conn) Write(b []byte) (int, error) {
 		case room > 0:
 			n := min(room, len(b)-done, piece)
 			c.n.carry(c.link, n)
-			c.out.change(func() { c.out.data = append(c.out.data, b[done:done+n]...) })
+			c.out.change(func() {
+				if eof = c.out.eof; !eof {
+					c.out.put(b[done : done+n])
+				}
+			})
+			if eof {
+				return done, c.closedError()
+			}
 			done += n
 			continue
 		case late == nil: // it has to wait: once more, now that a deadline cannot be missed
@@ -532,11 +718,22 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 }
 
+// SetLinger makes Close reset the connection, if seconds is 0: the other end cannot read what is under way.
+func (c *conn) SetLinger(seconds int) error {
+	c.abrupt.Store(seconds == 0)
+	return nil
+}
+
+// CloseWrite ends what this end writes.
+func (c *conn) CloseWrite() error {
+	c.out.change(func() { c.out.finish(false) })
+	return nil
+}
+
 func (c *conn) Close() error {
 	c.once.Do(func() {
-		c.out.change(func() { c.out.eof = true })
-		close(c.out.ended)
-		c.in.change(func() { c.in.gone, c.closed, c.in.data = true, true, nil })
+		c.out.change(func() { c.out.finish(c.abrupt.Load()) })
+		c.in.change(func() { c.in.gone, c.closed, c.in.parcels, c.in.size = true, true, nil, 0 })
 		c.n.mu.Lock()
 		delete(c.n.conns, c)
 		c.n.mu.Unlock()
@@ -544,7 +741,8 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// Ended returns a channel that is closed when the other side has closed its end, even if bytes are still under way.
+// Ended returns a channel that is closed when it can be known that the other side has closed its end, even if bytes are
+// still under way. A server watches it for the ends of clients who wait.
 func (c *conn) Ended() <-chan struct{} { return c.in.ended }
 
 func (c *conn) LocalAddr() net.Addr  { return addrName(c.link.from) }
