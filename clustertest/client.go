@@ -46,7 +46,7 @@ func (n *Node) Connect() *Client {
 	c.ctx, c.hangUp = context.WithCancel(context.Background())
 	n.cluster.t.Cleanup(c.hangUp)
 	w := n.machine.world
-	go c.run(w.clients.From(w.clientName()), n.machine.ClientAddr)
+	go c.run(w.net.From(w.clientName()), n.machine.ClientAddr)
 	return c
 }
 

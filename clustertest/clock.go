@@ -89,7 +89,7 @@ func (c *Clock) gained(now time.Time) time.Duration {
 // processClock is the clock of one process. It stands still while the process is paused.
 type processClock struct {
 	clock *Clock
-	p     *process
+	p     *Process
 	start time.Time
 }
 

@@ -9,7 +9,7 @@ import (
 // Both clocks drift, the wall clock steps, and the monotonic one never goes back.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, p := newClock(), &process{}
+		c, p := newClock(), &Process{}
 		of := processClock{c, p, time.Now()}
 		wall, ticks := of.Wall(), of.Monotonic()
 		passed := func(wantWall, wantTicks time.Duration) {

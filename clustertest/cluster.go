@@ -19,8 +19,9 @@ const (
 	step = 50 * time.Millisecond
 	// leaderMax bounds the wait for a leader, in virtual time.
 	leaderMax = 30 * time.Second
-	// stopMax bounds each part of an orderly stop, in virtual time: that of the clients, and that of the node.
-	stopMax = 10 * time.Second
+	// clientsStopMax and nodeStopMax bound the parts of an orderly stop, in virtual time, as in cmd/lockd.
+	clientsStopMax = 15 * time.Second
+	nodeStopMax    = 10 * time.Second
 	// Killed is why a process ends at a fault point that kills it.
 	Killed = "(killed)"
 	// NodesMax bounds the nodes of a cluster, which is also the limit of founding members.
@@ -207,7 +208,7 @@ func (c *Cluster) Cut(id string, from ...string) {
 		from = slices.DeleteFunc(c.ids(), func(other string) bool { return other == id })
 	}
 	for _, other := range from {
-		c.world.peers.Partition([]string{c.Node(id).machine.PeerAddr}, []string{c.Node(other).machine.PeerAddr})
+		c.world.net.Partition([]string{c.Node(id).machine.PeerAddr}, []string{c.Node(other).machine.PeerAddr})
 	}
 	settle(c)
 }
@@ -218,7 +219,7 @@ func (c *Cluster) Heal() {
 	for _, n := range c.nodes {
 		all = append(all, n.machine.PeerAddr)
 	}
-	c.world.peers.SetCut(false, all, all)
+	c.world.net.SetCut(false, all, all)
 	settle(c)
 }
 

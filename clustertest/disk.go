@@ -176,9 +176,8 @@ func (d *Disk) Rot(which Store) (what string) {
 	return what
 }
 
-// leave ends a process on this disk, in the way of a death; false if it has ended before. why is the process's own
-// reason.
-func (d *Disk) leave(p *process, how death, why error) bool {
+// leave ends a process on this disk, by a death; false if it has ended before. how and why are what Exit returns.
+func (d *Disk) leave(p *Process, by death, how End, why error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if p.ended.Load() {
@@ -189,8 +188,9 @@ func (d *Disk) leave(p *process, how death, why error) bool {
 	}
 	p.own = d.stores
 	p.own.log.unsynced, p.own.votes.unsynced, p.own.snapshots.unsynced = nil, nil, nil
+	p.how.Store(int32(how))
 	p.ended.Store(true)
-	d.lose(how)
+	d.lose(by)
 	p.own.log.content.clip() // both go on from here
 	d.stores.log.content.clip()
 	return true
@@ -224,7 +224,7 @@ func (d *Disk) lose(how death) {
 // only a copy of the disk, which it reads, so that nothing surprises what is left of it.
 type mount struct {
 	*Disk
-	p *process
+	p *Process
 }
 
 // tokenLen is the length of the token of one start, in bytes, as in package store.
@@ -253,7 +253,7 @@ func (m mount) Open(opts store.Options) (*store.Stores, error) {
 	})
 	if err != nil {
 		err = fmt.Errorf("disk %s is damaged: %w", m.name, err)
-		m.p.end(kill, err)
+		m.p.end(kill, Refused, err)
 		return nil, err
 	}
 	s.Stable = mortalVotes{s.Stable, m.p}
@@ -264,7 +264,7 @@ func (m mount) Open(opts store.Options) (*store.Stores, error) {
 // mortalVotes ends the goroutine that gets an error: the process has ended because of it.
 type mortalVotes struct {
 	raft.StableStore
-	p *process
+	p *Process
 }
 
 // Set implements raft.StableStore.
@@ -275,7 +275,7 @@ func (v mortalVotes) SetUint64(key []byte, value uint64) error {
 	return v.p.survive(v.StableStore.SetUint64(key, value))
 }
 
-func (p *process) survive(err error) error {
+func (p *Process) survive(err error) error {
 	if err != nil && p.ended.Load() {
 		runtime.Goexit()
 	}

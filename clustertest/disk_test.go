@@ -25,7 +25,7 @@ func TestPowerTakesWhatIsNotSynced(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDisk("d", func(int) int { return tt.left })
-			p := &process{disk: d, faults: &fault.Set{}, dead: make(chan struct{})}
+			p := &Process{disk: d, faults: &fault.Set{}, dead: make(chan struct{})}
 			m := mount{d, p}
 			d.SetLatency(time.Second)
 			for i := range 3 {
@@ -42,7 +42,7 @@ func TestPowerTakesWhatIsNotSynced(t *testing.T) {
 				}()
 				time.Sleep(10 * time.Millisecond)
 			}
-			d.leave(p, tt.how, nil)
+			d.leave(p, tt.how, WasKilled, nil)
 			close(p.dead)
 			left := d.stores
 			if log, votes, snaps := len(left.log.content.entries), len(left.votes.content), len(left.snapshots.content); log !=

@@ -28,11 +28,12 @@ type machine struct {
 	mu        sync.Mutex // never held while waiting
 	disk      *Disk
 	wiped     int        // how often the disk was replaced
-	processes []*process // the last one, and those before it that have goroutines left
+	processes []*Process // the last one, and those before it that have goroutines left
 }
 
-// process is a running node: the parts that cmd/lockd joins, too.
-type process struct {
+// Process is one run of a node on its machine: the parts that cmd/lockd joins, too. Its methods may be called
+// concurrently.
+type Process struct {
 	machine *machine
 	disk    *Disk
 	faults  *fault.Set
@@ -50,7 +51,47 @@ type process struct {
 	closing atomic.Bool           // its goroutines are being ended
 	paused  atomic.Pointer[pause] // nil: it runs
 	died    atomic.Pointer[error] // why it has ended itself
+	how     atomic.Int32          // an End; set with ended
+	refusal error                 // of Opened; set when opened is closed, or before an end as Refused
 }
+
+// End is a way in which a process has ended.
+type End int32
+
+// The ways in which processes end.
+const (
+	Running   End = iota // it has not ended
+	WasKilled            // from outside, or at a fault point: by a kill, or a power failure
+	Stopped              // in order
+	Failed               // by itself, while it ran
+	Refused              // by itself, while it started
+)
+
+// Opened waits until the node serves, and returns the error of a node that does not start, as a process would write it.
+// A process that ends while it starts has one, too.
+func (p *Process) Opened() error {
+	<-p.opened
+	return p.refusal
+}
+
+// Ended returns a channel that is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.dead }
+
+// Exit returns how the process has ended, and why if it has ended itself.
+func (p *Process) Exit() (how End, why error) {
+	how, why = End(p.how.Load()), p.why()
+	if how == Refused && why == nil {
+		why = p.refusal
+	}
+	return how, why
+}
+
+// Stop ends the process in order, as SIGTERM does; a paused one when it is resumed. It returns when the process has
+// ended; what takes longer than ctx is cut off.
+func (p *Process) Stop(ctx context.Context) error { return p.stop(ctx) }
+
+// Kill ends the process as kill -9 does.
+func (p *Process) Kill() { p.end(kill, WasKilled, nil) }
 
 // death is a way in which a process ends.
 type death int
@@ -78,7 +119,7 @@ func (m *machine) diskNow() *Disk {
 }
 
 // running returns the process that runs or starts, or nil.
-func (m *machine) running() *process {
+func (m *machine) running() *Process {
 	if p := m.last(); p != nil && !p.ended.Load() {
 		return p
 	}
@@ -86,7 +127,7 @@ func (m *machine) running() *process {
 }
 
 // last returns the process that was started last, or nil.
-func (m *machine) last() *process {
+func (m *machine) last() *Process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.processes) == 0 {
@@ -96,7 +137,7 @@ func (m *machine) last() *process {
 }
 
 // begin adds a process that starts.
-func (m *machine) begin() (*process, error) {
+func (m *machine) begin() (*Process, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.processes {
@@ -104,42 +145,56 @@ func (m *machine) begin() (*process, error) {
 			return nil, fmt.Errorf("%s runs already", m.ID)
 		}
 	}
-	m.processes = slices.DeleteFunc(m.processes, (*process).isGone)
-	p := &process{
+	m.processes = slices.DeleteFunc(m.processes, (*Process).isGone)
+	p := &Process{
 		machine: m, disk: m.disk, opened: make(chan struct{}), served: make(chan struct{}),
 		dead: make(chan struct{}), gone: make(chan struct{}),
 	}
-	p.faults = &fault.Set{Die: func(how string) { p.end(deaths[how], nil) }}
+	p.faults = &fault.Set{Die: func(how string) { p.end(deaths[how], WasKilled, nil) }, Draw: m.world.dice.below}
 	m.processes = append(m.processes, p)
 	return p, nil
 }
 
-func (m *machine) start() error {
+// launch starts a process, and does not wait until it serves.
+func (m *machine) launch() (*Process, error) {
 	if p := m.last(); p != nil && p.ended.Load() {
 		<-p.dead // its ports are free
 	}
 	p, err := m.begin()
 	if err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.opened)
+		done := make(chan error, 1)
+		go func() { // which ends if the process ends itself
+			defer close(done)
+			done <- p.open()
+		}()
+		err := <-done
+		if p.ended.Load() {
+			err = cmp.Or(p.why(), fmt.Errorf("%s was ended while it started", m.ID))
+		}
+		if p.refusal = err; err != nil {
+			p.end(kill, Refused, nil)
+		}
+	}()
+	return p, nil
+}
+
+func (m *machine) start() error {
+	p, err := m.launch()
+	if err != nil {
 		return err
 	}
-	err = errors.New("it has not started")
-	go func() { // which ends if the process ends itself
-		defer close(p.opened)
-		err = p.open()
-	}()
-	<-p.opened
-	if p.ended.Load() {
-		err = cmp.Or(p.why(), fmt.Errorf("%s was ended while it started", m.ID))
-	}
-	if err != nil {
-		p.end(kill, nil)
+	if err = p.Opened(); err != nil {
 		<-p.gone
 	}
 	return err
 }
 
 // open opens the node and its server, which serves.
-func (p *process) open() error {
+func (p *Process) open() error {
 	m := p.machine
 	log := slog.New(pausedLog{m.Log.Handler(), p})
 	back := cluster.Config{
@@ -148,11 +203,11 @@ func (p *process) open() error {
 		KeepRoom: true,
 		Disk:     mount{p.disk, p},
 		Clock:    processClock{m.clock, p, time.Now()},
-		Network:  processNetwork{m.world.peers.From(m.PeerAddr), p},
+		Network:  processNetwork{m.world.net.From(m.PeerAddr), p},
 		Faults:   p.faults,
 		Info:     func() []resp.Section { return p.server.Info() },
 		Log:      log, Version: "test",
-		Fatal: func(err error) { p.end(kill, err) },
+		Fatal: func(err error) { p.end(kill, Failed, err) },
 	}
 	if m.Tune != nil {
 		m.Tune(&back)
@@ -165,7 +220,7 @@ func (p *process) open() error {
 	if err != nil {
 		return err
 	}
-	l, err := processNetwork{m.world.clients.From(m.ClientAddr), p}.Listen(m.ClientAddr)
+	l, err := processNetwork{m.world.net.From(m.ClientAddr), p}.Listen(m.ClientAddr)
 	if err != nil {
 		return errors.Join(err, n.Close(context.Background()))
 	}
@@ -178,7 +233,7 @@ func (p *process) open() error {
 }
 
 // isOpen reports whether the node has started.
-func (p *process) isOpen() bool {
+func (p *Process) isOpen() bool {
 	select {
 	case <-p.opened:
 		return p.node != nil
@@ -188,7 +243,7 @@ func (p *process) isOpen() bool {
 }
 
 // isDead reports whether another process may start.
-func (p *process) isDead() bool {
+func (p *Process) isDead() bool {
 	select {
 	case <-p.dead:
 		return true
@@ -198,7 +253,7 @@ func (p *process) isDead() bool {
 }
 
 // isGone reports whether its goroutines have ended.
-func (p *process) isGone() bool {
+func (p *Process) isGone() bool {
 	select {
 	case <-p.gone:
 		return true
@@ -208,7 +263,7 @@ func (p *process) isGone() bool {
 }
 
 // why returns why the process has ended itself, or nil.
-func (p *process) why() error {
+func (p *Process) why() error {
 	if why := p.died.Load(); why != nil {
 		return *why
 	}
@@ -217,25 +272,26 @@ func (p *process) why() error {
 
 // end ends the process as seen from outside, at once: nothing that it still does reaches the network or the disk. Its
 // goroutines end on their own. why is the reason of a process that ends itself.
-func (p *process) end(how death, why error) {
-	if !p.disk.leave(p, how, why) {
+func (p *Process) end(by death, how End, why error) {
+	if !p.disk.leave(p, by, how, why) {
 		return
 	}
-	p.machine.world.peers.Kill(p.machine.PeerAddr)
-	p.machine.world.clients.Kill(p.machine.ClientAddr)
+	p.machine.world.net.Kill(p.machine.PeerAddr)
+	p.machine.world.net.Kill(p.machine.ClientAddr)
 	close(p.dead)
 	if !p.closing.Swap(true) {
-		go p.close(context.Background(), 0)
+		go p.close(context.Background(), 0, 0)
 	}
 }
 
 // stop ends the process in order.
-func (p *process) stop(ctx context.Context) error {
+func (p *Process) stop(ctx context.Context) error {
 	select {
 	case <-p.opened:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	p.awaken()
 	if p.closing.Swap(true) {
 		<-p.gone
 		return nil
@@ -249,25 +305,25 @@ func (p *process) stop(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	p.close(ctx, stopMax)
+	p.close(ctx, clientsStopMax, nodeStopMax)
 	return nil
 }
 
-// close ends the goroutines of the process, its clients first, each part within most of virtual time; with 0 at once.
-func (p *process) close(ctx context.Context, most time.Duration) {
+// close ends the goroutines of the process, its clients first, each part within its virtual time; with 0 at once.
+func (p *Process) close(ctx context.Context, clients, rest time.Duration) {
 	<-p.opened
 	defer close(p.gone)
-	defer p.end(kill, nil)
+	defer p.end(kill, Stopped, nil)
 	if p.node == nil {
 		return
 	}
-	within := func(do func(context.Context) error) {
+	within := func(most time.Duration, do func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(ctx, most)
 		defer cancel()
 		_ = do(ctx) // what does not end in time is cut off
 	}
-	within(p.server.Shutdown)
-	within(p.node.Close)
+	within(clients, p.server.Shutdown)
+	within(rest, p.node.Close)
 	<-p.served
 }
 
@@ -276,7 +332,7 @@ func (m *machine) end(how death) error {
 	p := m.running()
 	switch {
 	case p != nil:
-		p.end(how, nil)
+		p.end(how, WasKilled, nil)
 	case how == kill:
 		return fmt.Errorf("%s does not run", m.ID)
 	default:

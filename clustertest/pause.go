@@ -19,25 +19,25 @@ type pause struct {
 
 // setPaused begins or ends a pause of the process that runs, if one does.
 func (m *machine) setPaused(paused bool) {
-	m.world.peers.SetPaused(paused, m.PeerAddr)
-	m.world.clients.SetPaused(paused, m.ClientAddr)
 	p := m.running()
 	if p == nil {
 		return
 	}
-	var next *pause
 	if paused {
-		next = &pause{from: time.Now(), resumed: make(chan struct{})}
-		p.paused.CompareAndSwap(nil, next)
-		return
-	}
-	if was := p.paused.Swap(nil); was != nil {
+		p.paused.CompareAndSwap(nil, &pause{from: time.Now(), resumed: make(chan struct{})})
+	} else if was := p.paused.Swap(nil); was != nil {
 		close(was.resumed)
+	}
+	for _, addr := range []string{m.PeerAddr, m.ClientAddr} {
+		m.world.net.SetPaused(paused, addr)
+		if p.ended.Load() { // meanwhile: its end may have ended the pause before this began one
+			m.world.net.SetPaused(false, addr)
+		}
 	}
 }
 
 // now returns the time that the process sees: in a pause that of its begin.
-func (p *process) now() time.Time {
+func (p *Process) now() time.Time {
 	if pause := p.paused.Load(); pause != nil {
 		return pause.from
 	}
@@ -45,7 +45,7 @@ func (p *process) now() time.Time {
 }
 
 // awaken waits until the process is not paused, or has ended.
-func (p *process) awaken() {
+func (p *Process) awaken() {
 	for pause := p.paused.Load(); pause != nil && !p.ended.Load(); pause = p.paused.Load() {
 		select {
 		case <-pause.resumed:
@@ -54,17 +54,17 @@ func (p *process) awaken() {
 	}
 }
 
-// pausedLog is the log of a process. A goroutine of a paused process that logs waits for the end of the pause. Raft
-// logs before it draws conclusions from time: before it stands for election, and before it gives up leading.
+// pausedLog is the log of a process, until that ends. A goroutine of a paused process that logs waits for the end of the
+// pause. Raft logs before it draws conclusions from time: before it stands for election, and before it gives up leading.
 type pausedLog struct {
 	slog.Handler
-	p *process
+	p *Process
 }
 
 // Enabled implements slog.Handler.
 func (l pausedLog) Enabled(ctx context.Context, level slog.Level) bool {
 	l.p.awaken()
-	return l.Handler.Enabled(ctx, level)
+	return !l.p.ended.Load() && l.Handler.Enabled(ctx, level)
 }
 
 // WithAttrs implements slog.Handler.
@@ -80,7 +80,7 @@ func (l pausedLog) WithGroup(name string) slog.Handler {
 // processNetwork is a network as one process uses it: nothing reaches it once the process has ended.
 type processNetwork struct {
 	peertest.View
-	p *process
+	p *Process
 }
 
 // Dial implements peer.Network.
@@ -114,7 +114,7 @@ func (v processNetwork) Listen(addr string) (net.Listener, error) {
 // processListener accepts nobody once the process has ended.
 type processListener struct {
 	net.Listener
-	p *process
+	p *Process
 }
 
 // Accept implements net.Listener.

@@ -16,14 +16,12 @@ import (
 	"lockd/resp/server"
 )
 
-// World is simulated machines, each with a disk and clocks of its own, and the networks that connect them: what a
+// World is simulated machines, each with a disk and clocks of its own, and the network that connects them: what a
 // Cluster consists of, for programs that are no tests, such as a simulator. It runs inside a bubble of testing/synctest.
 // Its methods may be called concurrently by all goroutines of the bubble; they return errors, and no virtual time
 // passes in them unless they say so. A World must be closed before its bubble ends.
 type World struct {
-	peers   *peertest.Network // between the nodes
-	clients *peertest.Network // between clients and nodes
-
+	net  *peertest.Network
 	dice *dice
 
 	mu       sync.Mutex
@@ -34,7 +32,7 @@ type World struct {
 // NewWorld returns a world without machines. seed decides what is left after power failures, where several outcomes are
 // possible, and which bits rot.
 func NewWorld(seed uint64) *World {
-	return &World{peers: peertest.NewNetwork(), clients: peertest.NewNetwork(), dice: &dice{from: rand.New(rand.NewPCG(seed, seed))}}
+	return &World{net: peertest.NewNetwork(), dice: &dice{from: rand.New(rand.NewPCG(seed, seed))}}
 }
 
 // dice draws numbers that follow from a seed. It may be used concurrently.
@@ -50,11 +48,9 @@ func (d *dice) below(n int) int {
 	return d.from.IntN(n)
 }
 
-// Peers is the network between the nodes. A node is there at its peer address, with which it also dials.
-func (w *World) Peers() *peertest.Network { return w.peers }
-
-// Clients is the network between clients and nodes.
-func (w *World) Clients() *peertest.Network { return w.clients }
+// Network is the network between the nodes, and between clients and nodes. A node is there at its peer address, with
+// which it also dials, and at its address for clients.
+func (w *World) Network() *peertest.Network { return w.net }
 
 // Machine describes a machine, and the node that runs on it.
 type Machine struct {
@@ -63,7 +59,7 @@ type Machine struct {
 	ClientAddr string            // the node listens there for clients; "": ID:6379
 	Members    map[string]string // ids and peer addresses of the founding members, this one included; nil: it waits for LOCKD ADD
 	// Ways are the addresses at which the node dials peers that are known by another address, such as proxies between
-	// it and them. They may be listeners of Peers.
+	// it and them. They may be listeners of the Network.
 	Ways map[string]string
 	Log  *slog.Logger // nil: to stderr if LOCKD_TEST_LOG is set, and nowhere otherwise
 	// Tune may change what the node is given, at each start. nil changes nothing.
@@ -124,6 +120,15 @@ func (w *World) Start(id string) error {
 	return m.start()
 }
 
+// Launch starts a node on the disk of its machine, and does not wait until it serves.
+func (w *World) Launch(id string) (*Process, error) {
+	m, err := w.machine(id)
+	if err != nil {
+		return nil, err
+	}
+	return m.launch()
+}
+
 // Kill ends the process of a node as kill -9 does: what it wrote is on the disk. It may be starting.
 func (w *World) Kill(id string) error { return end(w, []string{id}, kill) }
 
@@ -147,7 +152,7 @@ func end(w *World, ids []string, how death) error {
 	return errors.Join(errs...)
 }
 
-// Stop ends the process of a node in order, as SIGTERM does. Virtual time passes: until the node has ended, or ctx.
+// Stop ends the process of a node in order, as Process.Stop does. Virtual time passes: until the node has ended, or ctx.
 func (w *World) Stop(ctx context.Context, id string) error {
 	m, err := w.machine(id)
 	if err != nil {
@@ -218,7 +223,7 @@ func (w *World) Dial(id string, timeout time.Duration) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.clients.From(w.clientName()).Dial(m.ClientAddr, timeout)
+	return w.net.From(w.clientName()).Dial(m.ClientAddr, timeout)
 }
 
 // clientName returns the address of a client that has none yet.
@@ -262,10 +267,9 @@ func (w *World) Clock(id string) *Clock {
 	return m.clock
 }
 
-// Close ends all nodes, and returns when their goroutines have ended, or cannot.
+// Close ends all nodes and connections, and returns when the goroutines of the nodes have ended, or cannot.
 func (w *World) Close() {
-	w.peers.Heal()
-	w.clients.Heal()
+	w.net.Heal()
 	for _, m := range w.all() {
 		m.setPaused(false)
 		_ = m.end(kill) // it may not run
@@ -273,4 +277,5 @@ func (w *World) Close() {
 	for _, m := range w.all() {
 		m.awaitGone()
 	}
+	w.net.Close()
 }

@@ -152,7 +152,7 @@ func TestWorldWays(t *testing.T) {
 		members := map[string]string{"a": "a:1", "b": "b:1"}
 		for id, other := range map[string]string{"a": "b", "b": "a"} {
 			way := id + "-to-" + other + ":1"
-			w.Peers().Divert(way, other+":1")
+			w.Network().Divert(way, other+":1")
 			m := Machine{ID: id, PeerAddr: id + ":1", ClientAddr: id + ":2", Members: members,
 				Ways: map[string]string{other + ":1": way}}
 			if err := w.Add(m); err != nil {
@@ -167,10 +167,10 @@ func TestWorldWays(t *testing.T) {
 		if got := say(w, "a", "SET", "k", "v"); got != "OK" {
 			t.Fatal(got)
 		}
-		w.Peers().SetRefused(true, []string{"a:1"}, []string{"a-to-b:1"})
-		w.Peers().SetRefused(true, []string{"b:1"}, []string{"b-to-a:1"})
-		w.Peers().Reset("a:1", "a-to-b:1")
-		w.Peers().Reset("b:1", "b-to-a:1")
+		w.Network().SetRefused(true, []string{"a:1"}, []string{"a-to-b:1"})
+		w.Network().SetRefused(true, []string{"b:1"}, []string{"b-to-a:1"})
+		w.Network().Reset("a:1", "a-to-b:1")
+		w.Network().Reset("b:1", "b-to-a:1")
 		if got := say(w, "a", "SET", "k", "w"); got == "OK" {
 			t.Error("two nodes agree although neither reaches the other on its way")
 		}
@@ -266,6 +266,105 @@ func TestTwoChangesOfMembersWait(t *testing.T) {
 		}
 		all.Wait()
 		if got := say(w, leader, "SET", "k", "v"); got != "OK" {
+			t.Error(got)
+		}
+	})
+}
+
+// A process that is launched tells how it has ended: by a kill, also at once, in order, by itself while it runs, or
+// while it starts.
+func TestExit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end func(w *World, p *Process)
+		how End
+		why string
+	}{
+		"killed":   {func(_ *World, p *Process) { p.Kill() }, WasKilled, ""},
+		"no power": {func(w *World, _ *Process) { _ = w.LosePower("n1") }, WasKilled, ""},
+		"stopped":  {func(_ *World, p *Process) { _ = p.Opened(); _ = p.Stop(context.Background()) }, Stopped, ""},
+		"failed": {func(w *World, p *Process) {
+			_ = p.Opened()
+			w.Disk("n1").SetFull(true)
+			say(w, "n1", "SET", "k", "v")
+		}, Failed, "the disk is full"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := startWorld(t, 1)
+				_ = w.Kill("n1")
+				p, err := w.Launch("n1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if how, _ := p.Exit(); how != Running {
+					t.Errorf("it runs: %v", how)
+				}
+				tt.end(w, p)
+				<-p.Ended()
+				how, why := p.Exit()
+				if how != tt.how || (why == nil) != (tt.why == "") || why != nil && !strings.Contains(why.Error(), tt.why) {
+					t.Errorf("%v, %v", how, why)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := startWorld(t, 1)
+		_ = w.Kill("n1")
+		if w.Disk("n1").Rot(Votes) == "" {
+			t.Fatal("no votes")
+		}
+		p, err := w.Launch("n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-p.Ended()
+		if how, why := p.Exit(); how != Refused || why == nil || p.Opened() == nil || !strings.Contains(why.Error(), "is damaged") {
+			t.Errorf("on damaged votes: %v, %v", how, why)
+		}
+		_ = w.Kill("n2")
+		l, err := w.Network().From("n2:6379").Listen("n2:6379")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if p, err = w.Launch("n2"); err != nil {
+			t.Fatal(err)
+		}
+		<-p.Ended()
+		if how, why := p.Exit(); how != Refused || why == nil || !strings.Contains(why.Error(), "in use") {
+			t.Errorf("on a port in use: %v, %v", how, why)
+		}
+	})
+}
+
+// A paused process that is told to stop does so once it is resumed. A pause ends with its process.
+func TestPauseAndEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWorld(t, 1)
+		p, _ := w.machine("n2")
+		_ = w.Pause("n2")
+		stopped := make(chan struct{})
+		go func() {
+			_ = w.Stop(context.Background(), "n2")
+			close(stopped)
+		}()
+		time.Sleep(time.Minute)
+		select {
+		case <-stopped:
+			t.Error("a paused process stopped")
+		default:
+		}
+		_ = w.Resume("n2")
+		<-stopped
+		if how, why := p.last().Exit(); how != Stopped {
+			t.Errorf("%v, %v", how, why)
+		}
+		_ = w.Pause("n2") // nothing runs
+		if err := w.Start("n2"); err != nil {
+			t.Fatal(err)
+		}
+		if got := say(w, "n2", "SET", "k", "v"); got != "OK" {
 			t.Error(got)
 		}
 	})

@@ -28,6 +28,7 @@ var acts = []string{ActKill, ActDrop, ActTear, ActError, ActFull, ActStall, ActS
 type Set struct {
 	Die  func(how string)        // ends the node as a kill, a drop or a tear does; it returns
 	Told func(act, point string) // hears of each strike; nil: nobody does
+	Draw func(n int) int         // draws how long a slow point waits, below n; nil: by chance
 
 	mu     sync.Mutex
 	points map[string]*armed
@@ -65,11 +66,19 @@ func (s *Set) strike(point string) error {
 	case ActStall:
 		time.Sleep(a.stall)
 	case ActSlow:
-		time.Sleep(a.stall/4 + rand.N(a.stall*3/4+1))
+		time.Sleep(a.stall/4 + s.upTo(a.stall*3/4))
 	default:
 		s.Die(a.act)
 	}
 	return nil
+}
+
+// upTo draws a time.
+func (s *Set) upTo(most time.Duration) time.Duration {
+	if s.Draw == nil {
+		return rand.N(most + 1)
+	}
+	return time.Duration(s.Draw(int(most) + 1))
 }
 
 // due returns the fault that strikes at a point now, or nil.
