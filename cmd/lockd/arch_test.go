@@ -96,7 +96,7 @@ var mayImport = map[string][]string{
 	"lockd/cluster/wait":          {"lockd/resp", "lockd/cluster/clock", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/membership", "lockd/cluster/peer", "lockd/cluster/replica", "lockd/cluster/wake"},                                                                 // blocking commands
 	"lockd/cluster/join":          {"lockd/internal/loglimit", "lockd/resp", "lockd/cluster/clock", "lockd/cluster/group", "lockd/cluster/membership"},                                                                                                                                      // joining by client addresses
 	"lockd/cluster/wake":          {},                                                                                                                                                                                                                                                       // goroutines that wait for each other
-	"lockd/cluster/peer/peertest": {},                                                                                                                                                                                                                                                       // a network in memory; only tests import it
+	"lockd/cluster/peer/peertest": {},                                                                                                                                                                                                                                                       // a network in memory, for tests and simulated clusters
 
 	// Subpackages of luavm: only lauxlib uses the limits of resp, and only luavm imports them.
 	"lockd/luavm/state":    {"lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
@@ -154,7 +154,7 @@ var mayImport = map[string][]string{
 	"lockd/internal/process":   {"lockd/internal/freeport"},
 	"lockd/internal/crash":     {"lockd/internal/freeport"}, // for tests
 
-	// Whole clusters in virtual time, for tests of any package.
+	// Whole clusters in virtual time, for tests of any package, and the machines of jepsen-lite/sim.
 	"lockd/clustertest": {"lockd/cluster", "lockd/cluster/peer/peertest", "lockd/cluster/store", "lockd/internal/client", "lockd/internal/node", "lockd/resp", "lockd/resp/fault", "lockd/resp/notation", "lockd/resp/server"},
 
 	// The fault injection suite starts the built binary and talks to it over TCP.
@@ -163,7 +163,7 @@ var mayImport = map[string][]string{
 	"lockd/jepsen-lite/model":    {"lockd/jepsen-lite/history"},
 	"lockd/jepsen-lite/mutation": {},
 	"lockd/jepsen-lite/target":   {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"},
-	"lockd/jepsen-lite/sim":      {"lockd/cluster", "lockd/cluster/clock", "lockd/cluster/store", "lockd/internal/node", "lockd/internal/process", "lockd/jepsen-lite/target", "lockd/resp/server"}, // simulated machines
+	"lockd/jepsen-lite/sim":      {"lockd/cluster", "lockd/clustertest", "lockd/internal/process", "lockd/jepsen-lite/target"}, // simulated machines
 	"lockd/jepsen-lite/workload": {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/target"},
 	"lockd/jepsen-lite/nemesis":  {"lockd/jepsen-lite/history", "lockd/jepsen-lite/target"},
 	"lockd/jepsen-lite/report":   {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model"},

@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// controlVar is the environment variable with the address of the fault port, as in package lockd/resp/fault.
-const controlVar = "LOCKD_FAULT_LISTEN"
+	"lockd/clustertest"
+)
 
 // obeyAll serves the fault port, which speaks as that of a test build does.
 func (p *proc) obeyAll(l net.Listener) {
@@ -19,14 +18,12 @@ func (p *proc) obeyAll(l net.Listener) {
 		if err != nil {
 			return
 		}
-		p.serving.Go(func() {
+		p.world.serving.Go(func() {
 			defer conn.Close()
 			for lines := bufio.NewScanner(conn); lines.Scan(); {
 				answer := "ok"
-				if more, err := p.obey(strings.Fields(lines.Text())); err != nil {
+				if err := p.obey(strings.Fields(lines.Text())); err != nil {
 					answer = "error " + err.Error()
-				} else if more != "" {
-					answer += " " + more
 				}
 				if _, err := fmt.Fprintln(conn, answer); err != nil {
 					return
@@ -37,34 +34,40 @@ func (p *proc) obeyAll(l net.Listener) {
 }
 
 // obey carries out one command.
-func (p *proc) obey(words []string) (string, error) {
+func (p *proc) obey(words []string) error {
 	words = append(words, "", "", "", "", "")
 	number := func(i int) int64 {
 		n, _ := strconv.ParseInt(words[i], 10, 64) // absent: 0
 		return n
 	}
-	switch words[0] {
-	case "stat", "stacks":
-	case "reset":
-		p.machine.clock.reset()
-		p.world.diskOf(p.disk).slow(p.world.traits.sync)
-	case "clock":
-		p.machine.clock.set(time.Duration(number(1))*time.Millisecond, float64(number(2)))
-	case "die":
-		go p.kill(words[1] != "kill") // the answer may still be sent
+	ms := func(i int) time.Duration { return time.Duration(number(i)) * time.Millisecond }
+	switch machines, clock := p.world.machines, p.world.machines.Clock(p.id); words[0] {
+	case "stat", "stacks": // there are no figures of one node
 	case "arm":
-		return "", p.arm(words[1], words[2], time.Duration(number(3))*time.Millisecond)
+		_, err := machines.Arm(p.id, clustertest.Strike{Point: words[1], Act: words[2], Stall: ms(3), Skip: int(number(4))})
+		return err
+	case "reset":
+		machines.Disarm(p.id)
+		clock.Right()
+	case "clock":
+		clock.Step(ms(1))
+		clock.DriftWall(float64(number(2)) / 100)
+	case "die":
+		go p.die(words[1]) // the answer may still be sent
 	default:
-		return "", fmt.Errorf("unknown command %q", words[0])
+		return fmt.Errorf("unknown command %q", words[0])
 	}
-	return "", nil
+	return nil
 }
 
-// arm makes the disk slow. Other strikes cannot be armed here.
-func (p *proc) arm(point, act string, most time.Duration) error {
-	if point != "log.sync" || act != "slow" {
-		return fmt.Errorf("%s at %s cannot be armed on a simulated machine", act, point)
+// die ends the process.
+func (p *proc) die(how string) {
+	switch how {
+	case "drop":
+		_ = p.world.machines.LoseUnsynced(p.id) // there is such a machine
+	case "tear":
+		_ = p.world.machines.LosePower(p.id) // there is such a machine
+	default:
+		p.Kill()
 	}
-	p.world.diskOf(p.disk).slow(p.world.traits.sync + most)
-	return nil
 }

@@ -7,11 +7,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"lockd/clustertest"
 	"lockd/internal/process"
 	"lockd/jepsen-lite/target"
 )
@@ -46,19 +45,17 @@ func (c *simulated) Stop() {
 // SaveLogs writes the logs of the nodes to where processes would have written them.
 func (c *simulated) SaveLogs() error { return c.world.saveLogs() }
 
-// world is the host of the nodes: its machines, and what the seed decides of them.
+// world is the host of the nodes: their machines, and what the seed decides of them.
 type world struct {
-	net     *network
-	ports   atomic.Int64
-	traits  traits
-	stopped sync.WaitGroup // the goroutines of processes that have ended
+	machines *clustertest.World
+	traits   traits
+	serving  sync.WaitGroup // the goroutines of processes here
 
-	mu       sync.Mutex
-	dice     *rand.Rand
-	machines map[string]*machine // by node
-	disks    map[string]*disk    // by data folder
-	logs     map[string]*log     // by path
-	running  map[*proc]bool
+	mu    sync.Mutex
+	dice  *rand.Rand
+	ports int             // addresses so far
+	known map[string]bool // ids of nodes with a machine, and the ports of nodes
+	logs  map[string]*log // by path
 }
 
 // traits are the properties of the machines, as drawn from the seed.
@@ -75,12 +72,45 @@ const (
 
 func newWorld(seed uint64) *world {
 	w := &world{
-		dice: rand.New(rand.NewPCG(seed, 0x73696d)), machines: map[string]*machine{},
-		disks: map[string]*disk{}, logs: map[string]*log{}, running: map[*proc]bool{},
+		machines: clustertest.NewWorld(seed), dice: rand.New(rand.NewPCG(seed, 0x73696d)),
+		known: map[string]bool{}, logs: map[string]*log{},
 	}
 	w.traits = traits{message: w.draw(messageMax), sync: w.draw(syncMax)}
-	w.net = newNetwork(w.messageDelay)
+	w.machines.Network().SetDelays(w.delay)
 	return w
+}
+
+// delay returns how messages of a connection are delayed: not between two parts of this program, nor on the way of a
+// node to one.
+func (w *world) delay(_, to string) func() time.Duration {
+	if !w.knows(to) {
+		return nil
+	}
+	return w.messageDelay
+}
+
+// knows reports whether something is the id or a port of a node.
+func (w *world) knows(what string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known[what]
+}
+
+// add adds a machine, unless it is there. control is the address of the fault port.
+func (w *world) add(m clustertest.Machine, control string) error {
+	if w.knows(m.ID) {
+		return nil
+	}
+	if err := w.machines.Add(m); err != nil {
+		return err
+	}
+	w.machines.Disk(m.ID).SetLatency(w.traits.sync)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, what := range []string{m.ID, m.PeerAddr, m.ClientAddr, control} {
+		w.known[what] = true
+	}
+	return nil
 }
 
 // draw draws a usual delay: mostly a short one.
@@ -104,36 +134,6 @@ func (w *world) chance(n int64) int64 {
 	return w.dice.Int64N(n)
 }
 
-// machine is what a node keeps when its process ends, except its disk.
-type machine struct {
-	clock machineClock
-}
-
-// machineOf returns the machine of a node, which is there from its first start on.
-func (w *world) machineOf(node string) *machine {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	m := w.machines[node]
-	if m == nil {
-		m = &machine{}
-		w.machines[node] = m
-	}
-	return m
-}
-
-// diskOf returns the disk that holds a data folder.
-func (w *world) diskOf(dir string) *disk {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d := w.disks[dir]
-	if d == nil {
-		d = newDisk(filepath.Base(dir))
-		d.slow(w.traits.sync)
-		w.disks[dir] = d
-	}
-	return d
-}
-
 // logOf returns the log of a path.
 func (w *world) logOf(path string) *log {
 	w.mu.Lock()
@@ -148,27 +148,30 @@ func (w *world) logOf(path string) *log {
 
 // Addrs implements target.Host.
 func (w *world) Addrs(_ string, n int) (addrs []string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for range n {
-		addrs = append(addrs, fmt.Sprintf("sim:%d", w.ports.Add(1)))
+		w.ports++
+		addrs = append(addrs, fmt.Sprintf("sim:%d", w.ports))
 	}
 	return addrs, nil
 }
 
-// Listen implements target.Host.
-func (w *world) Listen(addr string) (net.Listener, error) { return w.net.listen(nil, addr) }
+// here is the address of this program in the network.
+const here = "jepsen-lite"
 
-// Dial implements target.Host. It connects at once, or not at all.
-func (w *world) Dial(addr string, _ time.Duration) (net.Conn, error) { return w.net.dial(nil, addr) }
+// Listen implements target.Host.
+func (w *world) Listen(addr string) (net.Listener, error) {
+	return w.machines.Network().From(here).Listen(addr)
+}
+
+// Dial implements target.Host.
+func (w *world) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+	return w.machines.Network().From(here).Dial(addr, timeout)
+}
 
 // Start implements target.Host.
-func (w *world) Start(c process.Command) (target.Process, error) {
-	p := newProc(w, c)
-	w.mu.Lock()
-	w.running[p] = true
-	w.mu.Unlock()
-	go p.run()
-	return p, nil
-}
+func (w *world) Start(c process.Command) (target.Process, error) { return newProc(w, c) }
 
 // LogFrom implements target.Host.
 func (w *world) LogFrom(path string, offset int64) string { return w.logOf(path).from(offset) }
@@ -188,17 +191,8 @@ func (w *world) saveLogs() (err error) {
 
 // close ends all processes, and waits until their goroutines have ended.
 func (w *world) close() {
-	w.mu.Lock()
-	var running []*proc
-	for p := range w.running {
-		running = append(running, p)
-	}
-	w.mu.Unlock()
-	for _, p := range running {
-		p.kill(false)
-	}
-	w.stopped.Wait()
-	w.net.closeAll(func(*owner) bool { return true })
+	w.machines.Close()
+	w.serving.Wait()
 }
 
 // log is what the processes of a node have written.

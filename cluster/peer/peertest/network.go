@@ -73,11 +73,11 @@ func (n *Network) SetCut(cut bool, from, to []string) {
 			}
 		}
 	}
-	n.tell()
+	relinked(n)
 }
 
-// tell wakes whoever waits for links or ends. n.mu is held.
-func (n *Network) tell() {
+// relinked wakes whoever waits for links or ends. n.mu is held.
+func relinked(n *Network) {
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
@@ -106,7 +106,7 @@ func (n *Network) Heal() {
 	clear(n.full)
 	clear(n.resetting)
 	clear(n.diverted)
-	n.tell()
+	relinked(n)
 }
 
 // SetRefused refuses dials from each address of one side to each of the other, as if no process listened there. Open
@@ -149,7 +149,7 @@ func (n *Network) SetPaused(paused bool, addr string) {
 	} else {
 		delete(n.paused, addr)
 	}
-	n.tell()
+	relinked(n)
 }
 
 // Divert makes dials to one address reach the listener at another, as if that had taken the port. Open connections
@@ -188,7 +188,7 @@ func (n *Network) setStalled(stalled bool, conns []*conn) {
 			delete(n.stalled, c)
 		}
 	}
-	n.tell()
+	relinked(n)
 }
 
 // Reset breaks the connections that one node has dialled to another. Bytes under way are lost.
@@ -224,7 +224,7 @@ func (n *Network) Kill(addr string) {
 	}
 	if _, paused := n.paused[addr]; paused {
 		delete(n.paused, addr)
-		n.tell()
+		relinked(n)
 	}
 	ln := n.listeners[addr]
 	n.mu.Unlock()
@@ -529,7 +529,7 @@ func (q *queue) take(b []byte, before time.Time) (n int, due time.Time, err erro
 	if q.broken {
 		return 0, due, syscall.ECONNRESET
 	}
-	arrived := true
+	var arrived bool
 	for len(q.parcels) > 0 && n < len(b) {
 		first := &q.parcels[0]
 		if arrived, due = first.hasArrived(before); !arrived {
