@@ -21,9 +21,6 @@ type Step struct {
 	Faults []Fault
 }
 
-// alone are the kinds of faults that have a step to themselves.
-var alone = []string{Absent, "scenario", "quiet", OtherBuild, Upgrade, "recover", "drain", "run", "together", "gone"}
-
 // Steps of one fault alone, in a mixed plan that has other faults, too.
 const (
 	loneOneIn = 4               // the number of steps for each of them
@@ -87,7 +84,7 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed bool, hidden f
 // apart returns those of some kinds that have a step to themselves, and the others.
 func apart(kinds []string) (lone, others []string) {
 	for _, k := range kinds {
-		if isAlone(Fault{Kind: Find(k).Name}) {
+		if Find(k).alone {
 			lone = append(lone, k)
 		} else {
 			others = append(others, k)
@@ -107,7 +104,7 @@ func oneOf(kinds []string, rng *rand.Rand) []string {
 	return kinds[i : i+1]
 }
 
-func isAlone(f Fault) bool { return slices.Contains(alone, f.Kind) }
+func isAlone(f Fault) bool { return Find(f.Kind).alone }
 
 func isAbsent(f Fault) bool { return f.Kind == Absent }
 
