@@ -286,6 +286,39 @@ func TestFoldersOfEachVersion(t *testing.T) {
 	}
 }
 
+// The last entries of a snapshot may be of Raft's own, such as the barrier with which a term begins: the image ends
+// before them, and the log is read on behind them. An image that ends later than its snapshot is damage.
+func TestFolderWhoseSnapshotEndsWithoutAWrite(t *testing.T) {
+	img, err := os.ReadFile(filepath.Join("testdata", "v1", "image.bin")) // it ends with entry 42
+	if err != nil {
+		t.Fatal(err)
+	}
+	for index, damage := range map[uint64]string{41: "it ends with entry 42, and the snapshot with entry 41", 42: "", 44: ""} {
+		dir := filepath.Join(t.TempDir(), "data")
+		made := store.InitialState{
+			ID: "n1", Arch: membership.OwnArch, PeerAddr: "n1:1", Cluster: sampleRoster().Cluster, Index: index,
+			Write: func(w io.Writer) error { _, err := w.Write(img); return err },
+		}
+		if err := store.CreateFolder(dir, made); err != nil {
+			t.Fatal(err)
+		}
+		in, err := refound.Inspect(dir, newTestForkable())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if damage != "" {
+			if in.Damage == nil || !strings.Contains(in.Damage.Error(), damage) {
+				t.Errorf("of entry %d: %v", index, in.Damage)
+			}
+			continue
+		}
+		done, _, err := refound.Recover(refound.Fork{Dir: dir, Machine: newTestForkable(), Hold: time.Minute, FenceAbove: new(uint64(1000))})
+		if in.Damage != nil || in.Index != index || err != nil || done.Index != index {
+			t.Errorf("of entry %d: %v, %d, recovered: %v, %+v", index, in.Damage, in.Index, err, done)
+		}
+	}
+}
+
 // A recovery that was cut short is made again: the folder is there until the new one is whole, and if it was set aside
 // already, the error says which folder takes its place.
 func TestRecoverCanBeRepeated(t *testing.T) {

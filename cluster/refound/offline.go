@@ -113,12 +113,13 @@ func (o *offline) load(x *store.Exam) error {
 	if meta != nil {
 		err := o.restore(body)
 		_ = body.Close()
-		if err == nil && o.last != meta.Index {
-			err = fmt.Errorf("%w: it ends with entry %d, not %d", record.ErrImage, o.last, meta.Index)
+		if err == nil && o.last > meta.Index {
+			err = fmt.Errorf("%w: it ends with entry %d, and the snapshot with entry %d", record.ErrImage, o.last, meta.Index)
 		}
 		if err != nil {
 			return fmt.Errorf("snapshot %s: %w", meta.ID, err)
 		}
+		o.last = meta.Index // what lies between is Raft's own, as the barrier of a term: the machine does not see it
 		o.servers, o.wallMs = meta.Configuration.Servers, o.machine.Wall()/1000
 	}
 	return x.Entries(o.last, o.replay)
