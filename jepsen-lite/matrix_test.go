@@ -71,19 +71,11 @@ var holes = map[string]string{
 	"held-longest-first":           noRule,
 
 	// Programs of operators: lockd run, backup, restore, recover, drain, upgrades.
-	"backup-blocks-nobody":          noRule,
-	"backup-needs-a-majority":       noRule,
-	"restored-cluster-is-new":       noBug,
-	"restored-lock-keeps-its-fence": noBug,
-	"hold-counts-log-time":          noBug,
-	"backup-is-whole":               noBug,
-	"hold-lets-holders-go-on":       noBug,
-	"hold-can-be-ended":             noRule,
-	"drain-says-whether-it-may":     noRule,
-	"taken-is-answered":             noBug,
-	"level-can-be-asked-for":        noRule,
-	"level-never-falls":             noBug,
-	"older-release-stops":           noRule,
+	"drain-says-whether-it-may": noRule,
+	"taken-is-answered":         noBug,
+	"level-can-be-asked-for":    noRule,
+	"level-never-falls":         noBug,
+	"older-release-stops":       noRule,
 }
 
 // What a promise lacks.

@@ -4,38 +4,54 @@ package model
 // stake.
 var (
 	_ = rule("backup-complete", "A backup has all that any node had acknowledged before it began.",
-		"backup lacks", everywhere, faulty(1, 3, "backup")).counted().
+		"backup lacks", everywhere, faulty(1, 8, "backup")).counted().
 		judging("backup-is-complete")
+	_ = rule("backup-by-majority", "A node that reaches no majority makes no backup.",
+		"backup of a minority", everywhere, faulty(1, 16, "backup")).counted().
+		judging("backup-needs-a-majority")
+	_ = rule("backup-whole-or-none", "A backup whose connection breaks leaves nothing.",
+		"backup in pieces", everywhere, faulty(1, 16, "backup")).counted().
+		judging("backup-is-whole")
+	_ = lateRule("backup-unnoticed", "No client waits for a backup, nor for its reader.",
+		"waited for a backup", everywhere, faulty(1, 3, "unread")).counted().
+		judging("backup-blocks-nobody")
 	_ = rule("recovery-complete", "A folder that is recovered has all that its node knew.",
 		"recovery lacks", everywhere, faulty(1, 3, "recover")).counted().
 		judging("recover-goes-on-with-the-log")
 	_ = rule("copy-of-one-moment", "A backup, or what is recovered, is the state at one moment.",
-		"torn copy", everywhere, faulty(1, 3, "backup", "recover")).counted().
+		"torn copy", everywhere, faulty(1, 8, "backup", "recover")).counted().
 		judging("backup-is-whole")
-	_ = rule("held-over-restores", "A lock that a new cluster knows is held with its fence, by its holder alone.",
-		"held lock lost", everywhere, faulty(1, 3, "backup", "recover")).counted().
+	_ = rule("held-over-restores",
+		"A lock that a new cluster knows is held with its fence, by its holder alone, who may renew and release it.",
+		"held lock lost", everywhere, faulty(1, 8, "backup", "recover")).counted().
 		judging("restored-lock-keeps-its-fence hold-lets-holders-go-on")
-	_ = rule("hold-kept", "A new cluster grants no lock that it does not know before its hold is over.",
-		"granted in the hold", everywhere, faulty(1, 3, "backup", "recover")).counted().
+	_ = rule("new-cluster-is-new", "A new cluster has an id of its own, and takes no node of the old one.",
+		"old cluster goes on", everywhere, faulty(1, 8, "backup", "recover")).counted().
+		judging("restored-cluster-is-new")
+	_ = rule("hold-kept", "A new cluster grants no lock that it does not know before it has run for the time of its hold.",
+		"granted in the hold", everywhere, faulty(1, 16, "backup", "recover")).counted().
 		judging("hold-grants-nothing-new hold-counts-log-time")
 	_ = lateRule("hold-ends", "It grants one soon after that.",
-		"hold never ends", everywhere, faulty(1, 3, "backup", "recover")).counted().
+		"hold never ends", everywhere, faulty(1, 16, "backup", "recover")).counted().
 		judgingNone("the pages say how long a hold is, not how soon after it a lock is free")
+	_ = rule("hold-ended-by-hand", "A hold that is ended by hand is over.",
+		"hold not ended", everywhere, faulty(1, 16, "backup", "recover")).counted().
+		judging("hold-can-be-ended")
 	_ = rule("fences-rise-over-restores", "Its fences are above all that the old cluster gives.",
-		"fence of before", everywhere, faulty(1, 3, "backup", "recover")).counted().
+		"fence of before", everywhere, faulty(1, 8, "backup", "recover")).counted().
 		judging("fences-rise-over-restores")
 	_ = lateRule("new-cluster-serves", "A new cluster is made of any backup and any sound folder, and serves.",
-		"no new cluster, new cluster silent", everywhere, faulty(1, 3, "backup", "recover")).counted().
-		judging("restored-cluster-is-new recover-goes-on-with-the-log")
+		"no new cluster, new cluster silent", everywhere, faulty(1, 8, "backup", "recover")).counted().
+		judging("recover-goes-on-with-the-log")
 
 	_ = lateRule("drained-in-time", "In a cluster that is well a node is drained within three seconds.",
-		"drained late", everywhere, faulty(1, 3, "drain")).counted().
+		"drained late", everywhere, faulty(1, 6, "drain")).counted().
 		judging("failover-in-order")
 	_ = lateRule("drain-unnoticed", "No client notices that a leader is drained.",
-		"noticed a drain", everywhere, faulty(1, 6, "drain")).counted().
+		"noticed a drain", everywhere, faulty(1, 12, "drain")).counted().
 		judging("failover-in-order upgrade-is-a-moments-wait")
 	_ = lateRule("drain-keeps-waiters", "Nor do those who wait in line for a lock.",
-		"waiter forgotten", everywhere, faulty(1, 3, "drain")).counted().
+		"waiter forgotten", everywhere, faulty(1, 6, "drain")).counted().
 		judging("failover-keeps-the-line")
 
 	_ = lateRule("run-while-held", "A program under a lock has ended when another one runs, or soon after it lost the lock.",
@@ -45,7 +61,7 @@ var (
 		"nothing runs", everywhere, faulty(1, 6, "run")).counted().
 		judging("run-outlives-a-node")
 	_ = lateRule("run-outlives-nodes", "A program under a lock goes on when one of the nodes is lost that it may ask.",
-		"ended with a node", everywhere, faulty(1, 6, "run")).counted().
+		"ended with a node", everywhere, faulty(1, 12, "run")).counted().
 		judging("run-outlives-a-node run-holds-the-lock")
 
 	_ = lateRule("lease-over-restarts", "A restart of all nodes makes a lease longer by their absence and 5 s at most.",

@@ -145,6 +145,26 @@ func (l *ledger) acked() map[string]int {
 	return all
 }
 
+// measure begins to measure how long no entry is acknowledged at each node.
+func (l *ledger) measure() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.pens {
+		p.gap, p.last = 0, time.Now()
+	}
+}
+
+// gaps returns the longest time in which no entry was acknowledged since measure, by node.
+func (l *ledger) gaps() map[string]time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string]time.Duration{}
+	for node, p := range l.pens {
+		all[node] = max(p.gap, time.Since(p.last))
+	}
+	return all
+}
+
 // reading returns the command that reads the list and the other keys at one moment.
 func (l *ledger) reading() []string {
 	return slices.Concat([]string{"EVAL_RO", ledgerRead, strconv.Itoa(1 + ledgerSlots), l.key}, l.slots())
@@ -205,6 +225,9 @@ func (l *ledger) lock(of string) (fence int64) {
 func (l *ledger) close() {
 	l.stop()
 	del := slices.Concat([]string{"DEL", l.key, l.name("held"), l.name("later"), l.name("last")}, l.slots())
+	for i := range unreadValues {
+		del = append(del, l.name("large"+strconv.Itoa(i)))
+	}
 	for until := time.Now().Add(loadCleanMax); time.Now().Before(until); time.Sleep(heirLook) {
 		for _, node := range l.Target.Nodes() {
 			if r, err := l.Target.Do(node, time.Second, del...); err == nil && !r.IsErr() {

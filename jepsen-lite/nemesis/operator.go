@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,10 +19,12 @@ const (
 	toolMax    = 15 * time.Second       // for a command to end
 	busyMin    = 200 * time.Millisecond // for which witnesses write before the command
 	busyMore   = 600                    // ms, at most, that they write longer
-	heirHold   = 2 * time.Second        // --hold of a new cluster
+	heirHold   = 3 * time.Second        // --hold of a new cluster
 	heirServes = 10 * time.Second       // for the node of a new cluster to serve
 	heirFree   = 3 * time.Second        // for it to grant locks, beyond its hold
+	heirDark   = time.Second            // without the node of a new cluster, in its hold
 	heirLook   = 50 * time.Millisecond
+	heirVote   = time.Second // for a node of the old cluster to get a vote, which it must not
 )
 
 // estate is what a new cluster is made of: a backup, or the folder of one node.
@@ -35,35 +38,52 @@ type estate struct {
 	make  []string       // the command that makes a cluster of it
 	id    string         // of the node of that
 	dir   string         // its folder
+	ends  bool           // its hold is ended by hand; else its node is away for a while meanwhile
 }
 
-// lateByBackup is how late a node that is behind hears what the others write.
-const lateByBackup = 400 * time.Millisecond
+// Times of backups.
+const (
+	lateByBackup = 400 * time.Millisecond // for a node that is behind to hear what the others write
+	apartFor     = 500 * time.Millisecond // for what is on its way to a node that is cut off
+	brokenEvery  = 300 * time.Millisecond // between two breaks of the connections to a node
+	brokenRate   = 10_000                 // bytes per second that its clients get: too few for a backup between two breaks
+	brokenTries  = 3
+)
 
 // backup has a node make a backup while clients write, and perhaps while other faults last. The variant "behind" has
-// the node be late. When all faults have ended it makes a new cluster of the backup, and judges that.
+// the node be late. When all faults have ended it makes a new cluster of the backup, and judges that. A node that is cut
+// off from all others ("apart") makes none, and of one whose connection breaks ("broken") nothing is left.
 func backup(f *field, fault Fault) (string, func()) {
 	d := dice(fault.Dice)
 	node := f.pick("any", fault.Dice)[0]
-	what := "backup from " + node
 	dir, err := os.MkdirTemp(filepath.Dir(f.Target.Dir(node)), "backup-")
 	if err != nil {
-		return what + ": " + err.Error(), nil
+		return "backup: " + err.Error(), nil
 	}
 	l := openLedger(f, fault.Dice)
 	busy := busyMin + time.Duration(d.IntN(busyMore))*time.Millisecond
-	made := make(chan *estate, 1)
-	if fault.Variant == "behind" {
+	makes := l.backUp
+	switch fault.Variant {
+	case "behind":
 		node = f.pick("follower", fault.Dice)[0]
 		f.links.into(node, f.others(node), target.Shape{Delay: lateByBackup})
+	case "apart":
+		node = f.victims("any", fault.Dice)[0]
+		f.links.split([]string{node}, f.others(node))
+		makes = l.backUpApart
+	case "broken":
+		f.links.Set(node, target.Clients, target.Shape{BytesPerSecond: brokenRate})
+		makes = l.backUpBroken
 	}
-	go func() { made <- l.backUp(node, dir, busy) }()
-	return what, func() {
+	made := make(chan *estate, 1)
+	go func() { made <- makes(node, dir, busy) }()
+	return fmt.Sprintf("backup %s from %s", fault.Variant, node), func() {
 		defer func() { _ = os.RemoveAll(dir) }()
 		defer l.close()
 		e := <-made
 		f.links.Clear()
 		if e != nil {
+			e.ends = d.IntN(2) == 0
 			l.settle(e)
 		}
 	}
@@ -76,16 +96,136 @@ func (l *ledger) backUp(node, dir string, busy time.Duration) *estate {
 	e.fence = l.lock("held")
 	e.sure = l.acked()
 	file := filepath.Join(dir, "file")
-	ctx, cancel := l.untilOver(toolMax)
-	defer cancel()
-	args := append([]string{"backup", "--out", file}, l.Target.Reach(true, node)...)
-	if status, _, err := l.Target.Tool(ctx, args...); status != 0 || err != nil {
+	if status, _, err := l.tool(backUpTo(file, l.Target.Reach(true, node))...); status != 0 || err != nil {
 		return nil
 	}
 	e.later = l.lock("later")
 	e.dir = filepath.Join(dir, "heir")
 	e.make = []string{"restore", "--in", file, "--dir", e.dir, "--id", e.id}
 	return e
+}
+
+// backUpTo returns the command that makes a backup.
+func backUpTo(file string, reach []string) []string {
+	return append([]string{"backup", "--out", file}, reach...)
+}
+
+// tool runs a command of the program. It fails where the time of the run ends meanwhile.
+func (l *ledger) tool(args ...string) (status int, said string, err error) {
+	ctx, cancel := l.untilOver(toolMax)
+	defer cancel()
+	return l.Target.Tool(ctx, args...)
+}
+
+// backUpApart judges that a node which reaches no other one makes no backup.
+func (l *ledger) backUpApart(node, dir string, _ time.Duration) *estate {
+	if len(l.others(node)) == 0 || !l.wait(apartFor) {
+		return nil
+	}
+	status, said, err := l.tool(backUpTo(filepath.Join(dir, "file"), l.Target.Reach(true, node))...)
+	switch {
+	case err != nil:
+	case status == 0:
+		l.found.stake("backup-by-majority")
+		l.found.add("backup of a minority", fmt.Sprintf("%s made a backup, and was cut off from all others", node))
+	case strings.Contains(said, "LOADING ") || strings.Contains(said, "CLUSTERDOWN "):
+		l.found.stake("backup-by-majority")
+	}
+	return nil
+}
+
+// backUpBroken judges that of a backup whose connection breaks nothing is left; or else that it is whole.
+func (l *ledger) backUpBroken(node, dir string, busy time.Duration) *estate {
+	l.wait(busy)
+	stop := repeat(brokenEvery, func() { l.Target.Net().Reset(target.Clients, node) })
+	defer stop()
+	for i := range brokenTries {
+		at := filepath.Join(dir, fmt.Sprint("try-", i))
+		if err := os.Mkdir(at, 0o700); err != nil {
+			return nil
+		}
+		file := filepath.Join(at, "file")
+		status, said, err := l.tool(backUpTo(file, l.Target.Reach(false, node))...)
+		if err != nil {
+			return nil
+		}
+		if status != 0 && !strings.Contains(said, "is not whole") {
+			continue // it had not begun
+		}
+		l.found.stake("backup-whole-or-none")
+		left, _ := os.ReadDir(at)
+		switch {
+		case status == 0:
+			if status, said, err := l.tool("inspect", file); err == nil && status != 0 {
+				l.found.add("backup in pieces", fmt.Sprintf("`lockd backup` from %s was content, and its file is not whole: %s",
+					node, strings.TrimSpace(said)))
+			}
+		case len(left) > 0:
+			l.found.add("backup in pieces", fmt.Sprintf("`lockd backup` from %s, whose connection broke, left %v", node, left))
+		}
+	}
+	return nil
+}
+
+// Times of the fault unread.
+const (
+	unreadFor    = 2 * time.Second // for which nobody reads a backup
+	unreadGapMax = time.Second     // between two writes that a node does meanwhile
+	unreadValues = 8               // what is backed up, beside what is there: more than one answer of a backup has
+	unreadBytes  = 256 << 10
+)
+
+// unread begins a backup at a node, in a cluster that is well, and does not go on to read it for a while. Clients write
+// meanwhile, at all nodes, and must not wait for that.
+func unread(f *field, fault Fault) (string, func()) {
+	what := "unread backup of a " + fault.Variant
+	if !settled(f) {
+		return what + " (not settled)", nil
+	}
+	node := f.pick(fault.Variant, fault.Dice)[0]
+	l := openLedger(f, fault.Dice)
+	defer l.close()
+	if !l.fatten(node) {
+		return what + ": nothing to back up", nil
+	}
+	begun, err := f.Target.Do(node, ledgerWait, "LOCKD", "BACKUP")
+	if err != nil || len(begun.Elems) != 2 {
+		return fmt.Sprintf("%s: %q, %v", what, begun.Text(), err), nil
+	}
+	l.measure()
+	if l.wait(unreadFor) {
+		for at, gap := range l.gaps() {
+			f.found.stake("backup-unnoticed")
+			if gap > unreadGapMax {
+				f.found.add("waited for a backup", fmt.Sprintf("no write at %s for %.1f s while nobody read a backup of %s", at,
+					gap.Seconds(), node))
+			}
+		}
+	}
+	l.readOut(node, begun.Elems[0].Text())
+	return fmt.Sprintf("%s [%s]", what, node), nil
+}
+
+// fatten writes some large values.
+func (l *ledger) fatten(via string) bool {
+	for i := range unreadValues {
+		set := []string{"SET", l.name("large" + strconv.Itoa(i)), strings.Repeat("x", unreadBytes), "PX", ledgerLease}
+		if r, err := l.Target.Do(via, ledgerWait, set...); err != nil || r.IsErr() {
+			return false
+		}
+	}
+	return true
+}
+
+// readOut reads a backup to its end: a node has few at a time.
+func (l *ledger) readOut(node, id string) {
+	for until, read := time.Now().Add(toolMax), 0; time.Now().Before(until); {
+		r, err := l.Target.Do(node, ledgerWait, "LOCKD", "BACKUP", id, strconv.Itoa(read))
+		if err != nil || r.IsErr() || r.Text() == "" {
+			return
+		}
+		read += len(r.Text())
+	}
 }
 
 // recoverFolder takes a copy of the folder of a follower, which is all that is left of a cluster whose other nodes are
@@ -118,7 +258,7 @@ func recoverFolder(f *field, fault Fault) (string, func()) {
 	if err != nil {
 		return what + ": " + err.Error(), nil
 	}
-	e.later = l.lock("later")
+	e.later, e.ends = l.lock("later"), fault.Dice&1 == 0
 	l.settle(e)
 	return what, nil
 }
@@ -167,6 +307,7 @@ func (l *ledger) settle(e *estate) {
 		l.audit(e, entries)
 		l.judgeHeld(e, heir)
 		l.judgeHold(e, heir, began)
+		l.judgeNew(e, heir)
 	}
 }
 
@@ -175,12 +316,10 @@ var fenceAbove = regexp.MustCompile(`--fence-above (\d+); else`)
 
 // refound makes the folder of a new cluster.
 func (l *ledger) refound(e *estate, heir *target.Single) error {
-	ctx, cancel := l.untilOver(toolMax)
-	defer cancel()
 	args := append(slices.Clone(e.make), "--hold", heirHold.String(), "--peer-advertise", heir.PeerAddr)
-	status, said, err := l.Target.Tool(ctx, args...)
+	status, said, err := l.tool(args...)
 	if n := fenceAbove.FindStringSubmatch(said); err == nil && status != 0 && n != nil {
-		status, said, err = l.Target.Tool(ctx, append(args, "--fence-above", n[1])...)
+		status, said, err = l.tool(append(args, "--fence-above", n[1])...)
 	}
 	if err == nil && status != 0 {
 		err = fmt.Errorf("status %d: %s", status, strings.TrimSpace(said))
@@ -223,8 +362,40 @@ func (l *ledger) audit(e *estate, entries []string) {
 	}
 }
 
-// judgeHeld judges that a lock which was held before is held with its fence: its holder can renew it, and nobody else
-// gets it.
+// judgeNew judges that a new cluster has another id than the old one, and so takes none of its nodes.
+func (l *ledger) judgeNew(e *estate, heir *target.Single) {
+	own := idIn(heir.Do(ledgerWait, "INFO", "raft"))
+	for _, node := range l.Target.Nodes() {
+		old := idIn(l.Target.Do(node, time.Second, "INFO", "raft"))
+		if own == "" || old == "" {
+			continue
+		}
+		l.found.stake("new-cluster-is-new")
+		if own == old {
+			l.found.add("old cluster goes on", fmt.Sprintf("the cluster made of %s has the id %s, as %s has", e.what, own, node))
+			return
+		}
+		// A node that is refused gets no vote, and the answer tells how far it is, after a while.
+		r, err := heir.Do(heirVote, "LOCKD", "ADD", l.Target.ID(node), l.Target.PeerAddr(node))
+		if err == nil && !r.IsErr() {
+			l.found.add("old cluster goes on", fmt.Sprintf("the cluster made of %s takes %s: %s", e.what, node, r.Text()))
+		}
+		return
+	}
+}
+
+// clusterID finds the id of a cluster in INFO.
+var clusterID = regexp.MustCompile(`cluster_id:(\w+)`)
+
+func idIn(info target.Reply, err error) string {
+	if found := clusterID.FindStringSubmatch(info.Text()); err == nil && found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// judgeHeld judges that a lock which was held before is held with its fence: nobody else gets it, and its holder can
+// renew and release it.
 func (l *ledger) judgeHeld(e *estate, heir *target.Single) {
 	if e.fence == 0 {
 		return
@@ -238,15 +409,20 @@ func (l *ledger) judgeHeld(e *estate, heir *target.Single) {
 	if err != nil {
 		return
 	}
+	free, err := heir.Do(ledgerWait, "UNLOCK", key, "held")
+	if err != nil {
+		return
+	}
 	l.found.stake("held-over-restores")
-	if !other.Nil || own.Int != e.fence {
-		l.found.add("held lock lost", fmt.Sprintf("in the cluster made of %s: LOCK by another answers %q, and RENEW by "+
-			"the holder %q, whose fence was %d", e.what, other.Text(), own.Text(), e.fence))
+	if !other.Nil || own.Int != e.fence || free.Int != 1 {
+		l.found.add("held lock lost", fmt.Sprintf("in the cluster made of %s: LOCK by another answers %q, RENEW by the "+
+			"holder %q, whose fence was %d, and UNLOCK %q", e.what, other.Text(), own.Text(), e.fence, free.Text()))
 	}
 }
 
 // judgeHold judges that a lock which the new cluster does not know is granted when the hold is over, and not before,
-// and then with a fence above all that the old cluster gave.
+// and then with a fence above all that the old cluster gave. The hold ends by hand, or its node is away for a while
+// meanwhile, which does not count.
 func (l *ledger) judgeHold(e *estate, heir *target.Single, began time.Time) {
 	key, held := l.name("later"), false
 	for {
@@ -259,6 +435,17 @@ func (l *ledger) judgeHold(e *estate, heir *target.Single, began time.Time) {
 			l.judgeGrant(e, r.Int, age, held)
 			return
 		case strings.HasPrefix(r.Str, "LOADING this cluster was restored"):
+			if !held && e.ends {
+				l.endHold(e, heir, key)
+				return
+			}
+			if !held {
+				dark, ok := l.darken(e, heir)
+				if !ok {
+					return
+				}
+				began = began.Add(dark)
+			}
 			held = true
 		case !strings.HasPrefix(r.Str, "LOADING "):
 			l.found.add("held lock lost", fmt.Sprintf("in the cluster made of %s: LOCK of a free lock answers %q",
@@ -276,16 +463,57 @@ func (l *ledger) judgeHold(e *estate, heir *target.Single, began time.Time) {
 	}
 }
 
+// darken takes the node of a new cluster away for a while, and waits until it serves again. It returns for how long it
+// did not run.
+func (l *ledger) darken(e *estate, heir *target.Single) (dark time.Duration, ok bool) {
+	heir.Stop()
+	stopped := time.Now()
+	l.wait(heirDark)
+	dark = time.Since(stopped)
+	if err := heir.Start(); err != nil {
+		l.found.add("new cluster silent", fmt.Sprintf("that of %s does not start again: %v", e.what, err))
+		return 0, false
+	}
+	_, ok = l.read(e, heir)
+	return dark, ok
+}
+
+// endHold ends the hold of a new cluster by hand, and judges that a lock is granted then.
+func (l *ledger) endHold(e *estate, heir *target.Single, key string) {
+	set, err := heir.Do(ledgerWait, "CONFIG", "SET", "lock-hold-until", "-1")
+	if err != nil {
+		return
+	}
+	r, err := heir.Do(ledgerWait, "LOCK", key, "heir", "PX", lockPx)
+	if err != nil {
+		return
+	}
+	l.found.stake("hold-ended-by-hand")
+	if set.Str != "OK" || r.Kind != ':' {
+		l.found.add("hold not ended", fmt.Sprintf("in the cluster made of %s: CONFIG SET lock-hold-until -1 answers %q, and "+
+			"LOCK then %q", e.what, set.Text(), r.Text()))
+		return
+	}
+	l.judgeFence(e, r.Int)
+}
+
 // judgeGrant judges the first grant of a new cluster. held: a request before it was held back.
 func (l *ledger) judgeGrant(e *estate, fence int64, age time.Duration, held bool) {
 	if held {
 		l.found.stake("hold-ends")
 	}
-	l.found.stake("hold-kept")
-	if age < heirHold {
-		l.found.add("granted in the hold", fmt.Sprintf("in the cluster made of %s, %.1f s after its start with --hold %s",
-			e.what, age.Seconds(), heirHold))
+	if held || age < heirHold {
+		l.found.stake("hold-kept")
 	}
+	if age < heirHold {
+		l.found.add("granted in the hold", fmt.Sprintf("in the cluster made of %s, when its node had run for %.1f s with "+
+			"--hold %s", e.what, age.Seconds(), heirHold))
+	}
+	l.judgeFence(e, fence)
+}
+
+// judgeFence judges the fence of the first grant of a new cluster.
+func (l *ledger) judgeFence(e *estate, fence int64) {
 	before := max(e.fence, e.later, l.lock("last"))
 	if before == 0 {
 		return

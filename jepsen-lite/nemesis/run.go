@@ -59,7 +59,9 @@ func runUnderLock(f *field, fault Fault) (string, func()) {
 	if err != nil {
 		return what + ": " + err.Error(), nil
 	}
-	u := &underLock{field: f, key: fmt.Sprintf("%sdoor:%d", ledgerPrefix, fault.Dice), dir: dir, lease: runLease, grace: runGrace}
+	u := &underLock{
+		field: f, key: fmt.Sprintf("%sdoor:%d", ledgerPrefix, fault.Dice), dir: dir, lease: runLease, grace: runGrace,
+	}
 	defer u.end()
 	via := f.others(node)[:1]
 	asked := []string{node}
@@ -105,7 +107,8 @@ func (u *underLock) outlive(node string) {
 		return
 	}
 	u.found.stake("run-outlives-nodes")
-	if before, now := u.beats("first"), 0; !u.until(severalWait, func() bool { now = u.beats("first"); return now > before }) {
+	before := u.beats("first")
+	if !u.until(severalWait, func() bool { return u.beats("first") > before }) {
 		u.found.add("ended with a node", fmt.Sprintf("a program under a lock, whose lockd asks every node, does not run %s "+
 			"after %s was lost", severalKept, node))
 	}

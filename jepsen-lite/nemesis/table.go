@@ -285,12 +285,21 @@ var Table = []Kind{
 	},
 	{
 		Name: "backup",
-		Summary: "a node makes a backup while clients write, beside other faults; then a new cluster is made of it, " +
-			"and judged",
-		Variants: []string{"any", "behind"},
+		Summary: "a node makes a backup while clients write, beside other faults, and then a new cluster is made of it, " +
+			"and judged; or the node is cut off from all others, or its connections break: then there is no backup",
+		Variants: []string{"any", "behind", "apart", "broken"},
 		ownKeys:  true,
 		grounded: every,
 		StopTurn: joins, Start: backup,
+	},
+	{
+		Name:     "unread",
+		Summary:  "a node begins a backup that its client does not go on to read, while others write; in a step of its own",
+		Variants: []string{"leader", "follower"},
+		alone:    true,
+		ownKeys:  true,
+		grounded: every,
+		StopTurn: links, Start: unread,
 	},
 	{
 		Name: "recover",
