@@ -276,7 +276,7 @@ func (d *deaths) inquire(l *life, q *inquiry) {
 		switch {
 		case sees == peer.Alive, sees == peer.Unsure && q.asked, sees == peer.Ended && d.settled(l, q):
 			return
-		case d.inspect(l, q.overtaken), !d.sleep(lookPause):
+		case d.inspect(l, q.overtaken), !wake.Pause(lookPause, d.stop):
 			return
 		}
 	}
@@ -369,7 +369,7 @@ func (d *deaths) look(l *life, q *inquiry) peer.Liveness {
 		case refused >= looksMax:
 			return peer.Alive
 		}
-		if !d.sleep(lookPause) {
+		if !wake.Pause(lookPause, d.stop) {
 			return peer.Unsure
 		}
 	}
@@ -512,16 +512,4 @@ func turnOf(id string, voices []voice) (turn int, ok bool) {
 	})
 	turn = slices.IndexFunc(able, func(v voice) bool { return v.id == id })
 	return turn, turn >= 0
-}
-
-// sleep waits; false if the node stops.
-func (d *deaths) sleep(t time.Duration) bool {
-	timer := time.NewTimer(t)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-d.stop:
-		return false
-	}
 }

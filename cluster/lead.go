@@ -71,9 +71,7 @@ func (e *elections) startLeading() {
 			e.deaths.lookAround()
 			return
 		}
-		select {
-		case <-time.After(barrierPause):
-		case <-e.stop:
+		if !wake.Pause(barrierPause, e.stop) {
 			return
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"lockd/cluster/replica"
 	"lockd/cluster/snapshot"
 	"lockd/cluster/store"
+	"lockd/cluster/wake"
 )
 
 // transport is Raft's transport without its fast path for heartbeats: Raft would
@@ -106,9 +107,7 @@ func (t *transport) AppendEntries(
 			return err
 		}
 		*resp = raft.AppendEntriesResponse{}
-		select {
-		case <-time.After(replicatePause):
-		case <-t.stop:
+		if !wake.Pause(replicatePause, t.stop) {
 			return err
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lockd/cluster/wake"
 )
 
 const (
@@ -145,7 +147,7 @@ func (l *link) add(c *call) error {
 	}
 	l.queue = append(l.queue, c)
 	l.queuedBytes += len(c.body)
-	signal(l.wake)
+	wake.Signal(l.wake)
 	return nil
 }
 
@@ -192,7 +194,7 @@ func (l *link) run() {
 			pause = redialPauseMin
 			continue
 		}
-		if !l.p.sleep(pause) {
+		if !wake.Pause(pause, l.p.stop) {
 			return
 		}
 		pause = min(2*pause, redialPauseMax)
@@ -291,7 +293,7 @@ func (l *link) talk(conn net.Conn) bool {
 func (l *link) writeCalls(conn net.Conn, heard *countingReader, ended chan struct{}) {
 	tick := time.NewTicker(l.p.cfg.Heartbeat / 2)
 	defer tick.Stop()
-	signal(l.wake) // awaitWork may have taken the signal of the call it dialled for
+	wake.Signal(l.wake) // awaitWork may have taken the signal of the call it dialled for
 	var buf []byte
 	var known int64 // bytes received at the last tick
 	silent, idle := 0, time.Duration(0)
@@ -426,7 +428,7 @@ func (l *link) peerLeaves(taken uint64) {
 			l.finish(c, ended(NotDone, fmt.Errorf("peer %s: %w", l.addr, errPeersClosed)))
 		}
 	}
-	signal(l.wake)
+	wake.Signal(l.wake)
 }
 
 func (l *link) answered(f frame, a callAnswer) error {
@@ -442,7 +444,7 @@ func (l *link) answered(f frame, a callAnswer) error {
 	delete(l.sent, f.id)
 	l.finish(c, a)
 	if l.bye {
-		signal(l.wake)
+		wake.Signal(l.wake)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"lockd/cluster/wake"
 	"lockd/resp"
 )
 
@@ -271,7 +272,7 @@ func (p *Port) accept() {
 	for {
 		conn, err := p.ln.Accept()
 		if err != nil {
-			if !p.sleep(pause) {
+			if !wake.Pause(pause, p.stop) {
 				return
 			}
 			level := slog.LevelDebug
@@ -349,16 +350,4 @@ func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, Id
 		p.conns.note(conn, who)
 	}
 	return conn, who, nil
-}
-
-// sleep waits for d; false if the network closes.
-func (p *Port) sleep(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-p.stop:
-		return false
-	}
 }

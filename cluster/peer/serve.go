@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockd/cluster/wake"
 	"lockd/resp"
 )
 
@@ -89,7 +90,7 @@ func (s *servedCalls) bye() {
 	}
 	s.mu.Lock()
 	s.leaving = true
-	signal(s.wake)
+	wake.Signal(s.wake)
 	s.mu.Unlock()
 }
 
@@ -171,7 +172,7 @@ func (s *servedCalls) query(f frame) error {
 // served counts an answer that was queued.
 func (s *servedCalls) served() {
 	if s.serving.Add(-1) == 0 {
-		signal(s.settled)
+		wake.Signal(s.settled)
 	}
 }
 
@@ -204,7 +205,7 @@ func (s *servedCalls) send(kind frameKind, id uint64, head, body []byte) {
 		return
 	}
 	s.out = appendFrame(s.out, kind, id, head, body)
-	signal(s.wake)
+	wake.Signal(s.wake)
 }
 
 func (s *servedCalls) fail() {
@@ -212,8 +213,8 @@ func (s *servedCalls) fail() {
 	defer s.mu.Unlock()
 	s.broken = true
 	_ = s.conn.Close()
-	signal(s.wake)
-	signal(s.settled)
+	wake.Signal(s.wake)
+	wake.Signal(s.settled)
 }
 
 func (s *servedCalls) write() {
@@ -223,7 +224,7 @@ func (s *servedCalls) write() {
 		out, last := s.out, s.leaving && len(s.out) == 0 || s.broken
 		s.out = spare
 		if s.leaving {
-			signal(s.wake) // look again after this write
+			wake.Signal(s.wake) // look again after this write
 		}
 		s.mu.Unlock()
 		if last {
@@ -237,14 +238,6 @@ func (s *servedCalls) write() {
 		if cap(out) <= writeBufferKeepMax {
 			spare = out[:0]
 		}
-	}
-}
-
-// signal wakes the one goroutine that waits on a channel of capacity 1.
-func signal(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
 	}
 }
 

@@ -41,6 +41,18 @@ func Sleep(ctx context.Context, changed <-chan struct{}, d time.Duration) {
 	}
 }
 
+// Pause waits for d; it returns false if stop is closed first.
+func Pause(d time.Duration, stop <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-stop:
+		return false
+	}
+}
+
 // Signal wakes the one goroutine that waits on a channel of capacity 1. A goroutine that is busy finds the signal
 // when it waits next; signals do not add up.
 func Signal(wake chan struct{}) {
