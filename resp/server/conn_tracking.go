@@ -45,12 +45,12 @@ func clientTracking(s *session, args resp.Args) resp.Reply {
 	}
 	kept := 0
 	for _, prefix := range prefixes {
-		kept += len(prefix) + heldPerPrefix
+		kept += len(prefix) + memoryPerPrefix
 	}
 	if err := s.Reserve(kept); err != nil {
 		return resp.Fail(err)
 	}
-	s.prefixesHeld += kept
+	s.prefixBytes += kept
 	s.startPushing()
 	s.srv.hub.tracking.Start(&s.track, next, prefixes)
 	s.showTracking()
@@ -101,8 +101,8 @@ func (h *Hub) untrack(c *client) {
 }
 
 func (c *client) releasePrefixes() {
-	c.Release(c.prefixesHeld)
-	c.prefixesHeld = 0
+	c.Release(c.prefixBytes)
+	c.prefixBytes = 0
 }
 
 func clientCaching(s *session, args resp.Args) resp.Reply {

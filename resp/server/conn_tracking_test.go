@@ -676,20 +676,20 @@ func TestPrefixesAreCounted(t *testing.T) {
 	c := dialTracker(t, addr, "BCAST PREFIX abc PREFIX d")
 	counted := func(want int64) {
 		t.Helper()
-		eventually(t, fmt.Sprint(want, " bytes"), func() bool { return srv.clients.held.Load() == want })
+		eventually(t, fmt.Sprint(want, " bytes"), func() bool { return srv.clients.memoryBytes.Load() == want })
 	}
-	const both = 4 + 2*heldPerPrefix
+	const both = 4 + 2*memoryPerPrefix
 	counted(both)
 	c.send("CLIENT TRACKING ON BCAST PREFIX abcd\r\nCLIENT TRACKING ON BCAST PREFIX x\r\n")
 	c.skipTo("+OK\r\n")
-	counted(both + 1 + heldPerPrefix)
+	counted(both + 1 + memoryPerPrefix)
 	c.send("CLIENT TRACKING OFF\r\n")
 	c.want("+OK\r\n")
 	counted(0)
-	srv.clients.held.Store(heldBytesOfAllMax - both + 1)
+	srv.clients.memoryBytes.Store(memoryBytesOfAllMax - both + 1)
 	c.send(on)
-	c.want("-" + errHeld + "\r\n")
-	srv.clients.held.Store(0)
+	c.want("-" + errMemory + "\r\n")
+	srv.clients.memoryBytes.Store(0)
 	c.send(on + "RESET\r\n")
 	c.want("+OK\r\n+RESET\r\n")
 	counted(0)

@@ -9,14 +9,14 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// Limits on what one client may make the server hold or do. CONFIG SET can change those that are settings; the others
+// Limits on what one client may make the server keep or do. CONFIG SET can change those that are settings; the others
 // are fixed.
 const (
 	transactionCmdsMax  = 1 << 16   // commands queued by MULTI
 	transactionBytesMax = 12 << 20  // bytes queued by MULTI: they must fit one entry of the log
 	transactionWorkMax  = 16 << 20  // bytes that the connection's commands in a transaction answer, plus work
-	heldBytesMax        = 64 << 20  // subscriptions, queued commands, watched keys, prefixes to track
-	heldBytesOfAllMax   = 512 << 20 // of all clients together
+	memoryBytesMax      = 64 << 20  // subscriptions, queued commands, watched keys, prefixes to track
+	memoryBytesOfAllMax = 512 << 20 // of all clients together
 	watchedKeysMax      = 1 << 16   // keys watched by one client
 	watchedBytesMax     = 16 << 20  // bytes of those keys
 	countedNamesMax     = 1 << 16   // channels of one PUBSUB NUMSUB
@@ -67,24 +67,24 @@ type memory struct {
 
 // The overhead of each, in bytes beside its text.
 const (
-	heldPerCommand = 64
-	heldPerArg     = 16
-	heldPerWatch   = 64
-	heldPerPrefix  = 640 // of CLIENT TRACKING BCAST: its places in three tables
+	memoryPerCommand = 64
+	memoryPerArg     = 16
+	memoryPerWatch   = 64
+	memoryPerPrefix  = 640 // of CLIENT TRACKING BCAST: its places in three tables
 )
 
-const errHeld = "ERR this would take too much memory: subscriptions, queued commands, watched keys and prefixes " +
+const errMemory = "ERR this would take too much memory: subscriptions, queued commands, watched keys and prefixes " +
 	"to track may take 64 MiB of a client and 512 MiB of all"
 
 // Reserve adds bytes if there is room for them; otherwise it returns the error of the client.
 func (m *memory) Reserve(bytes int) error {
 	n := int64(bytes)
-	if m.bytes.Load()+n > heldBytesMax {
-		return resp.Error(errHeld)
+	if m.bytes.Load()+n > memoryBytesMax {
+		return resp.Error(errMemory)
 	}
-	if m.ofAll.Add(n) > heldBytesOfAllMax {
+	if m.ofAll.Add(n) > memoryBytesOfAllMax {
 		m.ofAll.Add(-n)
-		return resp.Error(errHeld)
+		return resp.Error(errMemory)
 	}
 	m.bytes.Add(n)
 	return nil

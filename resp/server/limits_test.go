@@ -75,7 +75,7 @@ func TestSubscriptionsAreBoundedInBytes(t *testing.T) {
 	c.send("PING\r\n")
 	c.want("+PONG\r\n")
 	const size, most = 1000, 3
-	before := heldBytesMax - most*(size+256) // a subscription takes 256 beside its name; this stands for those that came before
+	before := memoryBytesMax - most*(size+256) // a subscription takes 256 beside its name; this stands for those that came before
 	srv.clients.list()[0].memory.bytes.Store(int64(before))
 	name := func(i int) string { return strings.Repeat("x", size-1) + fmt.Sprint(i) }
 	for i := range most {
@@ -83,22 +83,22 @@ func TestSubscriptionsAreBoundedInBytes(t *testing.T) {
 		c.want(fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:%d\r\n", size, name(i), i+1))
 	}
 	c.send("SUBSCRIBE " + name(most) + "\r\nPSUBSCRIBE p*\r\nUNSUBSCRIBE " + name(0) + "\r\nPSUBSCRIBE p*\r\nSSUBSCRIBE s\r\n")
-	c.want("-" + errHeld + "\r\n-" + errHeld + "\r\n")
+	c.want("-" + errMemory + "\r\n-" + errMemory + "\r\n")
 	c.want(fmt.Sprintf("*3\r\n$11\r\nunsubscribe\r\n$%d\r\n%s\r\n:%d\r\n", size, name(0), most-1))
 	c.want("*3\r\n$10\r\npsubscribe\r\n$2\r\np*\r\n:3\r\n*3\r\n$10\r\nssubscribe\r\n$1\r\ns\r\n:1\r\n")
 	c.conn.Close()
-	eventually(t, "nothing is held", func() bool { return srv.count() == 0 })
-	if left := srv.clients.held.Load(); left != 0 {
+	eventually(t, "no client is left", func() bool { return srv.count() == 0 })
+	if left := srv.clients.memoryBytes.Load(); left != 0 {
 		t.Errorf("%d bytes are counted for nobody", left)
 	}
 }
 
 // What all clients make the node keep is bounded together. A command that does not fit
 // is refused, and what was kept is given back in each way that it can end.
-func TestHeldIsBoundedForAll(t *testing.T) {
+func TestMemoryIsBoundedForAll(t *testing.T) {
 	srv, _, addr := startServer(t, nil)
 	const room = 1000
-	srv.clients.held.Store(heldBytesOfAllMax - room)
+	srv.clients.memoryBytes.Store(memoryBytesOfAllMax - room)
 	c := dial(t, addr)
 	ask := func(line, want string) {
 		t.Helper()
@@ -107,18 +107,18 @@ func TestHeldIsBoundedForAll(t *testing.T) {
 	}
 	free := func() {
 		t.Helper()
-		if left := heldBytesOfAllMax - srv.clients.held.Load(); left != room {
+		if left := memoryBytesOfAllMax - srv.clients.memoryBytes.Load(); left != room {
 			t.Errorf("%d bytes left", left)
 		}
 	}
 	large := strings.Repeat("x", room)
 	ask("MULTI", "+OK")
 	ask("SET a 1", "+QUEUED")
-	ask("SET a "+large, "-"+errHeld)
+	ask("SET a "+large, "-"+errMemory)
 	ask("SET b 1", "+QUEUED")
 	ask("EXEC", "-"+resp.ErrExecAbort)
 	free()
-	ask("WATCH "+large, "-"+errHeld)
+	ask("WATCH "+large, "-"+errMemory)
 	ask("WATCH k l", "+OK")
 	ask("MULTI", "+OK")
 	ask("SET k 1", "+QUEUED")
@@ -131,7 +131,7 @@ func TestHeldIsBoundedForAll(t *testing.T) {
 	ask("SET k 1", "+QUEUED")
 	ask("DISCARD", "+OK")
 	free()
-	ask("SUBSCRIBE "+large, "-"+errHeld)
+	ask("SUBSCRIBE "+large, "-"+errMemory)
 	ask("MULTI", "+OK")
 	ask("NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: ")
 	ask("SET k "+large, "+QUEUED")
@@ -144,6 +144,6 @@ func TestHeldIsBoundedForAll(t *testing.T) {
 	ask("MULTI", "+OK")
 	ask("SET k 1", "+QUEUED")
 	c.conn.Close()
-	eventually(t, "nothing is held", func() bool { return srv.count() == 0 })
+	eventually(t, "no client is left", func() bool { return srv.count() == 0 })
 	free()
 }

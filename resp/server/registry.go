@@ -21,10 +21,10 @@ type registry struct {
 	seats   *Seats
 	dropped *stats.Drops
 
-	held     atomic.Int64  // bytes that all clients make the node keep: see memory
-	ticks    atomic.Int64  // rounds of the janitor, by which idle time is measured
-	draining atomic.Bool   // Shutdown has begun: nobody is admitted
-	idle     chan struct{} // closed when the last client leaves while draining
+	memoryBytes atomic.Int64  // of all clients, as type memory counts them
+	ticks       atomic.Int64  // rounds of the janitor, by which idle time is measured
+	draining    atomic.Bool   // Shutdown has begun: nobody is admitted
+	idle        chan struct{} // closed when the last client leaves while draining
 
 	mu      sync.Mutex
 	clients map[int64]*client
@@ -107,7 +107,7 @@ type census struct {
 
 func (r *registry) census() census {
 	list := r.list()
-	n := census{clients: int64(len(list)), buffers: r.held.Load()}
+	n := census{clients: int64(len(list)), buffers: r.memoryBytes.Load()}
 	for _, c := range list {
 		if c.waits() {
 			n.blocked++

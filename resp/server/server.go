@@ -197,7 +197,7 @@ func (s *Server) newSession(conn net.Conn) *session {
 func (s *Server) newClient(conn net.Conn, nth uint64) *client {
 	c := &client{registry: s.clients, endpoint: newEndpoint(conn, s.backend.ClientID(nth), s.clock())}
 	c.out = wire.NewOutbox(conn, s.clock)
-	c.memory.ofAll = &s.clients.held
+	c.memory.ofAll = &s.clients.memoryBytes
 	c.sub.Init(s.hub.broker, c, c.out)
 	c.locks.Init(c.id, c, s.clock)
 	c.track.Conn = c

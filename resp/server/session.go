@@ -92,7 +92,7 @@ type client struct {
 	track track.Client
 	locks holders.Client
 
-	prefixesHeld int // bytes of memory that the prefixes of track take; only the session's goroutine uses it
+	prefixBytes int // bytes of memory that the prefixes of track take; only the session's goroutine uses it
 
 	seen phase // in the janitor's last round; only the janitor uses it
 

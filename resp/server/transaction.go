@@ -60,7 +60,7 @@ func argBytes(args resp.Args) (bytes, kept int) {
 	for _, a := range args {
 		bytes += len(a)
 	}
-	return bytes, bytes + heldPerCommand + len(args)*heldPerArg
+	return bytes, bytes + memoryPerCommand + len(args)*memoryPerArg
 }
 
 // cloneArgs copies arguments to keep them: they alias the whole input buffer.
@@ -93,7 +93,7 @@ func (t *transaction) discard() {
 }
 
 func (t *transaction) unwatch() {
-	t.of.Release(t.watchLen + len(t.watch)*heldPerWatch)
+	t.of.Release(t.watchLen + len(t.watch)*memoryPerWatch)
 	t.watch, t.watchLen = nil, 0
 }
 
@@ -118,7 +118,7 @@ func (t *transaction) addWatched(db int, keys []string, versions []uint64) error
 			continue
 		}
 		have[key] = true
-		if err := t.of.Reserve(len(key) + heldPerWatch); err != nil {
+		if err := t.of.Reserve(len(key) + memoryPerWatch); err != nil {
 			return err
 		}
 		t.watchLen += len(key)
