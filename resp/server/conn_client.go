@@ -300,12 +300,12 @@ func clientPause(s *session, args resp.Args) resp.Reply {
 		return resp.Err("ERR timeout is negative")
 	}
 	now := s.srv.clock()
-	s.srv.pause.hold(all, now.Add(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond), now)
+	s.srv.pause.begin(all, now.Add(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond), now)
 	return resp.OK()
 }
 
 func clientUnpause(s *session, _ resp.Args) resp.Reply {
-	s.srv.pause.lift()
+	s.srv.pause.end()
 	return resp.OK()
 }
 
@@ -319,8 +319,8 @@ type pause struct {
 	changed chan struct{} // closed when the pause changes
 }
 
-// hold begins a pause, or makes the present one stricter or longer, never milder.
-func (p *pause) hold(all bool, until, now time.Time) {
+// begin begins a pause, or makes the present one stricter or longer, never milder.
+func (p *pause) begin(all bool, until, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.until.After(now) {
@@ -334,8 +334,8 @@ func (p *pause) hold(all bool, until, now time.Time) {
 	p.active.Store(true)
 }
 
-// lift ends the pause.
-func (p *pause) lift() {
+// end ends the pause.
+func (p *pause) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.until = time.Time{}
@@ -351,8 +351,8 @@ func (p *pause) notify() {
 	p.changed = make(chan struct{})
 }
 
-// holds returns how long a command must wait, 0 for not at all, and a channel that is closed when the pause changes.
-func (p *pause) holds(writes bool, now time.Time) (left time.Duration, changed <-chan struct{}) {
+// left returns how long a command must wait, 0 for not at all, and a channel that is closed when the pause changes.
+func (p *pause) left(writes bool, now time.Time) (left time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left = p.until.Sub(now)

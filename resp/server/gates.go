@@ -115,7 +115,7 @@ func waitOutPause(s *session, c *command) bool {
 	}
 	writes := mayWrite(s, c)
 	for {
-		left, changed := p.holds(writes, s.srv.clock())
+		left, changed := p.left(writes, s.srv.clock())
 		if left <= 0 {
 			return true
 		}

@@ -286,7 +286,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // drain closes the listeners, and admits nobody any more.
 func (s *Server) drain() {
 	s.clients.drain()
-	s.pause.lift()
+	s.pause.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.listeners {
