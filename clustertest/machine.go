@@ -140,6 +140,9 @@ func (m *machine) last() *Process {
 func (m *machine) begin() (*Process, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.world.closed.Load() {
+		return nil, errors.New("the world is closed")
+	}
 	for _, p := range m.processes {
 		if !p.isDead() {
 			return nil, fmt.Errorf("%s runs already", m.ID)
@@ -150,7 +153,9 @@ func (m *machine) begin() (*Process, error) {
 		machine: m, disk: m.disk, opened: make(chan struct{}), served: make(chan struct{}),
 		dead: make(chan struct{}), gone: make(chan struct{}),
 	}
-	p.faults = &fault.Set{Die: func(how string) { p.end(deaths[how], WasKilled, nil) }, Draw: m.world.dice.below}
+	p.faults = &fault.Set{
+		Die: func(how string) { p.end(deaths[how], WasKilled, nil) }, Draw: m.world.dice.below, Gone: p.dead,
+	}
 	m.processes = append(m.processes, p)
 	return p, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockd/cluster"
@@ -21,8 +22,9 @@ import (
 // Its methods may be called concurrently by all goroutines of the bubble; they return errors, and no virtual time
 // passes in them unless they say so. A World must be closed before its bubble ends.
 type World struct {
-	net  *peertest.Network
-	dice *dice
+	net    *peertest.Network
+	dice   *dice
+	closed atomic.Bool // no process starts any more
 
 	mu       sync.Mutex
 	machines []*machine // in the order in which they were added
@@ -267,8 +269,10 @@ func (w *World) Clock(id string) *Clock {
 	return m.clock
 }
 
-// Close ends all nodes and connections, and returns when the goroutines of the nodes have ended, or cannot.
+// Close ends all nodes and connections, and returns when the goroutines of the nodes have ended, or cannot. No node
+// starts any more.
 func (w *World) Close() {
+	w.closed.Store(true)
 	w.net.Heal()
 	for _, m := range w.all() {
 		m.setPaused(false)

@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -129,6 +130,11 @@ func TestWorldErrors(t *testing.T) {
 			"there is no node n9":        w.Start("n9"),
 			"n1 runs already":            w.Start("n1"),
 			"n1 runs":                    w.Wipe("n1"),
+			"the world is closed": func() error {
+				other := NewWorld(1)
+				other.Close()
+				return errors.Join(other.Add(Machine{ID: "a"}), other.Start("a"))
+			}(),
 		} {
 			if err == nil || !strings.Contains(err.Error(), what) {
 				t.Errorf("%v, want %s", err, what)

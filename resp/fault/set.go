@@ -29,6 +29,7 @@ type Set struct {
 	Die  func(how string)        // ends the node as a kill, a drop or a tear does; it returns
 	Told func(act, point string) // hears of each strike; nil: nobody does
 	Draw func(n int) int         // draws how long a slow point waits, below n; nil: by chance
+	Gone <-chan struct{}         // closed when the node has ended: nothing waits at a point any more; nil: never
 
 	mu     sync.Mutex
 	points map[string]*armed
@@ -64,13 +65,23 @@ func (s *Set) strike(point string) error {
 	case ActFull:
 		return syscall.ENOSPC
 	case ActStall:
-		time.Sleep(a.stall)
+		s.wait(a.stall)
 	case ActSlow:
-		time.Sleep(a.stall/4 + s.upTo(a.stall*3/4))
+		s.wait(a.stall/4 + s.upTo(a.stall*3/4))
 	default:
 		s.Die(a.act)
 	}
 	return nil
+}
+
+// wait waits for a time, or until the node has ended.
+func (s *Set) wait(length time.Duration) {
+	t := time.NewTimer(length)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.Gone:
+	}
 }
 
 // upTo draws a time.

@@ -39,5 +39,17 @@ func TestSets(t *testing.T) {
 		if err := other.At(Propose); err != nil || time.Since(began) != time.Minute {
 			t.Errorf("a stall of a minute: %v after %s", err, time.Since(began))
 		}
+		gone := make(chan struct{})
+		third := &Set{Gone: gone, Draw: func(n int) int { return n - 1 }}
+		_, err := third.Arm(LogSync, ActSlow, time.Minute, 0)
+		began = time.Now()
+		if err = errors.Join(err, third.At(LogSync)); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("a slow point: %v after %s", err, time.Since(began))
+		}
+		time.AfterFunc(time.Second, func() { close(gone) })
+		began = time.Now()
+		if err := third.At(LogSync); err != nil || time.Since(began) != time.Second {
+			t.Errorf("a slow point of a node that ends: %v after %s", err, time.Since(began))
+		}
 	})
 }

@@ -32,6 +32,7 @@ type Network struct {
 	diverted  map[string]string // dials to an address reach another one
 	changed   chan struct{}     // closed and replaced when a link is cut or healed, or an end stalls or resumes
 
+	closed bool                                               // there are no listeners any more
 	delays func(from, to string) (delay func() time.Duration) // see SetDelays; nil: nothing takes time
 
 	rate atomic.Int64       // bytes a second of each link; 0: no bound, at once
@@ -237,9 +238,10 @@ func (n *Network) Kill(addr string) {
 	}
 }
 
-// Close ends all connections and frees all ports.
+// Close ends all connections and frees all ports, for good.
 func (n *Network) Close() {
 	n.mu.Lock()
+	n.closed = true
 	ports, ends := slices.Collect(maps.Values(n.listeners)), slices.Collect(maps.Keys(n.conns))
 	n.mu.Unlock()
 	for _, l := range ports {
@@ -315,6 +317,9 @@ type View struct {
 func (v View) Listen(addr string) (net.Listener, error) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
+	if v.n.closed {
+		return nil, net.ErrClosed
+	}
 	if v.n.listeners[addr] != nil {
 		return nil, fmt.Errorf("listen %s: address already in use", addr)
 	}

@@ -186,5 +186,8 @@ func TestClose(t *testing.T) {
 		if _, err := n.From("a").Dial("b", time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("a dial after that: %v", err)
 		}
+		if l, err := n.From("b").Listen("b"); err == nil {
+			t.Errorf("%s listens", l.Addr())
+		}
 	})
 }
