@@ -35,10 +35,10 @@ const (
 )
 
 // silentKinds are the faults that move leadership only through silence or the end of a process, as the second bound
-// requires. Under other faults leadership may be handed over at any moment, as it is when a fault waits for a vote to
-// be written: see silent.
+// requires. Under other faults leadership may be handed over at any moment, as it is by a leader whose disk hangs, or
+// when a fault waits for a vote to be written: see silent.
 var silentKinds = []string{
-	"kill", "pause", "partition", "slow", "late", "clients", "load", "clock", "point", "store", "stall", "unsynced",
+	"kill", "pause", "partition", "slow", "late", "clients", "load", "clock", "point", "store", "unsynced",
 	"port", unnoticed,
 }
 

@@ -101,6 +101,8 @@ func TestLogClock(t *testing.T) {
 	expect(t, Leases, "0-2 1 "+other+"1001\n 100-4000 dark\n 4400-4402 1 "+other+"1600", "log clock fast@3") // nobody led for 3.9 s
 	expect(t, Leases, "10-12 1 "+other+"11\n 240-242 1 "+other+"201"+sights(0, 200), "log clock lost time@2")
 	expect(t, Leases, "10-12 1 "+other+"11\n 150-151 fault point kill at log.write [n1]\n 240-242 1 "+other+"201"+sights(0, 200), "log clock lost time@3")
+	// A leader whose disk hangs hands over.
+	expect(t, Leases, "10-12 1 "+other+"11\n 150-151 fault stall log.sync stalls 3s [n1]\n 240-242 1 "+other+"201"+sights(0, 200))
 	expect(t, Leases, "1010-1012 1 "+other+"11\n 1240-1242 1 "+other+"201"+beats(1000, 1300), "log clock lost time@2") // it had lost some before
 	// Of one reign a millisecond is known.
 	const led = "0-1 1@n1 reign r = 2\n 10-12 1@n1 " + other + "11\n 13-14 1@n1 reign r = 2\n "
