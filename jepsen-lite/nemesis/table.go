@@ -180,7 +180,6 @@ var Table = []Kind{
 		Summary:  "nodes die at one of all fault points, by a kill or without power",
 		Variants: []string{"leader", "follower", "all"},
 		Port:     true,
-		grounded: every,
 		StopTurn: disarms, Start: point,
 	},
 	{
@@ -188,7 +187,6 @@ var Table = []Kind{
 		Summary:  "a write to the disk fails with EIO or ENOSPC; the node must stop",
 		Variants: []string{"leader error", "leader full", "follower error", "follower full"},
 		Port:     true,
-		grounded: every,
 		StopTurn: disarms, Start: store,
 	},
 	{
@@ -204,7 +202,6 @@ var Table = []Kind{
 		Summary:  "a write or a sync of the disk hangs for 0.5, 3 or 30 s",
 		Variants: []string{"leader", "follower"},
 		Port:     true,
-		grounded: every,
 		StopTurn: disarms, Start: stall,
 	},
 	{
@@ -223,7 +220,6 @@ var Table = []Kind{
 			"tear majority", "tear all", "drop voters", "drop installed",
 		},
 		Port:     true,
-		grounded: some{"tear leader", "tear follower", "tear majority", "tear all"},
 		StopTurn: restarts, Start: unsynced,
 	},
 	{
@@ -231,7 +227,6 @@ var Table = []Kind{
 		Summary:  "a follower dies between the two halves of a vote",
 		Variants: []string{"pause", "kill"},
 		Port:     true,
-		grounded: every,
 		StopTurn: disarms, Start: vote,
 	},
 	{
@@ -266,7 +261,6 @@ var Table = []Kind{
 			"within 1 s; then all come at once; in a step of its own",
 		Variants: []string{"write", "read", "script", "straggler"},
 		alone:    true,
-		grounded: some{"straggler"},
 		StopTurn: links, Start: quiet,
 	},
 	{
@@ -280,7 +274,7 @@ var Table = []Kind{
 		Port:     true,
 		alone:    true,
 		reads:    some{"save twice", "mute", "stale", "deposed"},
-		grounded: some{"hand over", "join", "folder"},
+		grounded: some{"join", "folder"},
 		StopTurn: restarts, Start: scenario,
 	},
 	{

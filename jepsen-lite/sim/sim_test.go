@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -103,6 +104,64 @@ func TestCluster(t *testing.T) {
 				t.Errorf("after harm %d of %s: %v", i, leader, err)
 			}
 			cancel()
+		}
+		if dead := c.Deaths(); len(dead) > 0 {
+			t.Errorf("deaths: %q", dead)
+		}
+	})
+}
+
+// The fault port obeys the words of a test build: points strike in their node, and are told in its log; clocks step and
+// are set right; a death may tear what was not synced. Other words are errors.
+func TestFaultPort(t *testing.T) {
+	Bubble(func(func(func())) {
+		c, do := start(t, 3)
+		defer c.Stop()
+		armed, err := c.Arm("n2", target.Strike{Point: target.LogSync, Act: target.ActStall, Stall: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := do("n1", "SET", "k", "1"); got != "OK" {
+			t.Errorf("SET: %s", got)
+		}
+		time.Sleep(10 * time.Second)
+		c.Disarm(armed)
+		if !armed.Over() || !c.Logged("n2", "fault: stall at log.sync\n") || !c.Logged("n2", "the disk cannot be trusted") {
+			t.Error("n2 goes on though its disk hangs")
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := c.Healthy(ctx); err != nil {
+			t.Error(err)
+		}
+		wall := func(node string) int {
+			s, err := strconv.Atoi(do(node, "EVAL", "return redis.call('TIME')[1]", "0"))
+			if err != nil {
+				t.Error(err)
+			}
+			return s
+		}
+		before := wall("n1")
+		for _, node := range c.Nodes() {
+			if _, err := c.Fault(node, "clock 3600000 0"); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if ahead := wall("n1") - before; ahead < 3600 {
+			t.Errorf("the time went %d s forward", ahead)
+		}
+		for word, want := range map[string]string{
+			"reset": "", "stat": "", "stacks": "", "arm nowhere kill": "no such point or action",
+			"dance": `unknown command "dance"`,
+		} {
+			if _, err := c.Fault("n3", word); (err == nil) != (want == "") || err != nil && err.Error() != want {
+				t.Errorf("%s: %v", word, err)
+			}
+		}
+		c.Die("n3", target.ActTear)
+		if err := errors.Join(c.Healthy(ctx), c.Converged(ctx)); err != nil {
+			t.Error(err)
 		}
 		if dead := c.Deaths(); len(dead) > 0 {
 			t.Errorf("deaths: %q", dead)
