@@ -54,14 +54,14 @@ func (c *testCluster) block(n *testNode, line string) *blockedClient {
 }
 
 // Hold implements resp.Waiter: what the node publishes waits for the answer.
-func (b *blockedClient) Hold() {
+func (b *blockedClient) DelayPushes() {
 	b.node.pub.mu.Lock()
 	defer b.node.pub.mu.Unlock()
 	b.held = len(b.node.pub.heard)
 }
 
 // Release implements resp.Waiter.
-func (b *blockedClient) Release() {}
+func (b *blockedClient) ResumePushes() {}
 
 // Served implements resp.Waiter: it notes the answer beside what the node publishes.
 func (b *blockedClient) Served(r resp.Reply) bool {
@@ -265,15 +265,15 @@ func TestBlockedWhileBehind(t *testing.T) {
 // listening is a client that takes every answer.
 type listening struct{}
 
-func (listening) Hold()                  {}
-func (listening) Release()               {}
+func (listening) DelayPushes()           {}
+func (listening) ResumePushes()          {}
 func (listening) Served(resp.Reply) bool { return true }
 
 // stuck is a client that holds up its node's goroutine that applies, until resume is closed.
 type stuck struct{ resume chan struct{} }
 
-func (s stuck) Hold()                { <-s.resume }
-func (s stuck) Release()             {}
+func (s stuck) DelayPushes()         { <-s.resume }
+func (s stuck) ResumePushes()        {}
 func (stuck) Served(resp.Reply) bool { return true }
 
 func blockedWhileBehind(t *testing.T, line, want string) {

@@ -59,14 +59,14 @@ type BlockGift struct {
 // Waiter is the client of a blocking command, as the backend sees it. The backend calls it from any goroutine, never
 // two methods at once, and perhaps after the wait has ended.
 type Waiter interface {
-	// Hold delays pushes to the client until its reply is known. It is called from the goroutine that applies
+	// DelayPushes delays pushes to the client until its reply is known. It is called from the goroutine that applies
 	// entries, before the changes of the command are published.
-	Hold()
+	DelayPushes()
 	// Served takes the reply of an executed command and reports whether the client will get it; if not, what it was
 	// given can go to another client. It is called at most once.
 	Served(Reply) bool
-	// Release undoes a Hold without a reply: the command keeps waiting.
-	Release()
+	// ResumePushes ends DelayPushes without a reply: the command keeps waiting.
+	ResumePushes()
 }
 
 // BlockState is the state of a blocking command in the machine.

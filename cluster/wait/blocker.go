@@ -449,7 +449,7 @@ func (b *Blocker) End(index uint64, e resp.BlockEnd) bool {
 	case e.How != resp.BlockServed:
 		call.end(e)
 	case b.mustClaim(call, &e):
-		call.client.Hold()
+		call.client.DelayPushes()
 		b.mu.Lock()
 		b.claims = append(b.claims, claimed{call, e})
 		b.mu.Unlock()

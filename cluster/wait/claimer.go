@@ -89,7 +89,7 @@ func (c *claimer) settle(served claimed, how resp.Ending) {
 		c.b.tell(served.call, served.end)
 		return
 	}
-	served.call.client.Release()
+	served.call.client.ResumePushes()
 	served.call.end(resp.BlockEnd{ID: served.end.ID, How: how})
 }
 

@@ -29,10 +29,10 @@ type waiter struct {
 
 // The values of delivery.
 const (
-	deliveryOpen     = iota // it waits
-	deliveryPromised        // the session will send the reply
-	deliverySent            // the outbox has the reply
-	deliveryLost            // no reply: the client has disconnected
+	deliveryOpen = iota // it waits
+	deliveryDue         // the session will send the reply
+	deliverySent        // the outbox has the reply
+	deliveryLost        // no reply: the client has disconnected
 )
 
 // wait runs a blocking command. All commands before it in the pipeline have been answered, and those after it wait.
@@ -67,7 +67,7 @@ func (s *session) wait(c *command, args resp.Args) {
 		s.closing = true // the client is gone
 		return
 	}
-	if p.delivery.CompareAndSwap(deliveryPromised, deliverySent) {
+	if p.delivery.CompareAndSwap(deliveryDue, deliverySent) {
 		s.reply(p.reply)
 		p.sendPending()
 	}
@@ -78,7 +78,7 @@ func (s *session) wait(c *command, args resp.Args) {
 // delivers reports, after the command has ended, whether the client gets the reply. Where Served has not decided, a
 // client that is still connected gets it.
 func (p *waiter) delivers() bool {
-	delivery := int32(deliveryPromised)
+	delivery := int32(deliveryDue)
 	if p.of.ctx.Err() != nil {
 		delivery = deliveryLost
 	}
@@ -86,7 +86,7 @@ func (p *waiter) delivers() bool {
 	return p.delivery.Load() != deliveryLost
 }
 
-// sendPending writes the reply, then the pushes since Hold.
+// sendPending writes the reply, then the pushes that were delayed.
 func (p *waiter) sendPending() {
 	if !p.pushes {
 		return
@@ -94,27 +94,27 @@ func (p *waiter) sendPending() {
 	if p.of.flush() != nil {
 		p.of.closing = true
 	}
-	p.of.out.Resume(nil)
+	p.of.out.ResumePushes(nil)
 }
 
-// Hold implements resp.Waiter.
-func (p *waiter) Hold() {
+// DelayPushes implements resp.Waiter.
+func (p *waiter) DelayPushes() {
 	if p.pushes {
-		p.of.sub.Hold(p.subscribes)
+		p.of.sub.DelayPushes(p.subscribes)
 	}
 }
 
-// Release implements resp.Waiter.
-func (p *waiter) Release() {
+// ResumePushes implements resp.Waiter.
+func (p *waiter) ResumePushes() {
 	if p.pushes {
-		p.of.sub.Resume(nil, p.subscribes)
+		p.of.sub.ResumePushes(nil, p.subscribes)
 	}
 }
 
 // Served implements resp.Waiter. A client that has closed its half of the connection counts as disconnected, as in
 // Redis.
 func (p *waiter) Served(r resp.Reply) bool {
-	delivery := int32(deliveryPromised)
+	delivery := int32(deliveryDue)
 	switch {
 	case p.of.ctx.Err() != nil || wire.HungUp(p.of.conn):
 		delivery = deliveryLost
@@ -126,7 +126,7 @@ func (p *waiter) Served(r resp.Reply) bool {
 		if !p.silent {
 			form = r.AppendTo(nil, p.proto)
 		}
-		p.of.sub.Resume(form, p.subscribes)
+		p.of.sub.ResumePushes(form, p.subscribes)
 		p.of.srv.stats.OutputBytes.Add(int64(len(form)))
 	}
 	return p.delivery.Load() != deliveryLost

@@ -38,10 +38,10 @@ func (b *Broker) pass(p *parcel, skipped bool) {
 	switch p.to.underway.Add(-1); {
 	case skipped:
 		p.to.drop(stats.DropMissed, errMissed)
-	case p.turn == turnHold:
-		p.to.out.Hold()
+	case p.turn == turnDelay:
+		p.to.out.DelayPushes()
 	case p.turn == turnResume:
-		p.to.out.Resume(p.form)
+		p.to.out.ResumePushes(p.form)
 	default:
 		p.to.sendNow(p.form, b.limit())
 	}

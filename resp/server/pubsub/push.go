@@ -56,18 +56,19 @@ func (s *Subscriber) sendNow(form []byte, limit wire.PushLimit) {
 	}
 }
 
-// Hold delays later pushes until the reply to a blocking command. If the client subscribes, the hold takes its place
-// after the messages on their way. The goroutine that applies calls it, without the lock.
-func (s *Subscriber) Hold(subscribes bool) {
-	if !subscribes || !s.queues(parcel{to: s, turn: turnHold}) {
-		s.out.Hold()
+// DelayPushes delays later pushes until the reply to a blocking command. If the client subscribes, the messages on
+// their way are not delayed. The goroutine that applies calls it, without the lock.
+func (s *Subscriber) DelayPushes(subscribes bool) {
+	if !subscribes || !s.queues(parcel{to: s, turn: turnDelay}) {
+		s.out.DelayPushes()
 	}
 }
 
-// Resume ends a Hold, with the reply or, if form is empty, without. It is called without the lock, by any goroutine.
-func (s *Subscriber) Resume(form []byte, subscribes bool) {
+// ResumePushes ends DelayPushes, with the reply or, if form is empty, without. It is called without the lock, by any
+// goroutine.
+func (s *Subscriber) ResumePushes(form []byte, subscribes bool) {
 	if !subscribes || !s.queues(parcel{to: s, turn: turnResume, form: form, bytes: len(form)}) {
-		s.out.Resume(form)
+		s.out.ResumePushes(form)
 	}
 }
 

@@ -43,7 +43,7 @@ type turn uint8
 
 const (
 	turnPush   turn = iota // push form
-	turnHold               // later pushes wait for a reply
+	turnDelay              // later pushes wait for a reply
 	turnResume             // form is that reply; if it is empty, there is none
 )
 

@@ -30,8 +30,8 @@ type Outbox struct {
 	dead      bool      // nothing more is written
 	softSince time.Time // when the soft limit was exceeded
 
-	held bool   // pushes wait for a reply
-	kept []byte // pushes that wait for it
+	delays  bool   // pushes wait for a reply
+	delayed []byte // pushes that wait for it
 }
 
 // NewOutbox returns the outbox of a connection. The clock measures for how long the soft limit is exceeded.
@@ -104,12 +104,12 @@ func (o *Outbox) Push(b []byte, lim PushLimit) bool {
 	if o.dead || o.closed {
 		return true
 	}
-	if o.held {
-		o.kept = append(o.kept, b...)
+	if o.delays {
+		o.delayed = append(o.delayed, b...)
 	} else {
 		o.appendLocked(b)
 	}
-	waiting := len(o.buf) + len(o.kept) + o.writing
+	waiting := len(o.buf) + len(o.delayed) + o.writing
 	if lim.Hard > 0 && waiting > lim.Hard {
 		return false
 	}
@@ -133,24 +133,24 @@ func (o *Outbox) appendLocked(b []byte) {
 	o.changed.Broadcast()
 }
 
-// Hold makes later pushes wait until Resume: a reply goes first.
-func (o *Outbox) Hold() {
+// DelayPushes makes later pushes wait until ResumePushes: a reply goes first.
+func (o *Outbox) DelayPushes() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.held = true
+	o.delays = true
 }
 
-// Resume ends a Hold: the reply, which may be empty, goes before the pushes since. It never waits.
-func (o *Outbox) Resume(reply []byte) {
+// ResumePushes ends DelayPushes: the reply, which may be empty, goes before the pushes since. It never waits.
+func (o *Outbox) ResumePushes(reply []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	kept := o.kept
-	o.held, o.kept = false, nil
-	if o.dead || o.closed || len(reply)+len(kept) == 0 {
+	delayed := o.delayed
+	o.delays, o.delayed = false, nil
+	if o.dead || o.closed || len(reply)+len(delayed) == 0 {
 		return
 	}
 	o.appendLocked(reply)
-	o.appendLocked(kept)
+	o.appendLocked(delayed)
 }
 
 // StartWriter hands the socket to a writer goroutine, for good.
@@ -211,7 +211,7 @@ func (o *Outbox) Interrupt() {
 func (o *Outbox) Waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.buf) + len(o.kept) + o.writing
+	return len(o.buf) + len(o.delayed) + o.writing
 }
 
 // Ends reports whether nothing more will be sent.
@@ -237,7 +237,7 @@ func (o *Outbox) Finish(deadline time.Time) {
 func (o *Outbox) Kill() {
 	o.mu.Lock()
 	o.dead = true
-	o.buf, o.kept = nil, nil
+	o.buf, o.delayed = nil, nil
 	o.changed.Broadcast()
 	o.mu.Unlock()
 	o.conn.Close()

@@ -165,17 +165,17 @@ func TestHold(t *testing.T) {
 			heard <- string(all)
 		}()
 		out.Push([]byte("before "), PushLimit{})
-		out.Hold()
+		out.DelayPushes()
 		out.Push([]byte("a "), PushLimit{})
 		synctest.Wait()
 		if ok := out.Push([]byte("b "), PushLimit{Hard: 3}); ok || out.Waiting() != 4 {
 			t.Errorf("4 bytes wait, more than the limit: %v, %d", ok, out.Waiting())
 		}
-		out.Resume([]byte("reply "))
+		out.ResumePushes([]byte("reply "))
 		out.Push([]byte("c "), PushLimit{})
-		out.Hold()
+		out.DelayPushes()
 		out.Push([]byte("d "), PushLimit{})
-		out.Resume(nil)
+		out.ResumePushes(nil)
 		out.Finish(time.Now().Add(time.Second))
 		ours.Close()
 		if got := <-heard; got != "before reply a b c d " {
