@@ -133,7 +133,7 @@ func (e *elections) handOver(ctx context.Context, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, handOverMax)
 	defer cancel()
-	defer e.requests.Proposer.Release()
+	defer e.requests.Proposer.Resume()
 	if !e.requests.Proposer.Pause(ctx) {
 		return errors.New("requests on their way have not been settled in time")
 	}
@@ -151,7 +151,7 @@ func (e *elections) handOver(ctx context.Context, id string) error {
 	return err
 }
 
-// awaitLog waits until a member is known to have this leader's whole log, while the proposer holds.
+// awaitLog waits until a member is known to have this leader's whole log, while the proposer pauses.
 // Raft would wait too, but its transfer to a member that stays away never ends: from the second
 // attempt on, Raft leads and refuses every write.
 func (e *elections) awaitLog(ctx context.Context, id raft.ServerID) bool {

@@ -426,7 +426,7 @@ func TestHoldEnds(t *testing.T) {
 		if took := time.Since(began); took < handOverMax || took > request.PauseMax+time.Second {
 			t.Errorf("the write took %v", took)
 		}
-		leader.requests.Proposer.Release()
+		leader.requests.Proposer.Resume()
 	})
 }
 

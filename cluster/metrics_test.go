@@ -172,7 +172,7 @@ func TestNotReadyWhileWritesAreStuck(t *testing.T) {
 		says(stuck, others[0]) // it will come back
 		time.Sleep(lead.cfg.LeaderWait)
 		says("ready:1 ", others[0])
-		lead.requests.Proposer.Release()
+		lead.requests.Proposer.Resume()
 		c.expect(lead, "SET k 3", "+OK")
 		says("ready:1 ", append(others, lead)...)
 	})

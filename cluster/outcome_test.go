@@ -334,7 +334,7 @@ func TestDesertedForwardIsNotBegun(t *testing.T) {
 		leader.requests.Proposer.Pause(t.Context())
 		forward("SET late 1")
 		time.Sleep(2 * time.Second)
-		leader.requests.Proposer.Release()
+		leader.requests.Proposer.Resume()
 		if o := <-answers; o != peer.NotDone {
 			t.Errorf("the late write: %v", o)
 		}

@@ -112,7 +112,7 @@ func TestConnectionBreaksBehindTheRequest(t *testing.T) {
 		if len(reply) > 0 {
 			t.Errorf("answered %q", <-reply)
 		}
-		lead.requests.Proposer.Release()
+		lead.requests.Proposer.Resume()
 		wantReply(t, "INCR", reply, ":1")
 		time.Sleep(time.Second)
 		c.expect(lead, "GET count", "$1 1")

@@ -50,7 +50,7 @@ type Proposer struct {
 
 func newProposer(c *Config) *Proposer {
 	p := &Proposer{Config: c, opQueue: opQueue{wake: c.Due}, delay: entryDelay}
-	p.transfer = transferWatch{Config: c, holding: p.holding}
+	p.transfer = transferWatch{Config: c, transferring: p.transferring}
 	return p
 }
 
@@ -377,7 +377,7 @@ func (p *Proposer) entries() int {
 }
 
 // Pause stops proposing and waits until no entry is in flight, so that leadership can move without
-// leaving a request in doubt. It reports whether none was left before ctx ended. The caller calls Release in
+// leaving a request in doubt. It reports whether none was left before ctx ended. The caller calls Resume in
 // either case.
 func (p *Proposer) Pause(ctx context.Context) bool {
 	p.mu.Lock()
@@ -393,15 +393,15 @@ const PauseMax = 10 * time.Second
 // isPaused reports whether nothing may be proposed at a monotonic time. mu is held.
 func (p *Proposer) isPaused(now time.Duration) bool { return p.paused > 0 && now < p.pausedTill }
 
-// holding reports whether leadership is being handed over.
-func (p *Proposer) holding() bool {
+// transferring reports whether leadership is being handed over.
+func (p *Proposer) transferring() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.isPaused(p.Clock.Monotonic())
 }
 
-// Release ends a pause.
-func (p *Proposer) Release() {
+// Resume ends a pause.
+func (p *Proposer) Resume() {
 	p.mu.Lock()
 	p.paused--
 	p.mu.Unlock()
@@ -413,7 +413,7 @@ func (p *Proposer) Release() {
 // term: it leads and takes no entries.
 type transferWatch struct {
 	*Config
-	holding func() bool // a transfer is under way
+	transferring func() bool // a transfer is under way
 
 	mu       sync.Mutex
 	refusals int           // consecutive refusals, at most one per transferRefusalEvery
@@ -437,7 +437,7 @@ func (w *transferWatch) observe(err error) {
 	now := w.Clock.Monotonic()
 	w.mu.Lock()
 	switch {
-	case !errors.Is(err, raft.ErrLeadershipTransferInProgress) || w.holding():
+	case !errors.Is(err, raft.ErrLeadershipTransferInProgress) || w.transferring():
 		w.refusals = 0
 	case w.refusals == 0 || now-w.last >= transferRefusalEvery:
 		w.refusals++

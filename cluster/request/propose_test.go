@@ -201,7 +201,7 @@ func TestTransferWatch(t *testing.T) {
 		for range 4 {
 			p.Pause(t.Context())
 			refuse(transferRefusalsMax/2, transferRefusalEvery)
-			p.Release()
+			p.Resume()
 		}
 		refuse(transferRefusalsMax-1, transferRefusalEvery)
 		if stopped {
@@ -218,12 +218,12 @@ func TestHoldsAddUp(t *testing.T) {
 	p := newProposer(configOf(clock.NewSystem()))
 	p.Pause(t.Context())
 	p.Pause(t.Context())
-	p.Release()
+	p.Resume()
 	p.submit(&op{size: 1})
 	if ops, _ := p.take(&clock.Leadership{}); len(ops) > 0 {
 		t.Error("an entry leaves while leadership is being handed over")
 	}
-	p.Release()
+	p.Resume()
 	if ops, _ := p.take(&clock.Leadership{}); len(ops) != 1 {
 		t.Error("no entry leaves after the last hand-over")
 	}
