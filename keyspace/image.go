@@ -145,14 +145,14 @@ func (m *Machine) Restore(src io.Reader) error {
 }
 
 // Fork makes the state that of a new cluster, which goes on with it. Fences are above fence from now on. Those who
-// wait are gone with their nodes. A lock that is not known is granted after holdMs of the log clock; 0: at once.
-func (m *Machine) Fork(fence uint64, holdMs int64) {
+// wait are gone with their nodes. A lock that is not known is granted after embargoMs of the log clock; 0: at once.
+func (m *Machine) Fork(fence uint64, embargoMs int64) {
 	s := &m.state
 	s.Keys.LastFence = max(s.Keys.LastFence, fence)
 	s.Waits = s.Waits.Cleared()
 	until := int64(-1)
-	if holdMs > 0 {
-		until = s.Tick + holdMs
+	if embargoMs > 0 {
+		until = s.Tick + embargoMs
 	}
 	if next, err := s.Settings.With(s.Level, []string{settings.NameLockHold, strconv.FormatInt(until, 10), settings.NameFullDisks, ""}); err == nil {
 		s.Settings = next

@@ -11,9 +11,9 @@ import (
 // while, which the setting lock-hold-until says in the log clock, it grants no lock that it does not know: whoever
 // holds one goes on, renews it and releases it. What would grant one is taken back as a whole.
 
-// ErrHoldFmt answers a command that is refused for it, with the milliseconds that are left. Clients try again after
+// ErrEmbargoFmt answers a command that is refused for it, with the milliseconds that are left. Clients try again after
 // LOADING.
-const ErrHoldFmt = "LOADING this cluster was restored from a backup: for %d ms it grants no lock that the backup does " +
+const ErrEmbargoFmt = "LOADING this cluster was restored from a backup: for %d ms it grants no lock that the backup does " +
 	"not know"
 
 // Embargo watches a running command for what would grant a lock.
@@ -24,7 +24,7 @@ type Embargo struct {
 }
 
 // EmbargoError returns the answer of a command that is refused for some milliseconds more.
-func EmbargoError(ms int64) resp.Reply { return resp.Errf(ErrHoldFmt, ms) }
+func EmbargoError(ms int64) resp.Reply { return resp.Errf(ErrEmbargoFmt, ms) }
 
 // Check notes that the running command grants somebody a lock, if a change makes next of was.
 func (e *Embargo) Check(why *Cause, was, next *store.Entry) {

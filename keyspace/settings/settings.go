@@ -37,7 +37,7 @@ type Values struct {
 	HistoryMax        int64 // events of locks
 	ShowTokens        bool  // show whole tokens
 	WakeLibraries     bool
-	HoldUntil         int64  // tick until which no new lock is granted
+	EmbargoUntil         int64  // tick until which no new lock is granted
 	FullDisks, NoRoom string // nodes whose disks are full, and the error of what would let the state grow
 }
 
@@ -98,7 +98,7 @@ func (s *Values) read() {
 	s.HistoryMax = s.number(nameLockHistory)
 	s.ShowTokens = s.value(nameLockTokens) == "full"
 	s.WakeLibraries = s.value(nameLockWake) == "yes"
-	s.HoldUntil = s.number(NameLockHold)
+	s.EmbargoUntil = s.number(NameLockHold)
 	if s.FullDisks = s.value(NameFullDisks); s.FullDisks != "" {
 		s.NoRoom = fmt.Sprintf(errDiskFullFmt, s.FullDisks)
 	}

@@ -24,9 +24,9 @@ func noteLock(s *State, why *lifecycle.Cause, c store.Change) {
 }
 
 // Embargoed reports whether no lock is granted yet; see lifecycle.Embargo.
-func (s *State) Embargoed() bool { return s.Tick <= s.Settings.HoldUntil }
+func (s *State) Embargoed() bool { return s.Tick <= s.Settings.EmbargoUntil }
 
 // EmbargoError answers a command that would grant a lock meanwhile.
 func (s *State) EmbargoError() resp.Reply {
-	return lifecycle.EmbargoError(s.Settings.HoldUntil - s.Tick + 1)
+	return lifecycle.EmbargoError(s.Settings.EmbargoUntil - s.Tick + 1)
 }

@@ -9,8 +9,8 @@ import (
 	"lockd/resp"
 )
 
-// In a new cluster fences go on above what they are told, who waited is forgotten, and what was not known is granted
-// only after the hold: on the machine itself and on one that has its image.
+// In a new cluster fences go on above the given one, waiters are forgotten, and a lock that was not known is granted
+// only after the embargo: on the machine itself and on one that has its image.
 func TestRefound(t *testing.T) {
 	m := New(luavm.New())
 	at := func(tick int64, index uint64) resp.Stamp {
@@ -44,9 +44,9 @@ func TestRefound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range []*Machine{m, other} {
-		hold := string(resp.Errf(lifecycle.ErrHoldFmt, 5001).AppendTo(nil, 3))
-		if got := apply(m, 1001, 3, "SET new carol NX PX 1000"); got != hold {
-			t.Errorf("in the hold: %q", got)
+		refused := string(resp.Errf(lifecycle.ErrEmbargoFmt, 5001).AppendTo(nil, 3))
+		if got := apply(m, 1001, 3, "SET new carol NX PX 1000"); got != refused {
+			t.Errorf("in the embargo: %q", got)
 		}
 		if got := apply(m, 2000, 4, "RENEW known alice PX 60000"); got != ":1\r\n" {
 			t.Errorf("a lock that was held has the fence %q", got)
@@ -54,27 +54,27 @@ func TestRefound(t *testing.T) {
 		if got := apply(m, 2001, 5, "UNLOCK known alice"); got != ":1\r\n" {
 			t.Errorf("released: %q", got)
 		}
-		if got := apply(m, 6001, 6, "LOCK known carol PX 1000"); got != string(resp.Errf(lifecycle.ErrHoldFmt, 1).AppendTo(nil, 3)) {
-			t.Errorf("at the end of the hold: %q", got)
+		if got := apply(m, 6001, 6, "LOCK known carol PX 1000"); got != string(resp.Errf(lifecycle.ErrEmbargoFmt, 1).AppendTo(nil, 3)) {
+			t.Errorf("at the end of the embargo: %q", got)
 		}
 		if got := apply(m, 6002, 7, "LOCK known carol PX 1000"); got != string(resp.Int(fence+1).AppendTo(nil, 3)) {
-			t.Errorf("after the hold: %q", got)
+			t.Errorf("after the embargo: %q", got)
 		}
 		if got := apply(m, 6003, 8, "SET new carol NX PX 1000"); got != "+OK\r\n" || m.state.Keys.LastFence != fence+2 {
-			t.Errorf("after the hold: %q, fence %d", got, m.state.Keys.LastFence)
+			t.Errorf("after the embargo: %q, fence %d", got, m.state.Keys.LastFence)
 		}
 	}
 	if !bytes.Equal(image(t, m), image(t, other)) {
 		t.Error("a machine that was restored went another way")
 	}
-	// The next cluster may be told less than was given, and no hold.
+	// The next cluster may be told less than was given, and no embargo.
 	m.Fork(5, 0)
 	if got := apply(m, 6004, 9, "LOCK third carol PX 1000"); got != string(resp.Int(fence+3).AppendTo(nil, 3)) {
-		t.Errorf("without a hold: %q", got)
+		t.Errorf("without an embargo: %q", got)
 	}
 }
 
-// Redisson's scripts, as it sends them, in the hold: a holder renews and releases, nobody else comes in.
+// Redisson's scripts, as it sends them, in the embargo: a holder renews and releases, nobody else comes in.
 func TestHoldAndRedisson(t *testing.T) {
 	const (
 		take = `if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then ` +
