@@ -66,9 +66,6 @@ var holes = map[string]string{
 	"unlock-ends-a-wait":           noBug,
 	"no-wait-in-a-whole":           noRule,
 	"key-of-many":                  noBug,
-	"owner-does-one-thing":         noRule,
-	"deadlock-of-many":             noBug,
-	"held-longest-first":           noRule,
 
 	// Programs of operators: lockd run, backup, restore, recover, drain, upgrades.
 	"drain-says-whether-it-may": noRule,

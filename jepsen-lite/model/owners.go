@@ -15,6 +15,17 @@ var (
 	ruleCircle = rule("deadlock-true", "-DEADLOCK names owners who wait for each other, and what for.",
 		"no such deadlock", "owners", each(1, 10*time.Second)).
 		judging("deadlock-is-told deadlock-of-many")
+	ruleAllStuck = rule("deadlock-of-all-holders",
+		"-DEADLOCK names a lock of several holders only if all of them wait, in the circle or for it.",
+		"deadlock of some holders", "owners", once(1, 20*time.Second)).
+		judging("deadlock-of-many")
+	ruleOneThing = lateRule("owner-waits-for-itself",
+		"An owner that asks by another token for what it holds is told at once that it waits for itself.",
+		"waits for itself", "owners", quietly(1, 10*time.Second)).
+		judging("owner-does-one-thing")
+	ruleLongest = rule("longest-first", "LOCKS LIST has the locks in the order in which they were got.",
+		"list out of order", "owners", each(1, 10*time.Second)).
+		judging("held-longest-first")
 	ruleDeadlock = lateRule("deadlock-told", "Owners who wait for each other are told so, within half a second.",
 		"deadlock missed", "owners", quietly(1, 10*time.Second)).
 		judging("deadlock-is-told deadlock-while-waiting")
@@ -27,7 +38,7 @@ var (
 		judging("owner-and-note")
 )
 
-// stay is a token at a lock: it holds it, or waits for it.
+// stay is a token at a lock: it holds it, or waits for it. Up to the permits in the request's mode hold a lock at once.
 type stay struct {
 	of         *history.Op // the request
 	key, token string
@@ -52,9 +63,9 @@ func groupOf(key string) string {
 	return key
 }
 
-// Owners judges locks of owners: enter token ms wait - owner = fence | nil | deadlock says (LOCK WAIT OWNER), release
-// token = 1 | 0. Each token is of one request. What is asked about them: info lock, list group, graph group = words
-// (claim).
+// Owners judges locks of owners: enter token ms wait mode owner = fence | nil | deadlock says (LOCK WAIT OWNER), release
+// token = 1 | 0. Each token is of one request. The mode is a number of permits, the same in all requests for a lock, or
+// "". What is asked about them: info lock, list group, graph group = words (claim).
 func Owners(h *history.History) *Verdict {
 	v := &Verdict{}
 	groups, all := ownedOf(h), &owned{} // all: an owner may still hold a lock of an earlier group
@@ -67,13 +78,7 @@ func Owners(h *history.History) *Verdict {
 		switch {
 		case !o.OK() || g == nil:
 		case o.Name == "enter" && o.Out[0] == "deadlock":
-			v.Stake(ruleCircle, 1)
-			if !all.isCircle(o) {
-				v.Add("no such deadlock", o, "at no moment of the request these owners can have waited for each other")
-			}
-			if h.Disturbed(o.Start, o.End, settleTime) == 0 {
-				v.Stake(ruleDeadlock, 1)
-			}
+			all.deadlock(v, o, h.Disturbed(o.Start, o.End, settleTime) == 0)
 		case o.Name == "info" || o.Name == "list" || o.Name == "graph":
 			g.told(v, o)
 		}
@@ -163,21 +168,21 @@ func waiterOf(h *history.History, o *history.Op) *stay {
 	return s
 }
 
-// settle finds when a token certainly waited, if there was no fault: until its time was over, or as long as others
-// certainly held the lock that it got then.
+// settle finds when a token certainly waited, if there was no fault: until its time was over, or as long as another one
+// certainly held the lock that it got then, and that only one can hold.
 func (g *owned) settle(h *history.History, w *stay) {
 	o := w.of
 	if !o.OK() || h.Disturbed(o.Start, o.End, settleTime) > 0 {
 		return
 	}
 	w.must.from = o.Start + settledIn
-	if fence, ok := fenceOf(o); ok {
+	if fence, ok := fenceOf(o); ok && permits(modeOf(o)) == 0 {
 		for _, s := range g.holders {
 			if s.key == w.key && s.must.from < o.End && s.fence < fence {
 				w.must.to = max(w.must.to, min(s.must.to, o.End))
 			}
 		}
-	} else if o.Out[0] == absent {
+	} else if !ok && o.Out[0] == absent {
 		w.must.to = min(o.Start+waits(o), o.End)
 	}
 }
@@ -200,32 +205,95 @@ func (g *owned) moments(o *history.Op) []int64 {
 	return all
 }
 
-// isCircle reports whether what a request was told about a deadlock can have been true at a moment: a holds x and waits
-// for y, held by b, which waits for x.
-func (g *owned) isCircle(o *history.Op) bool {
+// deadlock judges what a request was told about a deadlock.
+func (g *owned) deadlock(v *Verdict, o *history.Op, calm bool) {
+	v.Stake(ruleCircle, 1)
+	says := circleOf(o)
+	var held []int64 // the moments at which what it says can have been so
+	for _, t := range g.moments(o) {
+		if g.isCircle(o, says, t) {
+			held = append(held, t)
+		}
+	}
+	if len(held) == 0 {
+		v.Add("no such deadlock", o, "at no moment of the request these owners can have waited for each other")
+		return
+	}
+	if calm {
+		v.Stake(ruleDeadlock, 1)
+	}
+	if calm && len(says) == 1 {
+		v.Stake(ruleOneThing, 1)
+	}
+	more, free := false, 0
+	for _, t := range held {
+		several, waits := g.othersWait(o, says, t)
+		if more = more || several; !waits {
+			free++
+		}
+	}
+	if more {
+		v.Stake(ruleAllStuck, 1)
+	}
+	if free == len(held) {
+		v.Add("deadlock of some holders", o, "another one holds one of the locks, and waits for none")
+	}
+}
+
+// claimed is a lock and who is said to hold it.
+type claimed struct{ key, owner string }
+
+// circleOf returns the circle that a request was told of, from the lock that it asks for to one that its owner holds:
+// each owner waits for the lock behind it, the last one for the first lock. nil: it makes no sense.
+func circleOf(o *history.Op) (circle []claimed) {
 	says, through, _ := strings.Cut(o.Out[1], ", held by ")
 	w := strings.Fields(says)
 	if len(w) != 7 || w[0] != o.In[4] || w[6] != o.Key {
-		return false
+		return nil
 	}
-	self, holds := w[0], w[2]
-	return slices.ContainsFunc(g.moments(o), func(t int64) bool {
-		if !find(g.holders, holds, self, t) {
+	self, holds, key := w[0], w[2], o.Key
+	for other := range strings.SplitSeq(through, ", held by ") {
+		if other == "" {
+			break
+		}
+		by, waits, ok := strings.Cut(other, ", which waits for ")
+		if !ok {
+			return nil
+		}
+		circle, key = append(circle, claimed{key, by}), waits
+	}
+	if key != holds {
+		return nil
+	}
+	return append(circle, claimed{holds, self})
+}
+
+// isCircle reports whether a circle can have been one at a moment: a holds x and waits for y, held by b, which waits for
+// x.
+func (g *owned) isCircle(o *history.Op, circle []claimed, t int64) bool {
+	for i, c := range circle {
+		if !find(g.holders, c.key, c.owner, t) {
 			return false
 		}
-		key := o.Key
-		for other := range strings.SplitSeq(through, ", held by ") {
-			if other == "" {
-				break
-			}
-			by, waits, ok := strings.Cut(other, ", which waits for ")
-			if !ok || !find(g.holders, key, by, t) || !find(g.waiters, waits, by, t) {
-				return false
-			}
-			key = waits
+		if i+1 < len(circle) && !find(g.waiters, circle[i+1].key, c.owner, t) {
+			return false
 		}
-		return key == holds
-	})
+	}
+	return len(circle) > 0
+}
+
+// othersWait reports whether others than the owners of a circle certainly hold some of its locks at a moment, and whether
+// all of them may wait then.
+func (g *owned) othersWait(o *history.Op, circle []claimed, t int64) (several, all bool) {
+	all = true
+	for _, c := range circle {
+		for _, s := range certainAt(g.holders, t, func(s *stay) bool { return s.key == c.key && s.owner != c.owner }) {
+			several = true
+			all = all && (s.owner == o.In[4] ||
+				slices.ContainsFunc(g.waiters, func(w *stay) bool { return w.owner == s.owner && w.mayAt(t) }))
+		}
+	}
+	return several, all
 }
 
 // circles reports owners that certainly wait for each other.
@@ -234,37 +302,45 @@ func (g *owned) circles(v *Verdict) {
 	for _, w := range certain {
 		for _, other := range certain {
 			t := other.must.from + 1
-			if w.mustAt(t) && g.leadsBack(w, t) {
-				v.Add("deadlock missed", w.of, "its owner waits for itself, through others, at %.3f s", sec(t))
-				break
+			if !w.mustAt(t) || !g.isStuck(w, t) {
+				continue
 			}
+			kind := "deadlock missed"
+			if slices.ContainsFunc(g.holders, func(s *stay) bool {
+				return s.key == w.key && s.owner == w.owner && s.mustAt(t) && permits(modeOf(s.of)) == 0
+			}) {
+				kind = "waits for itself"
+			}
+			v.Add(kind, w.of, "its owner waits for itself, through others or not, at %.3f s", sec(t))
+			break
 		}
 	}
 }
 
-// leadsBack reports whether a waiter certainly waits for its own owner at a moment.
-func (g *owned) leadsBack(w *stay, t int64) bool {
-	must := func(stays []*stay, is func(s *stay) bool) *stay {
-		i := slices.IndexFunc(stays, func(s *stay) bool { return s.mustAt(t) && is(s) })
-		if i < 0 {
-			return nil
+// isStuck reports whether a waiter certainly waits for its own owner at a moment: all who hold the lock that it waits
+// for wait, so do all who hold what they wait for, and so on; and it holds one of these locks.
+func (g *owned) isStuck(w *stay, t int64) bool {
+	locks, holds := []string{w.key}, false
+	for i := 0; i < len(locks); i++ {
+		held := certainAt(g.holders, t, func(s *stay) bool { return s.key == locks[i] && s.token != w.token })
+		if len(held) == 0 || len(held) < permits(modeOf(held[0].of)) {
+			return false // somebody else may hold it, or nobody
 		}
-		return stays[i]
+		for _, s := range held {
+			if s.owner == w.owner {
+				holds = true
+				continue
+			}
+			next := certainAt(g.waiters, t, func(x *stay) bool { return x.owner == s.owner })
+			if len(next) == 0 {
+				return false
+			}
+			if !slices.Contains(locks, next[0].key) {
+				locks = append(locks, next[0].key)
+			}
+		}
 	}
-	at := w
-	for range g.waiters {
-		by := must(g.holders, func(s *stay) bool { return s.key == at.key && s.token != at.token })
-		if by == nil {
-			return false
-		}
-		if by.owner == w.owner {
-			return true
-		}
-		if at = must(g.waiters, func(s *stay) bool { return s.owner == by.owner }); at == nil {
-			return false
-		}
-	}
-	return false
+	return holds
 }
 
 // told judges an answer about who holds locks and who waits for them. Its words are held key token owner fence, waits
@@ -290,6 +366,7 @@ func (g *owned) told(v *Verdict, o *history.Op) {
 		v.Stake(ruleShown, 1)
 	}
 	g.inOrder(v, o)
+	g.longestFirst(v, o)
 	wrong := "wrong " + o.Name
 	switch {
 	case !right:
@@ -398,6 +475,38 @@ func (g *owned) inOrder(v *Verdict, o *history.Op) {
 		}
 		if before == nil || at.of.Start > before.of.Start {
 			before = at
+		}
+	}
+}
+
+// longestFirst judges the order of the locks in an answer of LOCKS LIST, as far as it is certain which one was got first.
+func (g *owned) longestFirst(v *Verdict, o *history.Op) {
+	if o.Name != "list" {
+		return
+	}
+	var keys []string
+	got := map[string]span{} // by lock: when the first of the holders that are told got it
+	for _, word := range o.Out {
+		w := strings.Split(word, "|")
+		i := slices.IndexFunc(g.holders, func(s *stay) bool { return w[0] == "held" && s.key == w[1] && s.token == w[2] })
+		if i < 0 {
+			continue
+		}
+		of := g.holders[i].of
+		since, known := got[w[1]]
+		if !known {
+			keys, since = append(keys, w[1]), span{of.Start, of.End}
+		}
+		got[w[1]] = span{min(since.from, of.Start), min(since.to, of.End)}
+	}
+	for i, key := range keys[min(1, len(keys)):] {
+		before, this := got[keys[i]], got[key]
+		if before.to+clockGrain < this.from {
+			v.Stake(ruleLongest, 1)
+		}
+		if this.to+clockGrain < before.from {
+			v.Stake(ruleLongest, 1)
+			v.Add("list out of order", o, "%s was got before %s", key, keys[i])
 		}
 	}
 }

@@ -11,18 +11,20 @@ import (
 const twoOwners = "0-1 1 enter g.0 t1,9000,100,,o1 = 7\n 0-1 2 enter g.1 t2,9000,100,,o2 = 8\n " +
 	"2-4000 1 enter g.1 t3,9000,3990,,o1 = nil\n "
 
+// manyOwners is Owners of a story in which a deadlock has commas.
+func manyOwners(h *history.History) *Verdict {
+	for i := range h.Ops {
+		if o := &h.Ops[i]; o.OK() && o.Out[0] == "deadlock" {
+			o.Out = []string{"deadlock", strings.Join(o.Out[1:], ",")}
+		}
+	}
+	return Owners(h)
+}
+
 // What a deadlock names must be so at one moment of the request.
 func TestDeadlockIsTrue(t *testing.T) {
 	const asks = twoOwners + "1000-1001 2 enter g.0 t4,9000,3990,,o2 = deadlock,"
-	judge := func(h *history.History) *Verdict {
-		for i := range h.Ops {
-			if o := &h.Ops[i]; o.OK() && o.Out[0] == "deadlock" {
-				o.Out = []string{"deadlock", strings.Join(o.Out[1:], ",")} // it has commas
-			}
-		}
-		return Owners(h)
-	}
-	expect(t, judge, asks+"o2 holds g.1 and waits for g.0, held by o1, which waits for g.1")
+	expect(t, manyOwners, asks+"o2 holds g.1 and waits for g.0, held by o1, which waits for g.1")
 	for _, says := range []string{
 		"o2 holds g.1 and waits for g.0, held by o1, which waits for g.0",                            // it does not
 		"o2 holds g.1 and waits for g.0, held by o3, which waits for g.1",                            // nobody
@@ -33,11 +35,28 @@ func TestDeadlockIsTrue(t *testing.T) {
 		"o2 holds g.1 and waits for g.0, held by o1, which waits for g.1, held by o9, which has g.1", // nonsense
 		"nothing",
 	} {
-		expect(t, judge, asks+says, "no such deadlock@4")
+		expect(t, manyOwners, asks+says, "no such deadlock@4")
 	}
 	// The lock was released before.
-	expect(t, judge, strings.Replace(asks, "1000-1001", "3-4 1 release t1 t1 = 1\n 8-9 1 release g.0 t1 = 1\n 1000-1001", 1)+
+	expect(t, manyOwners, strings.Replace(asks, "1000-1001", "3-4 1 release t1 t1 = 1\n 8-9 1 release g.0 t1 = 1\n 1000-1001", 1)+
 		"o2 holds g.1 and waits for g.0, held by o1, which waits for g.1", "no such deadlock@6")
+}
+
+// A lock of many is in a circle only if all who hold it wait; and then the circle is told.
+func TestDeadlockOfMany(t *testing.T) {
+	const (
+		held  = "0-1 1 enter g.2 t1,9000,100,2,o1 = 7\n 0-1 2 enter g.2 t2,9000,100,2,o2 = 8\n 2-3 3 enter g.0 t3,9000,100,,o3 = 9\n "
+		waits = "4-4000 1 enter g.0 t4,9000,3990,,o1 = nil\n "
+		all   = "4-4000 2 enter g.0 t5,9000,3990,,o2 = nil\n "
+		ends  = "3000-3001 3 enter g.2 t6,9000,900,2,o3 = deadlock,o3 holds g.0 and waits for g.2, held by o1, which waits for g.0"
+		goes  = "1000-3900 3 enter g.2 t6,9000,2890,2,o3 = nil"
+	)
+	expect(t, manyOwners, held+waits+all+ends)
+	expect(t, manyOwners, held+waits+ends, "deadlock of some holders@5")
+	expect(t, manyOwners, held+waits+"2900-2901 2 release t2 t2 = 1\n 2900-2901 2 release g.2 t2 = 1\n "+ends)
+	expect(t, manyOwners, held+waits+goes)
+	expect(t, manyOwners, held+waits+all+goes, "deadlock missed@4", "deadlock missed@5", "deadlock missed@6")
+	expect(t, manyOwners, "0-1 1 enter g.2 t1,9000,100,2,o1 = 7\n 4-4000 1 enter g.2 t4,9000,3990,2,o1 = nil") // another one may hold it, too
 }
 
 // Owners that wait for each other are told, unless a fault may have kept one of them from the line.

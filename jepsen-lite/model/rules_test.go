@@ -54,7 +54,9 @@ func TestRules(t *testing.T) {
 		wholes     = "0-1 5 listen __lock@*__: = OK\n 2-3 1 end-all 3 w1.1,FLUSHDB, = OK\n "
 		hello      = "0-1 1 hello l = OK\n 2-3 1 enter l a,500,0,w1.1 = 7\n "
 		taken      = hello + "5-6 2 force l ,r,,w2.1 = 1\n "
-		own        = "0-1 1 enter g.0 t1,9000,100,,o1 = 7\n "
+		manyWait   = "0-1 1 enter g.2 t1,9000,100,2,o1 = 7\n 0-1 2 enter g.2 t2,9000,100,2,o2 = 8\n 2-3 3 enter g.0 t3,9000,100,,o3 = 9\n " +
+			"4-4000 1 enter g.0 t4,9000,3990,,o1 = nil\n 4-4000 2 enter g.0 t5,9000,3990,,o2 = nil\n "
+		own = "0-1 1 enter g.0 t1,9000,100,,o1 = 7\n "
 	)
 	forced := "9000-9001 1 cut l =\n 20000-20001 9 history l = " + told(g1, "forced|a|7|LOCKS FORCE|w2.1|r|1005|5|500|0")
 	expired := "510-511 1 lost l = a,7,expired\n 9000-9001 1 cut l =\n 20000-20001 9 history l = " + told(g1, "expired|a|7||||1501|500|500|0")
@@ -244,8 +246,15 @@ func TestRules(t *testing.T) {
 
 		{ruleCircle, Owners, own + "2-3 1 enter g.0 t2,9000,100,,o1 = deadlock,o1 holds g.0 and waits for g.0",
 			own + "2-3 1 enter g.0 t2,9000,100,,o1 = deadlock,o1 holds g.1 and waits for g.0"},
-		{ruleDeadlock, Owners, own + "2-3 1 enter g.0 t2,9000,100,,o1 = deadlock,o1 holds g.0 and waits for g.0",
+		{ruleDeadlock, manyOwners, own + "2-3 1 enter g.0 t2,9000,100,,o1 = deadlock,o1 holds g.0 and waits for g.0",
+			twoOwners + "1000-4900 2 enter g.0 t4,9000,3890,,o2 = nil"},
+		{ruleAllStuck, manyOwners, manyWait + "3000-3001 3 enter g.2 t6,9000,900,2,o3 = deadlock,o3 holds g.0 and waits for g.2, held by o1, which waits for g.0",
+			strings.Replace(manyWait, "2 enter g.0 t5", "7 enter g.0 t5,9000,3990,,o7 = nil\n 7000-7001 2 enter g.0 t7", 1) +
+				"3000-3001 3 enter g.2 t6,9000,900,2,o3 = deadlock,o3 holds g.0 and waits for g.2, held by o1, which waits for g.0"},
+		{ruleOneThing, Owners, own + "2-3 1 enter g.0 t2,9000,100,,o1 = deadlock,o1 holds g.0 and waits for g.0",
 			own + "2-3000 1 enter g.0 t2,9000,2990,,o1 = nil"},
+		{ruleLongest, Owners, own + "4-5 2 enter g.1 t2,9000,100,,o2 = 8\n 6-7 9 list g = held|g.0|t1|o1|7,held|g.1|t2|o2|8",
+			own + "4-5 2 enter g.1 t2,9000,100,,o2 = 8\n 6-7 9 list g = held|g.1|t2|o2|8,held|g.0|t1|o1|7"},
 		{ruleNow, Owners, own + "4-5 9 info g.0 = held|g.0|t1|o1|7", own + "4-5 9 info g.0 = held|g.0|t1|o2|7"},
 		{ruleShown, Owners, own + "2-3000 2 enter g.0 t2,9000,2990,,o2 = nil\n 1000-1001 9 info g.0 = held|g.0|t1|o1|7,waits|g.0|t2|o2",
 			own + "2-3000 2 enter g.0 t2,9000,2990,,o2 = nil\n 1000-1001 9 info g.0 = held|g.0|t1|o1|7"},

@@ -11,12 +11,13 @@ import (
 // Few locks, of which owners hold several at once, so that they come to wait for each other.
 const (
 	ownedKeys    = 3      // of the owners that share them
+	ownedByTwo   = 2      // the number of the one that two may hold
 	ownedLease   = 10_000 // ms
 	ownedWaitMax = 3_000  // ms
 )
 
-// newOwners makes each worker an owner that takes up to three locks in any order, waits in line for them, and releases
-// what it has got; it gives up when it is told of a deadlock. Clients beside them ask who holds what, and who waits.
+// newOwners makes each worker an owner that takes up to three locks in any order, one of which two may hold, waits in line
+// for them, and releases what it has got; it gives up when it is told of a deadlock. Clients beside them ask who holds what, and who waits.
 func newOwners(env *Env) Plan {
 	keys := newShortLived(env, "owned")
 	return Plan{
@@ -71,9 +72,13 @@ func (o *owner) take(key string) bool {
 	c := o.c
 	h := &holder{c: c, key: key, token: "t" + itoa(c.env.Unique()), ms: ownedLease}
 	wait := c.Rand.Int64N(ownedWaitMax)
-	out, ok := c.Do(Call{Op: "enter", Key: key, In: []string{h.token, itoa(h.ms), itoa(wait), "", o.name},
-		Cmds:  [][]string{{"LOCK", key, h.token, "PX", itoa(h.ms), "WAIT", itoa(wait), "OWNER", o.name}},
-		Waits: time.Duration(wait) * time.Millisecond, Refusable: true, Out: grantedOrDeadlock})
+	cmd := []string{"LOCK", key, h.token, "PX", itoa(h.ms), "WAIT", itoa(wait), "OWNER", o.name}
+	if key == o.key(ownedByTwo) {
+		h.mode, h.several = "2", true
+		cmd = append(cmd, "LIMIT", h.mode)
+	}
+	out, ok := c.Do(Call{Op: "enter", Key: key, In: []string{h.token, itoa(h.ms), itoa(wait), h.mode, o.name},
+		Cmds: [][]string{cmd}, Waits: time.Duration(wait) * time.Millisecond, Refusable: true, Out: grantedOrDeadlock})
 	held := holds(out, ok) && out[0] != deadlocked
 	if held || !ok {
 		o.held = append(o.held, h) // it may be held without an answer
