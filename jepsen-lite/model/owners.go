@@ -44,6 +44,7 @@ type stay struct {
 	key, token string
 	owner      string
 	fence      int64 // of a holder; 0: not known
+	before     bool  // it may have held the lock before with a lower fence, of which its client was not told
 	may        span  // it does so at most in this time
 	must       span  // and certainly in this one; empty: never
 }
@@ -146,6 +147,7 @@ func holderOf(h *history.History, clock *logClock, o *history.Op, releases []*hi
 	}
 	if fence, ok := fenceOf(o); ok {
 		s.fence, s.must = fence, span{o.End, o.Start + millis(o.In[1])}
+		s.before = waits(o) > 0 && h.Disturbed(o.Start, o.End, settleTime) > 0
 		for _, r := range releases {
 			s.must.to = min(s.must.to, r.Start)
 		}
@@ -397,9 +399,10 @@ func hears(o *history.Op, kind string, s *stay) bool {
 // canBe reports whether everything that was answered can have been so at a moment.
 func (g *owned) canBe(o *history.Op, t int64) bool {
 	is := func(stays []*stay, key, token, owner, fence string) bool {
+		n, _ := strconv.ParseInt(fence, 10, 64)
 		return slices.ContainsFunc(stays, func(s *stay) bool {
 			return s.key == key && s.token == token && s.owner == owner && s.mayAt(t) &&
-				(fence == "" || s.fence == 0 || strconv.FormatInt(s.fence, 10) == fence)
+				(fence == "" || s.fence == 0 || s.fence == n || s.before && n < s.fence)
 		})
 	}
 	for _, word := range o.Out {
