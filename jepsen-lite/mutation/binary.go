@@ -25,6 +25,9 @@ const (
 	processorTime = 3 * time.Second  // besides what follows
 	processorMore = 5                // times as much as the tests took without a mutant
 	memoryMax     = 4 << 20          // KiB of address space
+
+	// A process that has used no processor for so long waits for what does not come, where the system tells that.
+	idleMax = 10 * time.Second
 )
 
 // limits bound a process.
@@ -170,7 +173,10 @@ func (b *binary) start(
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Dir, cmd.Env, cmd.WaitDelay = b.dir, append(os.Environ(), env...), time.Second
 	began := time.Now()
-	err = cmd.Run()
+	if err = cmd.Start(); err == nil {
+		go whenIdle(ctx, cmd.Process.Pid, idleMax, cancel)
+		err = cmd.Wait()
+	}
 	took.real = time.Since(began)
 	if state := cmd.ProcessState; state != nil {
 		took.processor = state.UserTime() + state.SystemTime()
@@ -178,12 +184,47 @@ func (b *binary) start(
 	return out.String(), took, err
 }
 
+// whenIdle calls stop when a process has used no processor for so long.
+func whenIdle(ctx context.Context, pid int, most time.Duration, stop func()) {
+	tick := time.NewTicker(most / 5)
+	defer tick.Stop()
+	since, was := time.Now(), ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		is := processorTimes(pid)
+		switch {
+		case is == "" || is != was:
+			since, was = time.Now(), is
+		case time.Since(since) >= most:
+			stop()
+			return
+		}
+	}
+}
+
+// processorTimes returns what Linux knows of the processor time of a process; "": nothing.
+func processorTimes(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 13 {
+		return ""
+	}
+	return fields[11] + " " + fields[12] // utime and stime of proc_pid_stat(5)
+}
+
 var (
 	failed  = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
 	endless = regexp.MustCompile(`(?m)^panic: test timed out after .*\n(?:\s+running tests:\n\s+(\S+))?`)
 )
 
-// killer names the test that failed.
+// killer names the test that failed, or says how the process ended.
 func killer(said string, err error) string {
 	if m := endless.FindStringSubmatch(said); m != nil {
 		return strings.TrimSpace(m[1] + " (does not end)")
@@ -197,7 +238,7 @@ func killer(said string, err error) string {
 		}
 		return deepest
 	}
-	if errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "killed") {
+	if strings.Contains(err.Error(), "killed") {
 		return "(does not end)"
 	}
 	for line := range strings.Lines(said) {
