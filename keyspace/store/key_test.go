@@ -92,6 +92,7 @@ func TestNewEntryKeeps(t *testing.T) {
 	key := strings.Repeat("k", 300)
 	was := NewEntry(key, nil, value.OfString("v"), Never, nil, NoLock)
 	next := NewEntry(strings.Clone(key), was, value.OfString("w"), Never, nil, NoLock)
+	new(KeyTree).set(next) // which gives it its position
 	if next.Key() != key || next.positionLow() != uint32(value.Position(key)) {
 		t.Errorf("%q at %d", next.Key(), next.positionLow())
 	}
@@ -400,7 +401,7 @@ func TestScan(t *testing.T) {
 func TestScanOfOnePosition(t *testing.T) {
 	var tree KeyTree
 	for i := range 100 {
-		tree.put(uint64(min(i, 90)), entryAt(uint64(min(i, 90)), fmt.Sprint("k", i+100)), leafMax/2, innerMax/2)
+		tree.put(uint64(min(i, 90)), outsideEntryOf(fmt.Sprint("k", i+100)), leafMax/2, innerMax/2)
 	}
 	n := 0
 	next := tree.Scan(85, 3, func(*Entry) { n++ })
@@ -412,7 +413,7 @@ func TestScanOfOnePosition(t *testing.T) {
 		t.Errorf("%d visited, next %d", n, next)
 	}
 	n = 0
-	tree.put(95, entryAt(95, "last"), leafMax/2, innerMax/2)
+	tree.put(95, outsideEntryOf("last"), leafMax/2, innerMax/2)
 	if next := tree.Scan(90, 1, func(*Entry) { n++ }); n != 10 || next != 95 {
 		t.Errorf("%d visited, next %d", n, next)
 	}
@@ -424,7 +425,7 @@ func TestFrom(t *testing.T) {
 	for i := range 200 {
 		tree.set(NewEntry(fmt.Sprint("key", i), nil, value.OfString("v"), Never, nil, NoLock))
 	}
-	tree.put(0, entryAt(0, ""), leafMax/2, innerMax/2)
+	tree.put(0, outsideEntryOf(""), leafMax/2, innerMax/2)
 	var all []*Entry
 	tree.Each(func(e *Entry) bool { all = append(all, e); return true })
 	if len(all) != 201 || all[0].Key() != "" {
