@@ -44,9 +44,15 @@ type stay struct {
 	key, token string
 	owner      string
 	fence      int64 // of a holder; 0: not known
-	before     bool  // it may have held the lock before with a lower fence, of which its client was not told
+	lower      int64 // until then it may have held with a lower fence, of a grant that was taken back
 	may        span  // it does so at most in this time
 	must       span  // and certainly in this one; empty: never
+}
+
+// mayHaveHad reports whether a holder may have had a fence at a moment.
+func (s *stay) mayHaveHad(fence string, t int64) bool {
+	n, _ := strconv.ParseInt(fence, 10, 64)
+	return s.fence == 0 || n == s.fence || n < s.fence && t < s.lower
 }
 
 // mayAt and mustAt report whether the token may be there at a moment, or certainly is.
@@ -147,12 +153,20 @@ func holderOf(h *history.History, clock *logClock, o *history.Op, releases []*hi
 	}
 	if fence, ok := fenceOf(o); ok {
 		s.fence, s.must = fence, span{o.End, o.Start + millis(o.In[1])}
-		s.before = waits(o) > 0 && h.Disturbed(o.Start, o.End, settleTime) > 0
+		if mayGoBack(h, o) {
+			s.lower = o.End
+		}
 		for _, r := range releases {
 			s.must.to = min(s.must.to, r.Start)
 		}
 	}
 	return s
+}
+
+// mayGoBack reports whether a request may have been granted before its answer, so that the grant was taken back and the
+// request waited on: its node could not tell its client in time. Without a fault near it a node can.
+func mayGoBack(h *history.History, o *history.Op) bool {
+	return waits(o) > 0 && h.Disturbed(o.Start, o.Told, settleTime) > 0
 }
 
 // lapseMax bounds how long a client that is gone can stay in line: until its node notices, or its session is over.
@@ -399,10 +413,9 @@ func hears(o *history.Op, kind string, s *stay) bool {
 // canBe reports whether everything that was answered can have been so at a moment.
 func (g *owned) canBe(o *history.Op, t int64) bool {
 	is := func(stays []*stay, key, token, owner, fence string) bool {
-		n, _ := strconv.ParseInt(fence, 10, 64)
 		return slices.ContainsFunc(stays, func(s *stay) bool {
 			return s.key == key && s.token == token && s.owner == owner && s.mayAt(t) &&
-				(fence == "" || s.fence == 0 || s.fence == n || s.before && n < s.fence)
+				(fence == "" || s.mayHaveHad(fence, t))
 		})
 	}
 	for _, word := range o.Out {
