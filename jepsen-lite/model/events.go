@@ -373,7 +373,7 @@ func (l *listener) judge(v *Verdict, h *history.History, p *lockPast) {
 	for _, o := range p.of[l.took.In[0]] {
 		if o.Maybe() && (o.Name == "enter" || o.Name == "renew") {
 			leases++
-			if h.Disturbed(o.Start, o.End, settleTime) > 0 && stoodInLine(o) { // granted again, since the answer was late
+			if h.Disturbed(o.Start, o.End, settleTime) > 0 && mayAskAgain(o) { // granted again, since the answer was late
 				leases += 1 + int((o.Told-o.Start)/againTime)
 			}
 			longest, over = max(longest, millis(o.In[1])), max(over, latest(h, o)+millis(o.In[1]))
@@ -440,7 +440,7 @@ func (l *listener) isTrue(v *Verdict, p *lockPast, o *history.Op, fence int64, b
 		return false
 	case before != nil:
 		v.Add("loss told twice", o, "%s", before)
-	case o.Out[0] != l.took.In[0] || fence > l.fence || fence < l.fence && !stoodInLine(l.took):
+	case o.Out[0] != l.took.In[0] || fence > l.fence || fence < l.fence && !mayAskAgain(l.took):
 		v.Add("told of no loss", o, "it took %s", l.took)
 	case end == nil || isWanted(end) || p.named[end.name] != nil && p.named[end.name].Start > o.End:
 		v.Add("told of no loss", o, "the lock that it took by %s had not been taken from it", l.took)

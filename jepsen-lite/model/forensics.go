@@ -155,6 +155,7 @@ func (m *memory) horizon(a *pastAnswer) int64 {
 
 // lockPast is one lock, with all that was done to it and told about it.
 type lockPast struct {
+	h       *history.History
 	named   map[string]*history.Op
 	of      map[string][]*history.Op // by token
 	done    []*history.Op            // the operations that must be told
@@ -173,7 +174,7 @@ func pastsOf(h *history.History) (map[string]*lockPast, *memory) {
 		p := of[o.Key]
 		if p == nil {
 			p = &lockPast{
-				named: map[string]*history.Op{}, of: map[string][]*history.Op{}, first: math.MaxInt64, data: math.MaxInt64,
+				h: h, named: map[string]*history.Op{}, of: map[string][]*history.Op{}, first: math.MaxInt64, data: math.MaxInt64,
 			}
 			of[o.Key] = p
 		}
@@ -327,7 +328,7 @@ func (p *lockPast) contradiction(at int) (kind, why string) {
 	case e.kind == "released" && e.by == "UNLOCK" && p.unheard(e) &&
 		(e.name == "" || o != nil && asksFor(o) && o.In[0] == e.token):
 		return p.leaseWrong(e) // the node took it back, since the client was not told
-	case o == nil || !o.Maybe() && e.kind != "gone": // a waiter that was told that nothing was done is "gone"
+	case o == nil || !o.Maybe() && e.kind != "gone" && !inVain: // a waiter that was told that nothing was done is "gone"
 		return toldOfNobody, "no request of that name asked for it"
 	case o.OK() && !inVain && !p.causes(o, e.kind):
 		return toldOfNobody, "that was " + o.String()
@@ -349,7 +350,7 @@ func (p *lockPast) contradiction(at int) (kind, why string) {
 // was answered otherwise, since the grant was taken back before.
 func (p *lockPast) unheard(e *pastEvent) bool {
 	return slices.ContainsFunc(p.of[e.token], func(o *history.Op) bool {
-		return asksFor(o) && (!o.OK() || stoodInLine(o) && !p.toldOf(o, e))
+		return asksFor(o) && (!o.OK() || mayAskAgain(o) && !p.toldOf(o, e))
 	}) && !slices.ContainsFunc(p.of[e.token], func(o *history.Op) bool { return p.toldOf(o, e) })
 }
 
@@ -359,18 +360,28 @@ func (p *lockPast) toldOf(o *history.Op, e *pastEvent) bool {
 	return ok && fence == e.fence
 }
 
-// stoodInLine reports whether a request may have waited.
-func stoodInLine(o *history.Op) bool { return o.Name == "enter" && waits(o) > 0 }
+// lateGrant is the age of a grant from which on a node asks again instead of telling it, although nobody waited.
+const lateGrant = int64(time.Second)
+
+// mayAskAgain reports whether a request may have been granted, and have lost that before it was answered, so that its
+// node asked again: a LOCK that waited, or that was granted late.
+func mayAskAgain(o *history.Op) bool {
+	return o.Name == "enter" && waits(o) > 0 || (o.Name == "enter" || o.Name == "try") && o.Told-o.Start > lateGrant
+}
 
 // inVain reports whether the event at a place is a grant that its client was not told of: the lock was lost before the
-// answer, and the request waited again. The event that ended it comes before the next grant, and was requested before
-// that answer, or by nobody.
+// answer, and the request waited again, or was told that nothing was done. The event that ended it comes before the next
+// grant, and was requested before that answer, or by nobody. What a client was not told of goes back behind its answer.
 func (p *lockPast) inVain(at int) bool {
 	e := p.events[at]
 	o := p.named[e.name]
-	if e.kind != "granted" || e.by != "LOCK" || o == nil || !o.OK() || !stoodInLine(o) ||
+	if e.kind != "granted" || e.by != "LOCK" || o == nil || o.Outcome == history.Info || !mayAskAgain(o) ||
 		o.In[0] != e.token || !p.unheard(e) {
 		return false
+	}
+	over := o.End
+	if !o.OK() {
+		over = dueAt(p.h, o.End)
 	}
 	for _, next := range p.events[at+1:] { // other clients may begin to wait, and give up, in between
 		switch by := p.named[next.name]; {
@@ -379,7 +390,7 @@ func (p *lockPast) inVain(at int) bool {
 		case next.kind == "granted":
 			return false
 		case next.ends():
-			return next.grant() == e.grant() && (by == nil || by.Start < o.End)
+			return next.grant() == e.grant() && (by == nil || by.Start < over)
 		}
 	}
 	return false
@@ -485,10 +496,10 @@ const againTime = int64(100 * time.Millisecond)
 func (p *lockPast) leaseWrong(e *pastEvent) (kind, why string) {
 	gave, least, most := false, int64(0), int64(-1)
 	for _, o := range p.of[e.token] {
-		if o.Name == "release" || !o.Maybe() || o.OK() && !isGrant(o) && !stoodInLine(o) {
+		if o.Name == "release" || !mayAskAgain(o) && (!o.Maybe() || o.OK() && !isGrant(o)) {
 			continue
 		}
-		if most++; stoodInLine(o) {
+		if most++; mayAskAgain(o) {
 			most += 1 + (o.End-o.Start)/againTime
 		}
 		gave = gave || o.In[1] == strconv.FormatInt(e.lease, 10)

@@ -115,6 +115,18 @@ func TestForensicsOfNothing(t *testing.T) {
 			g1 + ",gone|b|0||w2.1||1050|0|0|0,released|a|7|UNLOCK|||1100|100|500|0", nil},
 		{"1-2 1 enter l a,500,900,w1.1 = nil", g1 + ",expired|a|7||||1500|500|500|0", nil},
 		{"1-2 1 enter l a,500,900,w1.1 = nil", g1, []string{"nobody did that@3"}},
+		{"1-1500 1 try l a,500,0,w1.1 = nil", g1 + ",expired|a|7||||1500|500|500|0", nil},
+		{"1-900 1 try l a,500,0,w1.1 = nil", g1 + ",expired|a|7||||1500|500|500|0",
+			[]string{"nobody did that@3", "told as something else@3"}},
+		{"1-1500 1 try l a,500,0,w1.1 = 9", g1 + ",expired|a|7||||1500|500|500|0,granted|a|9|LOCK|w1.1||1600|0|500|0", nil},
+		{"1-1500 1 try l a,500,0,w1.1 = 9", g1 + ",granted|a|9|LOCK|w1.1||1600|0|500|0",
+			[]string{"told as something else@3", "hole in the history@3"}},
+		// The node was cut off then, and found no leader.
+		{"1-2 1 enter l a,500,900,w1.1 failed", g1 + ",released|a|7|UNLOCK|||1100|100|500|0", nil},
+		{"1-2 1 enter l a,500,900,w1.1 failed\n 900-901 2 overwrite l data,100,w2.1 = OK",
+			g1 + ",overwritten|a|7|SET|w2.1||1100|100|500|0", nil},
+		{"1-2 1 enter l a,500,900,w1.1 failed\n 9000-9001 2 overwrite l data,100,w2.1 = OK",
+			g1 + ",overwritten|a|7|SET|w2.1||1100|100|500|0", []string{"nobody did that@4"}},
 		{"1-2 1 enter l a,500,900,w1.1 = nil", g1 + ",released|a|7|UNLOCK|||1100|100|501|0",
 			[]string{"told as something else@3"}},
 		{"1-2 1 enter l a,500,900,w1.1 = nil", g1 + ",released|a|7|UNLOCK|||1100|100|500|2",
@@ -133,7 +145,7 @@ func TestForensicsOfNothing(t *testing.T) {
 		{"1-2 1 enter l a,500,0,w1.1 = nil", "left|a|0||w1.1||1100|0|0|0", []string{"told as something else@3"}},
 		{"1-2 1 enter l a,500,0,w1.1 = nil", "refused|a|0||w1.1|no||1100|0|0|0", []string{"told as something else@3"}},
 	} {
-		expect(t, Forensics, begin+c.story+"\n 10-11 9 history l = "+told(c.event), c.want...)
+		expect(t, Forensics, begin+c.story+"\n 10000-10001 9 history l = "+told(c.event), c.want...)
 	}
 }
 
