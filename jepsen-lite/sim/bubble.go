@@ -3,6 +3,7 @@ package sim
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Bubble calls do in virtual time, and waits until all goroutines that it has started have ended. Time moves when all
@@ -26,5 +27,12 @@ func Bubble(do func(outside func(func()))) {
 		calls <- call
 		<-done
 	}
-	synctest.Test(&testing.T{}, func(*testing.T) { do(outside) })
+	synctest.Test(&testing.T{}, func(*testing.T) {
+		do(outside)
+		time.Sleep(restMax)
+	})
 }
+
+// restMax is longer than anything sleeps that do leaves behind: time stands still when the function of a bubble has
+// returned, and a goroutine that sleeps then waits for ever.
+const restMax = time.Minute
