@@ -56,6 +56,9 @@ func newEntrance(c *core, d data, peers *peer.Port, m *members, g *gatekeeper, s
 			TLS:     c.cfg.JoinTLS, Clock: c.clock, Log: c.log, Stop: c.stop,
 		},
 	}
+	if _, isTCP := c.cfg.Network.(peer.TCPNetwork); !isTCP {
+		e.joiner.Dial = c.cfg.Network.Dial
+	}
 	e.moved.Store(&map[raft.Server]string{})
 	return e
 }

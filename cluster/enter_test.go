@@ -7,7 +7,6 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,22 +15,19 @@ import (
 )
 
 // clientPort is a port for clients of some cluster, as one that joins sees it.
-type clientPort struct {
-	addr string
+type clientPort struct{ cluster string }
 
-	mu      sync.Mutex
-	cluster string
-}
+// clientsAddr is the address of a clientPort.
+const clientsAddr = "clients:1"
 
-// openClientPort opens one. It is called outside of a synctest bubble, as what it waits for is outside.
-func openClientPort(t *testing.T) *clientPort {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+// openClientPort opens one on the network of a cluster. stop closes it.
+func openClientPort(c *testCluster, cluster string) (stop func()) {
+	c.t.Helper()
+	ln, err := c.net.From(clientsAddr).Listen(clientsAddr)
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	t.Cleanup(func() { ln.Close() })
-	p := &clientPort{addr: ln.Addr().String()}
+	p := &clientPort{cluster: cluster}
 	go func() {
 		for {
 			conn, err := ln.Accept()
@@ -41,7 +37,7 @@ func openClientPort(t *testing.T) *clientPort {
 			go p.serve(conn)
 		}
 	}()
-	return p
+	return func() { _ = ln.Close() }
 }
 
 // serve answers INFO, and says that every other command is done.
@@ -63,21 +59,13 @@ func (p *clientPort) serve(conn net.Conn) {
 		}
 		answer := "+OK\r\n"
 		if strings.HasPrefix(command, "INFO ") {
-			p.mu.Lock()
 			info := "# Raft\r\nnode_id:x\r\ncluster_id:" + p.cluster + "\r\nterm:1\r\n"
-			p.mu.Unlock()
 			answer = string(resp.Bulk(info).AppendTo(nil, 2))
 		}
 		if _, err := conn.Write([]byte(answer)); err != nil {
 			return
 		}
 	}
-}
-
-func (p *clientPort) of(cluster string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cluster = cluster
 }
 
 // Every folder with every way to be told of a cluster, while n2 and n3 of cluster A run: the node serves in the cluster
@@ -93,7 +81,6 @@ func TestFolderAndFlags(t *testing.T) {
 		otherJoin  = ", which it is to join, is of cluster B: start it without --join"
 		otherFound = ", is of cluster "
 	)
-	port := openClientPort(t)
 	list := map[string]string{"n1": "n1:1", "n2": "n2:1", "n3": "n3:1"}
 	ways := map[string]func(*Config){
 		"none":     func(cfg *Config) { cfg.Members, cfg.Join = nil, false },
@@ -110,12 +97,14 @@ func TestFolderAndFlags(t *testing.T) {
 		for way, want := range want {
 			t.Run(folder+", "+way, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c := startFolder(t, folder, port.addr)
+					c := startFolder(t, folder, clientsAddr)
 					defer c.close()
-					if port.of(c.nodes["n2"].members.identity().Cluster); way == "join B" {
-						port.of("B")
+					of := c.nodes["n2"].members.identity().Cluster
+					if way == "join B" {
+						of = "B"
 					}
-					said := c.enter("n1", ways[way], port.addr)
+					defer openClientPort(c, of)()
+					said := c.enter("n1", ways[way], clientsAddr)
 					switch want {
 					case alone:
 						c.expect(c.leader("n1"), "GET a", "$6 single")
@@ -126,7 +115,7 @@ func TestFolderAndFlags(t *testing.T) {
 						t.Errorf("it said %q, want %q", said, want)
 					}
 					if want == foreign {
-						if err := c.enter("n1", ways[way], port.addr); !strings.Contains(err, want) {
+						if err := c.enter("n1", ways[way], clientsAddr); !strings.Contains(err, want) {
 							t.Errorf("started again: %q", err)
 						}
 					}
@@ -138,7 +127,7 @@ func TestFolderAndFlags(t *testing.T) {
 }
 
 // startFolder starts cluster A, of n1 to n3, and leaves n2 and n3 of it; n1 has a folder of a kind then. All have clients
-// at one address, as a name would be looked up outside of the bubble.
+// at one address.
 func startFolder(t *testing.T, kind, clients string) *testCluster {
 	dirs := t.TempDir()
 	c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.ClientAddrs = []string{clients} }))

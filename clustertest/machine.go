@@ -230,11 +230,21 @@ func (p *Process) open() error {
 		return errors.Join(err, n.Close(context.Background()))
 	}
 	p.node, p.server = n, s
+	if m.Members == nil && m.Join != "" {
+		go p.join(m.Join)
+	}
 	go func() {
 		defer close(p.served)
 		_ = s.Serve(l) // it ends with the process
 	}()
 	return nil
+}
+
+// join has the node added to the cluster of another one. A node that is refused ends itself.
+func (p *Process) join(addr string) {
+	if err := p.node.Join(context.Background(), []string{addr}, ""); err != nil && !p.closing.Load() {
+		p.end(kill, Failed, err)
+	}
 }
 
 // isOpen reports whether the node has started.

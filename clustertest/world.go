@@ -60,6 +60,8 @@ type Machine struct {
 	PeerAddr   string            // the node listens there for the others; "": ID:16379
 	ClientAddr string            // the node listens there for clients; "": ID:6379
 	Members    map[string]string // ids and peer addresses of the founding members, this one included; nil: it waits for LOCKD ADD
+	// Join is the address for clients of another node, which a node without Members asks to be added; "": it asks nobody.
+	Join string
 	// Ways are the addresses at which the node dials peers that are known by another address, such as proxies between
 	// it and them. They may be listeners of the Network.
 	Ways map[string]string

@@ -373,3 +373,34 @@ func TestPauseAndEnd(t *testing.T) {
 		}
 	})
 }
+
+// A node asks another one to be added, at the address for clients, and ends itself if that refuses it.
+func TestWorldJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWorld(t, 1)
+		if err := w.Add(Machine{ID: "n4", Join: "n2:6379"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Start("n4"); err != nil {
+			t.Fatal(err)
+		}
+		if got := say(w, "n4", "SET", "k", "v"); got != "OK" {
+			t.Error(got)
+		}
+		if got := say(w, "n1", "LOCKD", "MEMBERS"); !strings.Contains(got, "n4:16379") {
+			t.Errorf("members: %s", got)
+		}
+		if err := w.Add(Machine{ID: "n5", PeerAddr: "n4:16379", ClientAddr: "n5:6379", Join: "n2:6379"}); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Kill("n4")
+		p, err := w.Launch("n5")
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-p.Ended()
+		if how, why := p.Exit(); how != Failed || !strings.Contains(fmt.Sprint(why), "refuses this node") {
+			t.Errorf("a node at the address of another one: %v, %v", how, why)
+		}
+	})
+}

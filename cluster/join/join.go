@@ -40,9 +40,11 @@ type Joiner struct {
 	Cluster   func() string // id of the cluster whose data the node has; "": none
 	IsVoter   func() bool   // reports whether the node has its vote
 	TLS       func() *tls.Config
-	Clock     clock.Clock
-	Log       *slog.Logger
-	Stop      <-chan struct{} // closed when the node stops
+	// Dial connects to a client port on a network of simulated machines; nil: TCP does.
+	Dial  func(addr string, timeout time.Duration) (net.Conn, error)
+	Clock clock.Clock
+	Log   *slog.Logger
+	Stop  <-chan struct{} // closed when the node stops
 }
 
 // Run asks the members at addrs, host:port or tls://host:port, in turn. It returns when the node has its vote, at once
@@ -193,6 +195,9 @@ func (j *Joiner) asking(
 func (j *Joiner) dial(ctx context.Context, addr string) (net.Conn, error) {
 	hostPort, secured := strings.CutPrefix(addr, membership.TLSScheme)
 	switch {
+	case !secured && j.Dial != nil:
+		deadline, _ := ctx.Deadline() // each question has one
+		return j.Dial(hostPort, time.Until(deadline))
 	case !secured:
 		return (&net.Dialer{}).DialContext(ctx, "tcp", hostPort)
 	case j.TLS == nil:

@@ -139,7 +139,6 @@ var Table = []Kind{
 		Name:     "member",
 		Summary:  "a node loses its disk; it is removed, and a new one joins under a new id",
 		Variants: []string{"leader", "follower"},
-		grounded: every,
 		StopTurn: joins, Start: member,
 	},
 	{
@@ -274,7 +273,7 @@ var Table = []Kind{
 		Port:     true,
 		alone:    true,
 		reads:    some{"save twice", "mute", "stale", "deposed"},
-		grounded: some{"join", "folder"},
+		grounded: some{"folder"},
 		StopTurn: restarts, Start: scenario,
 	},
 	{

@@ -39,15 +39,18 @@ func flagsOf(args []string) map[string]string {
 
 // machineOf returns the machine on which a node runs that has such flags.
 func machineOf(flags map[string]string, l *log) clustertest.Machine {
-	members := map[string]string{}
-	for _, m := range strings.Split(flags["cluster"], ",") {
-		if id, addr, ok := strings.Cut(m, "="); ok {
+	var members map[string]string // nil: it joins
+	if list := flags["cluster"]; list != "" {
+		members = map[string]string{}
+		for _, m := range strings.Split(list, ",") {
+			id, addr, _ := strings.Cut(m, "=")
 			members[id] = addr
 		}
 	}
 	return clustertest.Machine{
 		ID: flags["id"], PeerAddr: flags["peer-listen"], ClientAddr: flags["listen"], Members: members,
-		Log: slog.New(slog.NewTextHandler(l, nil)),
+		Join: flags["join"],
+		Log:  slog.New(slog.NewTextHandler(l, nil)),
 		Tune: func(c *cluster.Config) {
 			c.PeerAdvertise, c.ClientAddrs = flags["peer-advertise"], []string{flags["advertise"]}
 			c.Faults.Told = func(act, point string) {

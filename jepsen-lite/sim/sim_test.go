@@ -169,3 +169,30 @@ func TestFaultPort(t *testing.T) {
 		}
 	})
 }
+
+// A node whose disk was lost is removed, and joins under a new id.
+func TestReplace(t *testing.T) {
+	Bubble(func(func(func())) {
+		c, do := start(t, 3)
+		defer c.Stop()
+		if got := do("n1", "SET", "k", "1"); got != "OK" {
+			t.Errorf("SET: %s", got)
+		}
+		leader := c.Leader()
+		c.Replace(leader)
+		if err := c.Restart(leader); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := errors.Join(c.Healthy(ctx), c.Converged(ctx)); err != nil {
+			t.Error(err)
+		}
+		if id, got := c.ID(leader), do(leader, "GET", "k"); id == leader || got != "1" {
+			t.Errorf("%s: GET: %s", id, got)
+		}
+		if dead := c.Deaths(); len(dead) > 0 {
+			t.Errorf("deaths: %q", dead)
+		}
+	})
+}
