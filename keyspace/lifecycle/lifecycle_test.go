@@ -55,7 +55,7 @@ func (w *world) get(key string) *store.Entry {
 func (w *world) put(why Cause, key string, next *store.Entry) {
 	was := w.get(key)
 	next, raises := w.recorder().Complete(&why, was, next)
-	w.recorder().Note(&why, w.keys.Put(1, 0, was, next, raises))
+	w.recorder().RecordChange(&why, w.keys.Put(1, 0, was, next, raises))
 }
 
 // until is the deadline after some milliseconds; 0: never.
@@ -191,7 +191,7 @@ func TestNothingIsRecordedOutsideAnEntry(t *testing.T) {
 		t.Error("it names a lock")
 	}
 	next, raises := r.Complete(&why, nil, next)
-	r.Note(&why, store.Change{Next: next})
+	r.RecordChange(&why, store.Change{Next: next})
 	r.RecordAll(&why, history.Flushed, 0, 0)
 	if raises || next.Facts() != (lock.Facts{}) || w.events.Count() > 0 || len(w.out.Messages()) > 0 || w.digest != digest.Begin {
 		t.Errorf("%+v, %d events, %d messages", next.Facts(), w.events.Count(), len(w.out.Messages()))

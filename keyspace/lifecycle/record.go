@@ -12,7 +12,7 @@ import (
 	"lockd/resp"
 )
 
-// Recorder notes what becomes of locks: each change of a key tells it, with its cause.
+// Recorder records what becomes of locks. State.Put calls it at each change of a key, with the cause.
 type Recorder struct {
 	Applying bool // an entry: nothing is noted elsewhere
 	Attempt  bool // what is noted may be taken back, so that nothing older is dropped yet
@@ -35,8 +35,8 @@ type subject struct {
 	permits int64 // see history.Event
 }
 
-// Note notes who has lost a lock, and to whom it was granted.
-func (r Recorder) Note(why *Cause, c store.Change) {
+// RecordChange records the losses and grants of locks by a change of a key.
+func (r Recorder) RecordChange(why *Cause, c store.Change) {
 	if !r.Applying {
 		return
 	}
@@ -59,7 +59,7 @@ func (r Recorder) Note(why *Cause, c store.Change) {
 	}
 }
 
-// recordHolders compares who held a lock of many with who does now.
+// recordHolders records losses and grants of a lock of many, by comparing its holders before and after.
 func (r Recorder) recordHolders(of subject, before, after *lock.Many, there bool) {
 	r.Meter.Spend(value.VisitWork * int64(before.Len()+after.Len()))
 	of.permits = permitsOf(before)
@@ -126,7 +126,7 @@ func RenewedMs(h *lock.Holder) int64 {
 	return h.WallMs - h.LeaseMs
 }
 
-// RecordAll notes what becomes of all locks of a database.
+// RecordAll records an event of all locks of a database.
 func (r Recorder) RecordAll(why *Cause, kind history.Kind, db, other int) {
 	if r.Applying {
 		r.Record(why, &history.Event{Kind: kind, DB: db, OtherDB: other, Tick: r.Tick})
@@ -145,7 +145,7 @@ func (r Recorder) Record(why *Cause, e *history.Event) {
 	r.Emit(resp.MessageLock, record)
 }
 
-// Attribute says whose doing an event is, and when it was.
+// Attribute fills in the command and the client of an event, and its wall time.
 func (r Recorder) Attribute(why *Cause, e *history.Event) {
 	e.By, e.Script, e.Client = why.By, why.Script, why.Client
 	e.WallMs = r.WallMs - (r.Tick - e.Tick)

@@ -14,15 +14,15 @@ import (
 // observer learns of a change of a key, once it is made. why is read only.
 type observer func(s *State, why *lifecycle.Cause, c store.Change)
 
-// observers lists those who learn of each change, in this order. The digest and the order of messages follow from it:
+// observers learn of each change, in this order. The digest and the order of messages follow from it:
 // what has become of a lock is told before the event "new" of its key.
 var observers = [...]observer{
-	noteLock,     // what becomes of a lock
+	recordLock,   // the history of locks
 	foldChange,   // the digest
 	trackChange,  // clients that track the key
 	notifyNew,    // the event "new"
-	markWaiters,  // those who wait for the key, or in its line
-	queueWakeups, // those who wait by a library
+	markWaiters,  // waiters for the key, and in its line
+	queueWakeups, // programs that wait by a library
 }
 
 // Put makes next the entry of its key, or the key of was absent where next is nil; was is the entry that is stored now.
@@ -56,7 +56,7 @@ func (s *State) allow(why *lifecycle.Cause, was, next *store.Entry) (complete *s
 // foldChange folds what the key holds into the digest.
 func foldChange(s *State, _ *lifecycle.Cause, c store.Change) { s.Digest.Stored(c.DB, c.Key(), c.Next) }
 
-// trackChange adds a change to those that the entry emits.
+// trackChange emits a change of a key.
 func trackChange(s *State, _ *lifecycle.Cause, of store.Change) {
 	c := resp.Change{Key: of.Key()}
 	if s.Serving {

@@ -6,9 +6,9 @@ import (
 	"lockd/resp"
 )
 
-// What becomes of locks is noted by package lifecycle: Put tells it every change of a key, with its cause.
+// Package lifecycle records what becomes of locks: Put tells it every change of a key, with its cause.
 
-// Locks returns what notes the lifecycle of locks, as of now.
+// Locks returns the recorder of the lifecycle of locks, as of now.
 func (s *State) Locks() lifecycle.Recorder {
 	return lifecycle.Recorder{
 		Applying: s.Applying, Attempt: s.Journal != nil, Tick: s.Tick, WallMs: s.WallUs / 1000, Index: s.Index,
@@ -16,10 +16,10 @@ func (s *State) Locks() lifecycle.Recorder {
 	}
 }
 
-// noteLock notes who has lost a lock, and to whom it was granted.
-func noteLock(s *State, why *lifecycle.Cause, c store.Change) {
+// recordLock records the losses and grants of locks by a change.
+func recordLock(s *State, why *lifecycle.Cause, c store.Change) {
 	if s.Applying {
-		s.Locks().Note(why, c)
+		s.Locks().RecordChange(why, c)
 	}
 }
 
