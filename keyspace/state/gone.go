@@ -12,15 +12,15 @@ import (
 // Where the lock ends otherwise, as by the end of its lease or by DEL, the machine publishes the same message. This file
 // notes which locks have gone.
 
-// sleepers are the programs that may wait for a lock by a library.
-type sleepers uint8
+// libraryWaiters are the programs that may wait for a lock by a library.
+type libraryWaiters uint8
 
-// Whom a lock that has gone may wake.
+// The programs that the end of a lock wakes.
 const (
-	RedissonLocks   sleepers = iota // of a lock of Redisson's
-	RedissonWriters                 // one writer, of a read-write lock that readers have held
-	RedissonReaders                 // all readers, of one that a writer has held
-	PythonLocks                     // of python-redis-lock
+	RedissonLocks   libraryWaiters = iota // of a lock of Redisson's
+	RedissonWriters                       // one writer, of a read-write lock that readers have held
+	RedissonReaders                       // all readers, of one that a writer has held
+	PythonLocks                           // of python-redis-lock
 )
 
 // PythonLock begins the keys of python-redis-lock.
@@ -30,16 +30,16 @@ const PythonLock = "lock:"
 type GoneLock struct {
 	DB   int
 	Key  string
-	Wake sleepers
+	Wake libraryWaiters
 }
 
-// queueWakeups notes a key that has gone and for which programs may wait.
+// queueWakeups queues a key that has gone and for which programs may wait.
 func queueWakeups(s *State, _ *lifecycle.Cause, change store.Change) {
 	was := change.Was
 	if change.Next != nil || was == nil || !s.Applying || !s.Settings.WakeLibraries {
 		return
 	}
-	var wake sleepers
+	var wake libraryWaiters
 	switch l := was.HashLock(); {
 	case l != nil && l.Shared():
 		wake = RedissonWriters
