@@ -12,23 +12,23 @@
 //	questions.go what the cluster asks about the state
 //	figures.go   INFO, and figures for Prometheus
 //	steps.go     what nodes log about blocking commands of their clients
-//	serve.go     the sweep, and how those who wait for what has become ready are served
-//	wake.go      waking those who wait by a library
+//	serve.go     the sweep; serving the waiters of what has become ready
+//	wake.go      waking programs that wait by a library
 //
 // Each calls those below it.
 //
 // Below them are packages that know nothing of the machine, command/ and then state/ above the others:
 //
-//	algebra/     union and its like, of sets and sorted sets
+//	algebra/     union, intersection and difference of sets and sorted sets
 //	arg/         the arguments that several families have
 //	command/     the commands, by families: rows, parsers, what runs
 //	digest/      what nodes compare
 //	doctor/      what is wrong with the locks of programs
-//	emit/        what an entry emits: messages, keyspace notifications, and changes to those who track
+//	emit/        what an entry emits: messages, keyspace notifications, and changes for clients that track
 //	lifecycle/   what becomes of locks, hashes too; no lock is granted that a restored cluster does not know
 //	history/     the log of what becomes of locks, and the forms of an event
 //	library/     the scripts and functions that are kept
-//	lock/        who gets a lock, who gets it next, and owners that wait for each other
+//	lock/        which token gets a lock, which waiter gets it next, and owners that wait for each other
 //	meter/       what one request, and one entry, may ask for
 //	settings/    CONFIG's parameters, the checks of their values
 //	state/       what is replicated, as a value, and Put, the one function that changes a key

@@ -52,12 +52,12 @@ import (
 // string is its length and its bytes; kind, loaded, described, whole and flags are one byte, and so are lock, maybe and
 // tagged, which stand before kind and are none; crc is CRC-32C of all before it, 4 bytes.
 //
-// parts is a uvarint with a bit for each of what stands in brackets, if that is there, and for what is said by the bit
-// alone. What has a bit, or a mark before kind, that this lockd does not know is refused. So what one day belongs to a
-// holder (that its lease does not run while its session lives, for how long it may hold the lock at most) or to a waiter
-// (that its place is kept for a while after its connection) gets a bit or a mark, which a new level writes; it costs
-// nothing where it is not said, and needs no new version. A change of the rest is a new version, which a new level
-// writes. What any release has written opens for ever: a file of each version stays in testdata.
+// parts is a uvarint. Each part in brackets has a bit, which is set if the part is there; some bits are a flag
+// without a part. A record with a bit, or a mark before kind, that this lockd does not know is refused. So later data
+// of a holder (a lease that stands still while its session lives, a bound on the time of a hold) or of a waiter (a
+// place that is kept after its connection) gets a bit or a mark, which a new level writes: it costs nothing where it
+// is absent, and needs no new version. A change of the rest is a new version, which a new level writes. Images of
+// every release open for ever: a file of each version stays in testdata.
 const (
 	imageMagic   = "lockdksp"
 	imageVersion = 1
@@ -144,8 +144,8 @@ func (m *Machine) Restore(src io.Reader) error {
 	return nil
 }
 
-// Fork makes the state that of a new cluster, which goes on with it. Fences are above fence from now on. Those who
-// wait are gone with their nodes. A lock that is not known is granted after embargoMs of the log clock; 0: at once.
+// Fork makes the state that of a new cluster, which goes on with it. Fences are above fence from now on. The
+// waiters are gone with their nodes. A lock that is not known is granted after embargoMs of the log clock; 0: at once.
 func (m *Machine) Fork(fence uint64, embargoMs int64) {
 	s := &m.state
 	s.Keys.LastFence = max(s.Keys.LastFence, fence)

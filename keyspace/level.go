@@ -5,7 +5,7 @@ import (
 	"lockd/resp"
 )
 
-// What nodes ask of the machine whatever its state is: its rows, and its levels.
+// Questions of nodes to the machine that do not depend on its state: its rows, and its levels.
 
 // Find looks up the row of a command; see cluster.Machine.
 func (m *Machine) Find(args resp.Args) (*resp.Spec, resp.Reply) { return command.Find(args) }

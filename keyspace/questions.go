@@ -10,7 +10,7 @@ import (
 	"lockd/resp"
 )
 
-// What the cluster asks about the state.
+// Questions of the cluster about the state.
 
 // Tick returns the log clock, in milliseconds, as of the last Apply.
 func (m *Machine) Tick() int64 { return m.state.Tick }

@@ -17,7 +17,7 @@ import (
 // be served (state.Waiters); the entry that has made the change serves it, at the end of the command, transaction or
 // script (service).
 
-// service serves those who wait, and ends waits, at a stamp.
+// service serves waiters, and ends waits, at a stamp.
 type service struct {
 	state.Waiters
 	state *state.State

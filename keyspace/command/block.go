@@ -176,7 +176,7 @@ func (c *Ctx) wait(absent resp.Reply) resp.Reply {
 // Waitable returns the commands of a level that can wait.
 func Waitable(level int) wait.Commands { return waitable{commandsAt(level).table} }
 
-// waitable knows the commands that can wait, and those that take back what they have given; see wait.Commands.
+// waitable finds commands that can wait, and commands of reversals; see wait.Commands.
 type waitable struct{ *resp.Table[parser] }
 
 // Waiting implements wait.Commands.

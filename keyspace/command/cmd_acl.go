@@ -50,7 +50,7 @@ const (
 	errUsersMax     = "ERR there are too many users, or their rules take more than 8 MB"
 )
 
-// userWork returns the work of changing one of n users, by rules of so many bytes.
+// userWork returns the work of changing one of n users; bytes is the size of the rules.
 func userWork(n, bytes int) int64 {
 	return meter.ConfigWork + value.VisitWork*int64(n) + 16*value.NumeralWork*int64(bytes)
 }

@@ -509,7 +509,7 @@ func swap(s *state.State, why *lifecycle.Cause, a, b int) {
 	s.Waiters().Swapped(b)
 }
 
-// expireCall is EXPIRE or one of its like.
+// expireCall is EXPIRE, PEXPIRE, EXPIREAT or PEXPIREAT.
 type expireCall struct {
 	key     string
 	unit    expiry
@@ -565,7 +565,7 @@ func (r *expireCall) Run(c *Ctx) resp.Reply {
 	return resp.Int(1)
 }
 
-// expireWhen has the conditions of EXPIRE and its like.
+// expireWhen has the conditions of an expireCall.
 type expireWhen struct {
 	nx, xx, gt, lt bool
 	value          condition // experimental: no Redis has it yet
@@ -617,7 +617,7 @@ func (w expireWhen) allows(has, next store.Deadline, x expiry) bool {
 	return true
 }
 
-// The answers of TTL and its like where there is nothing to tell.
+// The answers of TTL, PTTL, EXPIRETIME and PEXPIRETIME without a deadline.
 const (
 	ttlNoKey = -2
 	ttlNever = -1

@@ -373,7 +373,7 @@ func (r *insertCall) Run(c *Ctx) resp.Reply {
 
 // searchList visits the positions of the elements that equal want, from an end on, until
 // visit returns false. It looks at no more than most elements, and stops when the request has
-// used up its work: the caller asks tired.
+// used up its work: the caller asks Meter.Exceeded.
 func searchList(c *Ctx, l *value.List, from value.ListEnd, want string, most int64, visit func(at int) bool) {
 	at, step, work := 0, 1, int64(0)
 	if from == value.RightEnd {

@@ -17,7 +17,7 @@ import (
 	"lockd/resp"
 )
 
-// LOCKS tells people who holds locks, who waits for them, and what has become of them.
+// LOCKS shows operators the locks: holders, waiters, history.
 var locksRows = []row{
 	withHelp("1.0.0", row{Spec: resp.Spec{
 		Name: "locks", Arity: -2,
@@ -153,7 +153,7 @@ func (c *Ctx) shownOwner(owner, token string) string {
 	return owner
 }
 
-// LOCKS LIST and LOCKS INFO tell who holds locks now, and who waits for them.
+// LOCKS LIST and LOCKS INFO show the present holders and waiters of locks.
 
 // heldLock is a lock with the tick since which it is held.
 type heldLock struct {

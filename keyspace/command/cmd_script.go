@@ -278,7 +278,7 @@ const errNotBusy = "NOTBUSY No scripts in execution right now."
 // errLibraryFull answers SCRIPT LOAD, whose scripts are kept until SCRIPT FLUSH.
 const errLibraryFull = "ERR the loaded scripts take more than 64 MB: SCRIPT FLUSH frees them"
 
-// compile is a new script that was checked: its first line, then the rest.
+// compile returns a new script after checking it: first its first line, then the rest.
 func compile(s *state.State, sha, source string) (*library.Script, error) {
 	known, err := library.NewScript(source)
 	if err != nil {

@@ -392,7 +392,7 @@ func parseSetOp(compute setOperation) parser {
 	return ofMany(func(c *Ctx, keys []string) resp.Reply { return answerSet(c, keys, compute) })
 }
 
-// answerSet is SINTER and its like.
+// answerSet runs SUNION, SINTER or SDIFF.
 func answerSet(c *Ctx, keys []string, compute setOperation) resp.Reply {
 	result, err := computeSet(c, keys, compute, setToAnswer)
 	if err != nil {
@@ -415,7 +415,7 @@ func parseSetStore(compute setOperation, event string) parser {
 	return ofKeyAndMany(func(c *Ctx, to string, keys []string) resp.Reply { return storeSet(c, to, keys, compute, event) })
 }
 
-// storeSet is SINTERSTORE and its like: the result replaces whatever the destination
+// storeSet runs SUNIONSTORE, SINTERSTORE or SDIFFSTORE: the result replaces whatever the destination
 // holds, and an empty one deletes it.
 func storeSet(c *Ctx, to string, keys []string, compute setOperation, event string) resp.Reply {
 	result, err := computeSet(c, keys, compute, setToStore)

@@ -8,7 +8,7 @@ import (
 	"lockd/resp"
 )
 
-// keysToStore finds the keys of ZUNIONSTORE and its like: the result, a count, the sources.
+// keysToStore finds the keys of ZUNIONSTORE, ZINTERSTORE and ZDIFFSTORE: the result, a count, the sources.
 var keysToStore = resp.Keys{First: 1, Last: 1, Step: 1, NumAt: 2}
 
 var zsetOpRows = []row{
@@ -99,7 +99,7 @@ func newZsetOp(args resp.Args, a zsetOpArgs) (zsetOp, error) {
 	return zsetOp{a, args[1 : 1+n], args[1+n:]}, nil
 }
 
-// zsetOpCall is ZUNION or its like.
+// zsetOpCall is ZUNION, ZINTER or ZDIFF.
 type zsetOpCall struct {
 	zsetOp
 	run func(op *algebra.Zsets)
@@ -135,7 +135,7 @@ func (r *zsetOpCall) Run(c *Ctx) resp.Reply {
 	return resp.Array(items...)
 }
 
-// zsetStoreCall is ZUNIONSTORE or its like: it stores the result, and its event has the name of the command.
+// zsetStoreCall is ZUNIONSTORE, ZINTERSTORE or ZDIFFSTORE. It stores the result, with an event of its own name.
 type zsetStoreCall struct {
 	to string
 	zsetOpCall

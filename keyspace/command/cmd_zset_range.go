@@ -240,7 +240,7 @@ func (q *zrange) ranks(z *value.Zset) (from, to int) {
 	return from, from + int(count)
 }
 
-// rangeCall is ZRANGE, one of its older kin, or ZRANGESTORE.
+// rangeCall is ZRANGE, or an older command for one kind of range, or the part of ZRANGESTORE that reads.
 type rangeCall struct {
 	key       string // the sorted set
 	low, high string // the ends as written
@@ -375,7 +375,7 @@ func (r *rangeCountCall) Run(c *Ctx) resp.Reply {
 	return resp.Int(int64(to - from))
 }
 
-// rangeRemovalCall is ZREMRANGEBYRANK and its like.
+// rangeRemovalCall is ZREMRANGEBYRANK, ZREMRANGEBYSCORE or ZREMRANGEBYLEX.
 type rangeRemovalCall struct {
 	rangeOf
 	event string

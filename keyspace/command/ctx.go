@@ -120,7 +120,7 @@ func (c *Ctx) lockName(key string) lock.Name { return lock.Name{Space: c.db, Key
 // WallMs returns the wall clock of the stamp in milliseconds since 1970.
 func (c *Ctx) WallMs() int64 { return c.at.Wall / 1000 }
 
-// rand draws the next number for RANDOMKEY and its like: the same on every node.
+// rand draws the next random number, the same on every node.
 func (c *Ctx) rand() uint64 {
 	c.s.Draws++
 	z := c.at.Seed + c.s.Draws*0x9e3779b97f4a7c15

@@ -1,4 +1,4 @@
-// Package command has the commands on the state: their rows, by families, what reads their arguments, and what runs.
+// Package command has the commands on the state: their rows, by families, their parsers, and their calls.
 //
 // Its law: a command touches what Ctx offers, and nothing else: no clock, no randomness, no order of a Go map.
 //
@@ -8,12 +8,12 @@
 //	block.go     a command that may wait, until it waits and when it is served
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
-//	call.go      the two halves of a command: what reads its arguments, and what runs
+//	call.go      the two halves of a command: the parser and the call
 //
 // Each calls those below it, but for
 //
-//	block.go -> table.go     blocking commands, and those that take back, are found by their names
+//	block.go -> table.go     blocking commands, and commands of reversals, are found by their names
 //
 // Package state, below, has the state and knows no command; package keyspace, above, has the log clock, the order of an
-// entry, and whom a change serves.
+// entry, and the waiters that a change serves.
 package command

@@ -73,7 +73,7 @@ func (d *Digest) Stored(db int, key string, e *store.Entry) {
 	}
 }
 
-// lock folds in how many may hold a lock, who got it last, and whose lease ends first.
+// lock folds in the mode of a lock, its newest holder, and the holder whose lease ends first.
 func (d *Digest) lock(l *lock.Many) {
 	if l == nil {
 		return
@@ -86,8 +86,7 @@ func (d *Digest) lock(l *lock.Many) {
 	}
 }
 
-// Reply folds in what a write answered. Of an error only that it is one: its words are for
-// people.
+// Reply folds in the answer of a write. Of an error it folds in its kind alone: the words are for people.
 func (d *Digest) Reply(r resp.Reply) {
 	d.Add(uint64(r.Kind))
 	if r.IsErr() {

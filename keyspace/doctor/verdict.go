@@ -26,11 +26,11 @@ const (
 	constantMin    = 3       // grants with one token
 	twoStepsMin    = 3       // times that a key was taken by GET and SET
 	redlockMin     = 3       // locks that one connection was refused after they were got by another node, and ...
-	redlockShare   = 2       // one for so many that it was given, at least
-	zombieMs       = 600_000 // a lock held for so long, and ...
-	zombieTimes    = 10      // ... so many times longer than any other, of
-	zombieOthers   = 20      // so many
-	zombieRenewals = 20
+	redlockShare   = 2       // ... and at least one refusal for this number of grants of its own
+	zombieMs       = 600_000 // time for which a lock is held, ...
+	zombieTimes    = 10      // ... as a multiple of the longest other one, ...
+	zombieOthers   = 20      // ... where there were this number of others, ...
+	zombieRenewals = 20      // ... and its lease was renewed as often
 	suspectsMax    = 16
 )
 

@@ -1,6 +1,5 @@
-// Package lifecycle records the lifecycle of locks: it completes a key that is a lock with what is known of it, writes
-// into the history who has got a lock and who has lost one, and says what would grant a lock while an embargo forbids
-// it.
+// Package lifecycle records the lifecycle of locks: it completes a key that is a lock with facts, writes grants and
+// losses into the history, and detects grants that an embargo forbids.
 //
 //	record.go   the Recorder: events of the history, from changes of keys and their causes
 //	facts.go    what is known of a lock: since when, for how long, who
@@ -26,7 +25,7 @@ const (
 	TokenBytesMax  = 512
 )
 
-// Cause says why something changes: the command that runs, and who sent it.
+// Cause is the reason of a change: the command that runs, and its sender.
 type Cause struct {
 	By        string // the command; "": none, something has ended by itself
 	Script    bool   // a script calls it

@@ -8,8 +8,8 @@ import (
 )
 
 // A cluster that was restored from a backup knows nothing of the locks that were granted after it was made. So for a
-// while, which the setting lock-hold-until says in the log clock, it grants no lock that it does not know: whoever
-// holds one goes on, renews it and releases it. What would grant one is taken back as a whole.
+// while, which the setting lock-hold-until says in the log clock, it grants no lock that it does not know: a holder
+// goes on, renews its lock and releases it. A command that would grant a new one is taken back as a whole.
 
 // ErrEmbargoFmt answers a command that is refused for it, with the milliseconds that are left. Clients try again after
 // LOADING.
@@ -56,7 +56,7 @@ func (e *Embargo) grantsNew(why *Cause, was, next *store.Entry) bool {
 	return why.Condition || e.Watched || createsIf[why.By]
 }
 
-// grantsMore reports whether somebody holds a lock of many who did not before.
+// grantsMore reports whether a lock of many has a new holder.
 func grantsMore(was, next *store.Entry) (more bool) {
 	if before, after := was.Lock(), next.Lock(); after != nil {
 		after.Missing(before, func(*lock.Holder) { more = true })

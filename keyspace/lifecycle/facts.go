@@ -46,8 +46,8 @@ func (r Recorder) StampLease(why *Cause, key string, h *lock.Holder) {
 	}
 }
 
-// Complete returns next, complete with the facts of the lock that its key is, and reports whether that has a new holder
-// who needs a fence of his own, though the key stays.
+// Complete returns next with the facts of the lock that its key is. raises reports that a new holder of the lock needs
+// its own fence although the key stays.
 func (r Recorder) Complete(why *Cause, was, next *store.Entry) (complete *store.Entry, raises bool) {
 	if next.IsLockedString() {
 		return next.WithFacts(r.factsOf(why, was, next)), false

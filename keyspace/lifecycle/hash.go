@@ -20,8 +20,8 @@ const HashWrite = ":write"
 // RedissonPrefix begins the names of what belongs to a lock of Redisson.
 const RedissonPrefix = "redisson_"
 
-// NamesHolder reports whether a field stands for one who holds a lock: it begins with a UUID, which its
-// program has drawn.
+// NamesHolder reports whether a field stands for a holder of a lock: it begins with a UUID, which the program has
+// drawn.
 func NamesHolder(field string) bool {
 	if len(field) > TokenBytesMax {
 		return false
@@ -58,8 +58,7 @@ func (r Recorder) HashMark(key string, h *value.Hash) store.Mark {
 	return store.MayBeLock
 }
 
-// completeHash completes a lock that is a hash with its facts and its holders, and reports whether it has a new holder
-// who needs a fence of his own.
+// completeHash completes a lock that is a hash with its facts and its holders; raises is that of Complete.
 func (r Recorder) completeHash(why *Cause, was, next *store.Entry) (raises bool) {
 	before, after := was.HashLock(), next.HashLock()
 	if after == nil {
@@ -82,7 +81,7 @@ func holdersOfHash(l *store.HashLock) []store.HashHolder {
 	return l.Holders
 }
 
-// recordHash notes who has lost a lock that is a hash, and to whom it was granted.
+// recordHash records losses and grants of a lock that is a hash.
 func (r Recorder) recordHash(of subject, was, next *store.Entry) {
 	before, after := was.HashLock(), next.HashLock()
 	held, holds := holdersOfHash(before), holdersOfHash(after)

@@ -1,4 +1,4 @@
-// Package lock decides who gets a lock, and who gets it next.
+// Package lock decides which token gets a lock, and which waiter gets it next.
 //
 // A Line has the waiters of all locks, for each lock in the order of their arrival. A Table decides: it reads the Line
 // and asks its Keys how a lock is held. Nothing here knows a connection, a database, a command or an encoding; the time

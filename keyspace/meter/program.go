@@ -31,8 +31,8 @@ func (m *Meter) AffordsProgram(key string, sourceBytes int) bool {
 // ForgetProgram has the next use of a program that is not kept pay again.
 func (m *Meter) ForgetProgram(key string) { delete(m.compiled, key) }
 
-// StepWorkOf returns what a step counts for in its request where a script may take so many: one script may take all
-// that it is allowed.
+// StepWorkOf returns the work of a step where a script may take a number of them: one script may take all its steps
+// within the work of a request.
 func StepWorkOf(steps int64) int64 { return min(StepWork, WorkMax/steps) }
 
 // BeginScript returns the limits lim for a script that begins now, with no more steps than the request's work allows. A

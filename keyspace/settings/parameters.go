@@ -144,9 +144,9 @@ type Parameter struct {
 	Value       string // the default, as CONFIG GET shows it
 	Check       Check
 	Merge       func(has, value string) (kept string, err error)
-	Seldom      bool // an image has it only where it is not the default; so it is with all that have a level
-	// Level is the cluster's since which the parameter is there; 0: it always was. Before, it has its default, and
-	// nobody can set it or see it: the default must do what was done without it.
+	Seldom      bool // an image has it only where it is not the default; the same holds for a parameter with a level
+	// Level is the first level of the cluster that has the parameter; 0: every one. Below it the parameter has its
+	// default, and cannot be set or seen: the default must do what was done without it.
 	Level int
 }
 

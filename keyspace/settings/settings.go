@@ -37,7 +37,7 @@ type Values struct {
 	HistoryMax        int64 // events of locks
 	ShowTokens        bool  // show whole tokens
 	WakeLibraries     bool
-	EmbargoUntil         int64  // tick until which no new lock is granted
+	EmbargoUntil      int64  // tick until which no new lock is granted
 	FullDisks, NoRoom string // nodes whose disks are full, and the error of what would let the state grow
 }
 

@@ -52,7 +52,7 @@ type State struct {
 	DryRun    DryRun
 	Embargo   lifecycle.Embargo
 	Serving   bool       // a waiter's command is being executed
-	Gone      []GoneLock // those who wait for them by a library are woken when the command has ended
+	Gone      []GoneLock // programs that wait for them by a library are woken when the command has ended
 }
 
 // New returns an empty state at a level that knows commands. Its scripts run with scripts.

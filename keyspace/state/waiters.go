@@ -20,7 +20,7 @@ type Waiters struct{ s *State }
 // Waiters returns what tells package wait of the state's changes.
 func (s *State) Waiters() Waiters { return Waiters{s} }
 
-// markWaiters marks what a change may give to those who wait.
+// markWaiters marks the queues and the lines that a change may serve.
 func markWaiters(s *State, _ *lifecycle.Cause, c store.Change) {
 	n, name := Waiters{s}, lock.Name{Space: c.DB, Key: c.Key()}
 	if c.Next != nil {

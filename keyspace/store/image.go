@@ -121,7 +121,7 @@ func readMark(r *value.Reader) (mark Mark, facts lock.Facts, kind byte) {
 	return NoLock, facts, kind
 }
 
-// readTag reads a tag, if that is what kind says, and the kind of the value that follows.
+// readTag reads a tag, if kind announces one, and the kind of the value that follows.
 func readTag(r *value.Reader, kind byte) (*Tag, byte) {
 	if kind != value.KindTagged {
 		return nil, kind

@@ -93,7 +93,7 @@ func (w *Writer) Text(s string) {
 // Reader reads the parts of an image. After an error it reads nothing more and returns zero values, so callers check
 // for an error once.
 type Reader struct {
-	Version uint64 // of the image, as who reads its head has found it
+	Version uint64 // of the image, set by the reader of its head
 
 	src    io.Reader
 	buf    []byte

@@ -1,8 +1,8 @@
-// Package wait keeps those who wait: which commands wait for which keys, in which order, who of them is passed over,
-// and what a client was given that may have to be taken back.
+// Package wait keeps the commands that wait: for which keys, in which order, which of them are passed over, and what a
+// client was given that may have to be taken back.
 //
 // A Table is told what happens: a node opens, renews, closes, suspends and resumes a session; a command enters and
-// leaves; a key comes to hold something, or a lock gives way. It answers which queue is ready, and who is next in it.
+// leaves; a key comes to hold something, or a lock gives way. It answers which queue is ready, and which waiter is next in it.
 // The caller runs the command of a waiter, and takes back what a gift says. Nothing here knows what a command does,
 // what a key holds or how a client is answered; the time is an argument, in milliseconds of the log clock. What a Table
 // says follows from the calls alone, so it is the same on every node. A Table is for one goroutine at a time; waiters,

@@ -17,7 +17,7 @@ const (
 	BytesMax   = 64 << 20
 	KeysMax    = 1 << 14 // of one command
 	LineMax    = 1 << 14 // in the line for one lock
-	LinesMax   = 3 << 14 // in all lines; those who wait for other things have room beside them
+	LinesMax   = 3 << 14 // in all lines; waiters for other things have room beside them
 )
 
 // lineWork is the work of looking whether somebody waits for a lock.
@@ -78,7 +78,7 @@ func (t *Table) Len() int { return t.waiters.Len() }
 // Bytes is the memory that all waiters are assumed to take.
 func (t *Table) Bytes() int64 { return t.bytes }
 
-// Line has those who wait for locks. It is for reading.
+// Line returns the waiters for locks. It is for reading.
 func (t *Table) Line() *lock.Line { return &t.line }
 
 // Waiter returns the waiter with an id, or nil.

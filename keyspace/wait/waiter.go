@@ -9,7 +9,7 @@ import (
 // Command is a parsed command that can wait.
 type Command interface {
 	Kind() Kind       // of the values that it takes from
-	Keys() []string   // the first that holds such a value is the one that it takes from
+	Keys() []string   // it takes from the first that holds such a value
 	TimeoutMs() int64 // 0: it waits for ever
 	Lock() *lock.Want // of LOCK, whose Kind is LockLine; else nil
 }
