@@ -266,8 +266,8 @@ func locksDoctor(c *Ctx) resp.Reply {
 	findings := []resp.Reply{}
 	for _, f := range d.Findings() {
 		findings = append(findings, history.NewFields().Text("mistake", f.Mistake.String()).Text("keys", f.Template).
-			Add("count", resp.Int(f.Count)).Text("example", f.Example).Text("client", f.Who()).
-			Text("says", f.Says()).Reply())
+			Add("count", resp.Int(f.Count)).Text("example", f.Example).Text("client", f.ClientName()).
+			Text("says", f.Sentence()).Reply())
 	}
 	return knownBy(c, &d.Report).Add("findings", resp.Array(findings...)).Reply()
 }

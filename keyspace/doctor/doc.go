@@ -6,5 +6,5 @@
 //   - Locks are grouped by templates, of which a bounded number has a name.
 //   - Equal events and reports have equal findings. One goroutine at a time uses it.
 //
-// case.go gathers, verdict.go compares, says.go has the words, advice.go the figures.
+// case.go gathers, verdict.go compares, words.go has the words, advice.go the figures.
 package doctor

@@ -323,7 +323,7 @@ func TestFindings(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 			for _, f := range found {
-				if says := f.Says(); strings.Contains(says, "$") || strings.Count(says, ".") < 1 || !strings.HasSuffix(says, ".") {
+				if says := f.Sentence(); strings.Contains(says, "$") || strings.Count(says, ".") < 1 || !strings.HasSuffix(says, ".") {
 					t.Errorf("%s", says)
 				}
 			}
@@ -380,7 +380,7 @@ func TestNoLease(t *testing.T) {
 		c.NoLease(x, "another's")
 	}
 	want := "l* is taken without a lease (once, such as l1 by web-1): if a holder dies, nobody gets it any more; take it by SET key token NX PX milliseconds."
-	if got := c.Findings(); len(got) != 1 || got[0].Says() != want {
+	if got := c.Findings(); len(got) != 1 || got[0].Sentence() != want {
 		t.Errorf("%+v", got)
 	}
 }

@@ -30,7 +30,7 @@ const (
 // milliseconds.
 type words struct{ name, what, why, cure string }
 
-var said = [...]words{
+var mistakeWords = [...]words{
 	SetNXNoLease: {
 		"setnx-without-lease", "is taken without a lease", "if a holder dies, nobody gets it any more",
 		"take it by SET key token NX PX milliseconds",
@@ -93,22 +93,22 @@ var said = [...]words{
 }
 
 // String returns the name of a mistake.
-func (m Mistake) String() string { return said[m].name }
+func (m Mistake) String() string { return mistakeWords[m].name }
 
-// Who returns the client of the example: its name, or its address, or "" if it is not known.
-func (f *Finding) Who() string {
+// ClientName returns the client of the example: its name, or its address, or "" if it is not known.
+func (f *Finding) ClientName() string {
 	if f.Client == nil {
 		return ""
 	}
 	return cmp.Or(f.Client.Name, f.Client.Addr)
 }
 
-// Says returns the finding as a sentence.
-func (f *Finding) Says() string {
-	w := &said[f.Mistake]
+// Sentence returns the finding as a sentence.
+func (f *Finding) Sentence() string {
+	w := &mistakeWords[f.Mistake]
 	what := strings.Replace(w.what, "$", strconv.FormatInt(f.Ms, 10), 1)
 	text := f.Template + " " + what + " (" + times(f.Count) + ", such as " + f.Example
-	if by := f.Who(); by != "" {
+	if by := f.ClientName(); by != "" {
 		text += " by " + by
 	}
 	return text + "): " + w.why + "; " + w.cure + "."
