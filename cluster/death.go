@@ -84,11 +84,11 @@ type life struct {
 	found   peer.Liveness
 	foundOf uint64        // the process
 	foundAt time.Duration // monotonic
-	waiting []doubter
+	waiting []asker
 }
 
-// doubter is another node that has asked.
-type doubter struct {
+// asker is another node that waits for the report of this one.
+type asker struct {
 	process uint64
 	respond func(peer.Report)
 }
@@ -199,7 +199,7 @@ func (d *deaths) suspected(q peer.Suspicion, respond func(peer.Report)) {
 	fresh := l != nil && l.found == peer.Ended && l.foundOf == q.Process && l.heard <= l.foundAt &&
 		d.clock.Monotonic()-l.foundAt < reportMax
 	if l != nil && !fresh && d.begin(q.ID, l, q.Process, true) {
-		l.waiting = append(l.waiting, doubter{q.Process, respond})
+		l.waiting = append(l.waiting, asker{q.Process, respond})
 		d.mu.Unlock()
 		return
 	}
@@ -211,8 +211,8 @@ func (d *deaths) suspected(q peer.Suspicion, respond func(peer.Report)) {
 	respond(d.report(sees))
 }
 
-// lookAround inquires about the members when this node begins to lead. Of those that ended before it may not have been
-// told.
+// lookAround inquires about the members when this node begins to lead: it may not have been told of processes that ended
+// before.
 func (d *deaths) lookAround() {
 	wake.Signal(d.due)
 	d.mu.Lock()
@@ -274,7 +274,7 @@ func (d *deaths) inquire(l *life, q *inquiry) {
 		d.found(l, q, sees)
 		d.log.Debug("looked whether the process of a member has ended", "member", q.id, "sees", sees, "asked", q.asked)
 		switch {
-		case sees == peer.Alive, sees == peer.Unsure && q.asked, sees == peer.Ended && d.settled(l, q):
+		case sees == peer.Alive, sees == peer.Unsure && q.asked, sees == peer.Ended && d.conclude(l, q):
 			return
 		case d.inspect(l, q.overtaken), !wake.Pause(lookPause, d.stop):
 			return
@@ -294,7 +294,7 @@ func (d *deaths) end(l *life, q *inquiry) {
 	d.mu.Lock()
 	again := l.again
 	l.inquiry, l.again = nil, false
-	var left []doubter
+	var left []asker
 	switch {
 	case len(l.waiting) > 0:
 		if !d.begin(q.id, l, l.waiting[0].process, true) {
@@ -313,8 +313,8 @@ func (d *deaths) end(l *life, q *inquiry) {
 func (d *deaths) found(l *life, q *inquiry, sees peer.Liveness) {
 	d.mu.Lock()
 	l.found, l.foundOf, l.foundAt = sees, q.process, d.clock.Monotonic()
-	var asked []doubter
-	l.waiting = slices.DeleteFunc(l.waiting, func(w doubter) bool {
+	var asked []asker
+	l.waiting = slices.DeleteFunc(l.waiting, func(w asker) bool {
 		mine := w.process == q.process
 		if mine {
 			asked = append(asked, w)
@@ -397,9 +397,9 @@ func (d *deaths) lookOnce(l *life, q *inquiry) peer.Liveness {
 	return peer.Unsure
 }
 
-// settled asks the other voters, if it matters here that the process has ended, and does what follows. It returns false
+// conclude asks the other voters, if it matters here that the process has ended, and does what follows. It returns false
 // if they do not all agree, and may yet.
-func (d *deaths) settled(l *life, q *inquiry) bool {
+func (d *deaths) conclude(l *life, q *inquiry) bool {
 	leads := d.lead.Held()
 	switch {
 	case leads && d.inspect(l, q.known), !leads && q.term != 0 && !d.mayStand(q):
@@ -407,14 +407,15 @@ func (d *deaths) settled(l *life, q *inquiry) bool {
 	case !leads && q.term == 0:
 		return d.raft.State() != raft.Leader // which it may soon be ready to be
 	}
-	voices, agreed := d.ask(q)
-	d.log.Debug("asked whether the process of a member has ended", "member", q.id, "agreed", agreed, "voices", len(voices))
+	reports, agreed := d.ask(q)
+	d.log.Debug("asked whether the process of a member has ended",
+		"member", q.id, "agreed", agreed, "reports", len(reports))
 	if !agreed || d.inspect(l, func(l *life) bool { return q.heardSince(l, l.foundAt) }) {
 		return false
 	}
 	d.mark(l, q)
 	if !leads {
-		return d.stood(q, voices)
+		return d.standInTurn(q, reports)
 	}
 	d.log.Warn("the process of a member has ended: start it, or look at its log", "member", q.id)
 	d.gone(q.id)
@@ -431,22 +432,22 @@ func (d *deaths) mark(l *life, q *inquiry) {
 	}
 }
 
-// voice is the report of one of the voters.
-type voice struct {
+// voterReport is the report of one of the voters.
+type voterReport struct {
 	id string
 	peer.Report
 }
 
 // ask asks the other voters. They agree if a majority of all voters, this node among them, has found that the
 // process has ended, none has found that it lives, and, where it led, none knows of a later term.
-func (d *deaths) ask(q *inquiry) (ended []voice, agreed bool) {
+func (d *deaths) ask(q *inquiry) (ended []voterReport, agreed bool) {
 	voters := d.raft.Voters()
 	ctx, cancel := context.WithTimeout(context.Background(), askMax)
 	defer cancel()
-	answers, asked := make(chan voice, len(voters)), 0
+	answers, asked := make(chan voterReport, len(voters)), 0
 	for _, v := range voters {
 		if v.ID == d.raft.Self {
-			ended = append(ended, voice{d.cfg.ID, d.report(peer.Ended)})
+			ended = append(ended, voterReport{d.cfg.ID, d.report(peer.Ended)})
 		}
 		if v.ID == d.raft.Self || string(v.ID) == q.id {
 			continue
@@ -457,7 +458,7 @@ func (d *deaths) ask(q *inquiry) (ended []voice, agreed bool) {
 			if err != nil {
 				f = peer.Report{}
 			}
-			answers <- voice{string(v.ID), f}
+			answers <- voterReport{string(v.ID), f}
 		}()
 	}
 	for range asked {
@@ -471,10 +472,10 @@ func (d *deaths) ask(q *inquiry) (ended []voice, agreed bool) {
 	return ended, len(ended) >= len(voters)/2+1
 }
 
-// stood has this node stand for election in place of the leader that has ended, if its turn has come among those that
-// have found so. It returns false if that may still come.
-func (d *deaths) stood(q *inquiry, voices []voice) bool {
-	turn, ok := turnOf(d.cfg.ID, voices)
+// standInTurn has this node stand for election in place of the leader that has ended, if its turn has come among
+// the nodes that have found it ended. It returns false if its turn may still come.
+func (d *deaths) standInTurn(q *inquiry, reports []voterReport) bool {
+	turn, ok := turnOf(d.cfg.ID, reports)
 	if !ok {
 		return true
 	}
@@ -482,8 +483,8 @@ func (d *deaths) stood(q *inquiry, voices []voice) bool {
 	if q.agreed == 0 {
 		q.agreed = now
 	}
-	another := func(v voice) bool { return v.Stands }
-	if now-q.agreed < time.Duration(turn)*standStep || slices.ContainsFunc(voices, another) {
+	another := func(v voterReport) bool { return v.Stands }
+	if now-q.agreed < time.Duration(turn)*standStep || slices.ContainsFunc(reports, another) {
 		return false
 	}
 	d.log.Info("the process of the leader has ended: this node stands for election", "leader", q.id, "term", q.term)
@@ -498,18 +499,18 @@ func (d *deaths) mayStand(q *inquiry) bool {
 	return string(leader) == q.id && d.raft.CurrentTerm() == q.term && d.able()
 }
 
-// turnOf returns how many of those that may stand for election come before a node: those with a longer log, which
-// elect nobody with a shorter one, then those with more room on their disks, then those whose ids come first. ok is
-// false if it may not stand.
-func turnOf(id string, voices []voice) (turn int, ok bool) {
-	able := slices.DeleteFunc(slices.Clone(voices), func(v voice) bool { return !v.Able })
-	slices.SortFunc(able, func(a, b voice) int {
+// turnOf returns how many nodes may stand for election before a node. A longer log comes first, as its node elects
+// nobody with a shorter one, then a disk that is not nearly full, then the lower id. ok is false if the node may not
+// stand.
+func turnOf(id string, reports []voterReport) (turn int, ok bool) {
+	able := slices.DeleteFunc(slices.Clone(reports), func(v voterReport) bool { return !v.Able })
+	slices.SortFunc(able, func(a, b voterReport) int {
 		room := map[bool]int{true: 1}
 		return cmp.Or(
 			cmp.Compare(b.LastTerm, a.LastTerm), cmp.Compare(b.LastIndex, a.LastIndex),
 			cmp.Compare(room[a.Short], room[b.Short]), cmp.Compare(a.id, b.id),
 		)
 	})
-	turn = slices.IndexFunc(able, func(v voice) bool { return v.id == id })
+	turn = slices.IndexFunc(able, func(v voterReport) bool { return v.id == id })
 	return turn, turn >= 0
 }

@@ -281,7 +281,7 @@ func TestWolf(t *testing.T) {
 			for range 100 {
 				q := &inquiry{id: lead.id, addr: lead.addr, process: lead.members.process, term: term}
 				wolf.found(l, q, peer.Ended)
-				if wolf.settled(l, q) {
+				if wolf.conclude(l, q) {
 					t.Fatal("it is believed")
 				}
 				time.Sleep(time.Millisecond)
@@ -308,7 +308,7 @@ func TestReplacedLeaderIsNotReplacedAgain(t *testing.T) {
 			if _, agreed := n.deaths.ask(q); !agreed {
 				t.Errorf("for %s the others deny that the process has ended", n.id)
 			}
-			n.deaths.stood(q, []voice{{n.id, peer.Report{Able: true}}})
+			n.deaths.standInTurn(q, []voterReport{{n.id, peer.Report{Able: true}}})
 		}
 		time.Sleep(time.Second)
 		c.leader().sameTerm(t, term+1)
@@ -646,15 +646,15 @@ func TestNextLeaderKnowsWhoIsGone(t *testing.T) {
 
 // Of those that agree the one with the longest log stands first; who may not stand has no turn.
 func TestTurns(t *testing.T) {
-	of := func(id string, term, index uint64, able, short bool) voice {
-		return voice{id, peer.Report{LastTerm: term, LastIndex: index, Able: able, Short: short}}
+	of := func(id string, term, index uint64, able, short bool) voterReport {
+		return voterReport{id, peer.Report{LastTerm: term, LastIndex: index, Able: able, Short: short}}
 	}
-	voices := []voice{
+	reports := []voterReport{
 		of("n1", 2, 9, true, false), of("n2", 3, 7, true, true), of("n3", 3, 8, false, false), of("n4", 3, 7, true, false),
 		of("n5", 3, 7, true, false),
 	}
 	for id, want := range map[string]int{"n1": 3, "n2": 2, "n3": -1, "n4": 0, "n5": 1, "n6": -1} {
-		if turn, ok := turnOf(id, voices); turn != want || ok != (want >= 0) {
+		if turn, ok := turnOf(id, reports); turn != want || ok != (want >= 0) {
 			t.Errorf("the turn of %s is %d, %v; want %d", id, turn, ok, want)
 		}
 	}
