@@ -27,8 +27,8 @@ import (
 const (
 	leaderWaitDefault = 3 * time.Second
 
-	// commitTimeout, to twice that, is how long an idle follower may lag behind what is
-	// committed, where the announcer does not tell it.
+	// commitTimeout, up to twice, bounds the time for which an idle follower lags behind the commit index if the
+	// announcer does not tell it.
 	commitTimeout = 10 * time.Millisecond
 
 	snapshotEntriesDefault = 16384    // entries after which a snapshot is taken
@@ -55,7 +55,7 @@ type Config struct {
 	// PeerCerts does beside the secrets or instead of them: a node believes a peer with a certificate for the
 	// node that the peer says it is. With neither, peers are on loopback only.
 	PeerCerts func() (*tls.Certificate, *x509.CertPool)
-	// PeerInsecure lets peers be anywhere without these. Whoever reaches the peer port may then
+	// PeerInsecure lets peers be anywhere without these. Any host that reaches the peer port may then
 	// read and change everything.
 	PeerInsecure bool
 	Join         bool               // the node is empty and waits until it is added (Node.Join)

@@ -18,7 +18,7 @@ type core struct {
 	raft  *group.Group
 	lead  clock.CurrentTerm
 
-	changed      wake.Broadcast // who leads, or who the members are, has changed
+	changed      wake.Broadcast // the leader or the members have changed
 	wakeProposer chan struct{}  // capacity 1
 	stop         chan struct{}
 

@@ -25,7 +25,7 @@ type Discovery struct {
 	// nodes or more two halves that do not find each other would found a cluster each.
 	Expect int
 	// Addrs are the peer addresses at which other nodes may be, host:port, as of now; this node's own may be among
-	// them. An error does not keep those that come with it from being asked.
+	// them. Addresses that come with an error are asked as well.
 	Addrs func(ctx context.Context) ([]string, error)
 }
 

@@ -23,20 +23,20 @@
 //	discover.go       a node comes into a cluster: by a list, by package founding, by package join
 //	table.go          commands about the node and the cluster: LOCKD's, and the tables of all
 //	table_cluster.go  CLUSTER's
-//	table_info.go     INFO, ROLE, WAIT, SAVE and their like
-//	metrics.go        for those who watch a node: its figures, and whether it can serve
+//	table_info.go     INFO, ROLE, WAIT, SAVE and others of Redis's about a server
+//	metrics.go        figures for monitoring, and whether a node can serve
 //	fsm.go            an entry of the log arrives
 //	disk.go           room on disks, and what the log says of it
 //	do.go             what a session asks: Do, Block, Await
 //	member.go         the members in order while this node leads, LOCKD ADD and REMOVE
-//	lead.go           elections, and who leads
-//	death.go          the process of a member has ended: who says so, and what follows
+//	lead.go           elections, and changes of the leader
+//	death.go          detecting that the process of a member has ended
 //	transport.go      Raft's messages
 //	yield.go          yielder: a leader that cannot go on lets another one lead
 //	commands.go       what clients may send, and what must not be logged any more
 //	level.go          which level is in force, when it rises, and the formats of each
 //	replicate.go      AppendEntries is answered, and what is here already
-//	members.go        what this node says of itself, whom it lets in, and whom it misses
+//	members.go        the identity of this node, admission of others, members that do not answer
 //	core.go           what all parts share
 //	config.go         what a node is given: Config, Disk, Publisher
 //

@@ -192,7 +192,7 @@ func (e *elections) successor(ctx context.Context, id string) (raft.Server, erro
 	return best, errors.New("there is no other voter")
 }
 
-// leaderWatch follows who leads. It logs each change in one line that says why, and it ends the
+// leaderWatch follows changes of the leader. It logs each change in one line that says why, and it ends the
 // wait for a leader that is gone.
 type leaderWatch struct {
 	*core

@@ -52,7 +52,7 @@ func (m *members) behind(level int) string {
 	return ""
 }
 
-// levelsOf returns what a peer has said of itself, and the level up to which its rules are those of this node.
+// levelsOf returns the identity of a peer, and the highest level up to which it has the rules of this node.
 func (m *members) levelsOf(id string) (who peer.Identity, common int) {
 	m.metMu.Lock()
 	defer m.metMu.Unlock()
@@ -136,5 +136,5 @@ func Versions(m Machine) []resp.Field {
 	)
 }
 
-// fingerprintBytes of a sum of all rules are shown: enough for people who compare two.
+// fingerprintBytes is the part that is shown of a sum of all rules: enough for people to compare two.
 const fingerprintBytes = 8

@@ -26,7 +26,7 @@ import (
 	"lockd/cluster/wake"
 )
 
-// members knows what this node says of itself, who the others are, and which of them may take part.
+// members holds the identity of this node and of the other members, and admits or refuses them.
 // All methods may be called concurrently.
 type members struct {
 	*core
@@ -144,7 +144,8 @@ func (m *members) found() error {
 // metMax bounds the peers that a node remembers having met.
 const metMax = 1024
 
-// gatekeeper judges who connects, and what others say when this node does. All methods may be called concurrently.
+// gatekeeper admits or refuses nodes that connect, and handles refusals by other nodes. All methods may be called
+// concurrently.
 type gatekeeper struct {
 	*core
 	members *members
@@ -574,7 +575,7 @@ func (m *missing) forget() {
 	m.of = nil
 }
 
-// list returns who is missed, since when and why.
+// list names the members that do not answer, each with the time since when, and the reason.
 func (m *missing) list() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

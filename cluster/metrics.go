@@ -15,7 +15,7 @@ import (
 	"lockd/resp"
 )
 
-// Metrics returns the figures of this node, for those who watch it from outside. A member that does not
+// Metrics returns the figures of this node, for monitoring. A member that does not
 // answer may make it wait for surveyMax.
 func (n *Node) Metrics() []resp.Metric {
 	figures, tick := n.state.Metrics()
@@ -123,7 +123,7 @@ func memberMetrics(n *Node) []resp.Metric {
 	return []resp.Metric{count, up, lag}
 }
 
-// surveyCache shares an answer of the members among those who want one at about the same time.
+// surveyCache shares the answers of a survey among callers at about the same time.
 type surveyCache struct {
 	mu   sync.Mutex
 	at   time.Duration // monotonic
@@ -146,8 +146,8 @@ func (l *surveyCache) get(m *members) []surveyed {
 // readyLagMax bounds the entries that a ready node is behind what it knows to be committed.
 const readyLagMax = 1000
 
-// Ready says of each condition of serving why it is not met, and for whom this node waits; "": it is met. No disk
-// and no other node is asked. Any goroutine may call it.
+// Ready returns for each condition of serving why it is not met, with the members that this node waits for; "": it is
+// met. No disk and no other node is asked. Any goroutine may call it.
 func (n *Node) Ready() []resp.Field {
 	leader, member, log, writes := "", "", "", ""
 	_, id := n.raft.LeaderWithID()

@@ -66,8 +66,8 @@ func (y *yielder) yields() bool {
 	return true
 }
 
-// prepared returns a voter that has the whole log on its disk; nil if those that have, and
-// answer, are no majority without this node: then they wait for their disks, too.
+// prepared returns a voter that has the whole log on its disk; nil if the voters that have it and
+// answer are no majority without this node: then their disks hang, too.
 func (y *yielder) prepared() *raft.Server {
 	voters, last := y.raft.Voters(), y.raft.LastIndex()
 	var next *raft.Server

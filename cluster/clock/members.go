@@ -48,7 +48,7 @@ const (
 	// VoterKept is the time for which the clock of a voter counts after its last answer: it counts also if its node is
 	// dead, and outvotes a wrong clock. In that time the error stays below offsetMax.
 	VoterKept = time.Hour
-	// driftPart bounds the drift between two clocks: a second in so many seconds, 200 ppm.
+	// driftPart bounds the drift between two clocks: a second in this number of seconds, 200 ppm.
 	driftPart = 5000
 	// offsetMax bounds the distance of a node's clock from the median of all; beyond it the clock is off.
 	offsetMax = time.Second

@@ -60,7 +60,7 @@ func nextStep(self peer.Identity, expect int, list []string, heard []peer.Identi
 
 // nextPromise returns the promise of a node that no earlier promise binds: its members are the first nodes by id of all
 // known nodes that may be founders. The node repeats a promise that others have already made for these members; an
-// earlier promise of another node is thereby void.
+// this makes an earlier promise of another node void.
 func nextPromise(own peer.Promise, expect int, ids []string, empty []peer.Identity) step {
 	top := uint64(0)
 	var list []peer.Founder

@@ -19,7 +19,7 @@ import (
 //	         the sender's session (0: none), then, if there is one, the session(8,
 //	         little endian); then a request, with no commands for a recall, or, without a
 //	         number, for an index up to which everything acknowledged before is applied; then its
-//	         Observations: uvarint: their length, and so many bytes
+//	         Observations: uvarint: their length, then their bytes
 //	query    uvarint: milliseconds the sender will wait; then a request of one command:
 //	         a question about the clients of the node that is asked
 //	answer   outcome(1); if that is done, uvarints: index of the entry that did it

@@ -72,7 +72,7 @@ const (
 type Identity struct {
 	Cluster     string   // cluster id; empty while the node has not joined one
 	ID          string   // node id
-	Incarnation string   // drawn anew for each data folder
+	Incarnation string   // drawn for each data folder
 	PeerAddr    string   // address for peers
 	ClientAddrs []string // addresses for clients
 	Arch        string   // architecture with its level

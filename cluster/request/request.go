@@ -34,7 +34,7 @@ type Config struct {
 	Clock      clock.Clock
 	Raft       *group.Group
 	Lead       *clock.CurrentTerm
-	Changed    *wake.Broadcast // who leads has changed
+	Changed    *wake.Broadcast // the leader has changed
 	Due        chan struct{}   // capacity 1: signals that the proposer has something to do
 	Stop       <-chan struct{}
 	State      *replica.State

@@ -61,8 +61,8 @@ func (r *Router) Run(ctx context.Context, req resp.Request) resp.Result {
 	}
 }
 
-// RunUntilDone repeats an idempotent request until it is done, or for LeaderWait. It builds the request
-// anew for each attempt.
+// RunUntilDone repeats an idempotent request until it is done, or for LeaderWait. It builds a new
+// request for each attempt.
 func (r *Router) RunUntilDone(ctx context.Context, request func() resp.Request) (peer.Outcome, resp.Reply) {
 	doubt := peer.NotDone
 	var out peer.Answer

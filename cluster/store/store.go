@@ -270,7 +270,7 @@ func openBolt(path string) (*boltstore.BoltStore, error) {
 	return withoutPanic(func() (*boltstore.BoltStore, error) { return boltstore.New(boltOptions(path)) })
 }
 
-// boltOptions are those of every file of bbolt. Each transaction is synced.
+// boltOptions returns the options of each file of bbolt. Each transaction is synced.
 func boltOptions(path string) boltstore.Options {
 	return boltstore.Options{
 		Path:                    path,

@@ -109,7 +109,7 @@ const (
 type BlockerConfig struct {
 	State      *replica.State
 	Clock      clock.Clock
-	Changed    *wake.Broadcast // who leads has changed
+	Changed    *wake.Broadcast // the leader has changed
 	Stop       <-chan struct{}
 	Self       string // id of this node
 	Starts     uint64 // of this node's data folder
@@ -296,7 +296,7 @@ func (w *Wait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 		w.b.lapse(end.ID.Session)
 	case blockLate, blockTakenBack:
 		if isLock(&w.cmd) {
-			w.instead = end.ID // if the token holds it still, it is given anew, and can go back
+			w.instead = end.ID // if the token still holds it, it is granted again, and can go back
 		}
 	}
 	if end.Args != nil {
