@@ -200,7 +200,8 @@ func (n *Net) Reset(from, to string) {
 	}
 }
 
-// Connected reports whether the two ends have an open connection, whichever opened it, and no cut holds back its bytes.
+// Connected reports whether the two ends have an open connection on which each has heard the other, whichever opened it,
+// and no cut holds back its bytes.
 func (n *Net) Connected(a, b string) bool {
 	if n.State(a, b) == Cut || n.State(b, a) == Cut {
 		return false
@@ -208,7 +209,7 @@ func (n *Net) Connected(a, b string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for p := range n.conns {
-		if p.from == a && p.to == b || p.from == b && p.to == a {
+		if p.answered.Load() && (p.from == a && p.to == b || p.from == b && p.to == a) {
 			return true
 		}
 	}

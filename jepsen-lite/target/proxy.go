@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -264,6 +265,7 @@ func abort(conn net.Conn) {
 type pair struct {
 	from, to       string
 	caller, callee net.Conn
+	answered       atomic.Bool // the callee has said something: a paused process has a connection, and knows nothing of it
 	once           sync.Once
 	done           chan struct{}
 }
@@ -331,6 +333,9 @@ func (p *pair) pump(src, dst net.Conn, head []byte, link *Link, s *stream) {
 			_, _ = dst.Write(pc.data[:len(pc.data)/2])
 			p.reset()
 			return
+		}
+		if dst == p.caller {
+			p.answered.Store(true)
 		}
 		_, err := dst.Write(pc.data)
 		if broken = err != nil; pc.last {

@@ -416,6 +416,33 @@ func TestRefuseLeavesConnections(t *testing.T) {
 	}
 }
 
+// Nodes are connected once the one that was called has answered: a process that is paused does not.
+func TestConnected(t *testing.T) {
+	goes := make(chan struct{})
+	n := NewNet()
+	p, err := newProxy(n, "b", fakenode.Accept(t, func(conn net.Conn) {
+		<-goes
+		_, _ = io.WriteString(conn, "it goes on\n")
+		_, _ = io.Copy(io.Discard, conn)
+	}), lockdPeer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	a, ra := dialAs(t, p.Addr(), "a")
+	if err := say(a, ra, "hello", 100*time.Millisecond); err == nil || n.Connected("a", "b") {
+		t.Errorf("connected with a paused process: %v", err)
+	}
+	close(goes)
+	if err := say(a, ra, "", time.Minute); err != nil || !n.Connected("a", "b") || !n.Connected("b", "a") {
+		t.Errorf("not connected with one that goes on: %v", err)
+	}
+	n.Set("b", "a", Shape{Cut: true})
+	if n.Connected("a", "b") {
+		t.Error("connected in spite of a cut")
+	}
+}
+
 // Another process can take the port of a dead node, and has left it when the node listens again.
 func TestTakenPort(t *testing.T) {
 	p, err := newProxy(NewNet(), "n1", echo(t, false), anyClient)
