@@ -42,7 +42,8 @@ const (
 	// claimEarly bounds how much earlier than this program a node may see an end.
 	claimEarly = 100 * time.Millisecond
 	// claimLate bounds how late a node may claim an end: it may be paused before it does, and by then the next process of
-	// the member runs. The first process of a member has none before it that the claim could be about.
+	// the member runs. Times in which the two were apart do not count: it learns of the end when it meets that process.
+	// The first process of a member has none before it that the claim could be about.
 	claimLate = 15 * time.Second
 	// claimAfter bounds how long after a node looked dead others may still claim its end, since they ask each other
 	// first.
@@ -90,7 +91,7 @@ func (l *life) livedAt(t time.Time) bool {
 
 // judgeEnds counts the ends of lives that were not told before, and judges claims. A claim is wrong if the process that
 // it is about lived on for its peers, unless the node looked dead because of faults to its port and its connections.
-func judgeEnds(lives []life, claims []claim, lookedDead func(node string, at time.Time) bool) (e Ends) {
+func judgeEnds(lives []life, claims []claim, n *Net) (e Ends) {
 	for _, l := range lives {
 		if l.to.IsZero() || l.told {
 			continue
@@ -104,13 +105,14 @@ func judgeEnds(lives []life, claims []claim, lookedDead func(node string, at tim
 		}
 	}
 	for _, c := range claims {
-		if node, _, _ := strings.Cut(c.of, "-"); lookedDead(node, c.at) {
+		node, _, _ := strings.Cut(c.of, "-")
+		if n.lookedDead(node, c.at) {
 			continue
 		}
 		first := slices.IndexFunc(lives, func(l life) bool { return l.id == c.of })
 		lived := func(l life) bool {
-			return l.id == c.of && (l == lives[first] || l.from.Before(c.at.Add(-claimLate))) && l.from.Before(c.at) &&
-				l.livedAt(c.at)
+			return l.id == c.of && l.from.Before(c.at) && l.livedAt(c.at) &&
+				(l == lives[first] || n.together(c.by, node, l.from, c.at) > claimLate)
 		}
 		if i := slices.IndexFunc(lives, lived); i >= 0 {
 			e.Wrong = append(e.Wrong, fmt.Sprintf("%s says so of a process that ran since %.1f s: %s", c.by,

@@ -19,9 +19,12 @@ func TestEnds(t *testing.T) {
 		{id: "n4", from: at(0), to: at(10), told: true}, {id: "n4-1", from: at(20)},
 		{id: "n6", from: at(0), ordered: true, listened: at(96)},
 		{id: "n7", from: at(0), to: at(50), ordered: true, listened: at(49.9)},
+		{id: "n8", from: at(0), to: at(10), told: true}, {id: "n8", from: at(10)},
 	}
 	net := NewNet()
 	net.apart = map[string][]time.Time{"n4": {at(70)}}
+	net.Link("n5", "n8").shuts = []gap{{at(9), at(30)}}
+	net.Link("n8", "n5").shuts = []gap{{at(20), at(40)}, {from: at(100)}}
 	for _, c := range []struct {
 		of      string
 		at      float64
@@ -50,8 +53,11 @@ func TestEnds(t *testing.T) {
 		{"n7", 49.8, 0, true},
 		{"n7", 49.95, 1, false},
 		{"n7", 50.1, 1, false},
+		{"n8", 54, 0, false}, // they were apart from before its start to 40 s
+		{"n8", 56, 0, true},
+		{"n8", 110, 0, true}, // they have met
 	} {
-		e := judgeEnds(lives, []claim{{"n5", c.of, at(c.at), "so"}}, net.lookedDead)
+		e := judgeEnds(lives, []claim{{"n5", c.of, at(c.at), "so"}}, net)
 		if e.Ended != 3 || e.Noticed != c.noticed || len(e.Wrong) > 0 != c.wrong {
 			t.Errorf("%s at %.2f s: %+v", c.of, c.at, e)
 		}

@@ -110,7 +110,7 @@ func (t lockdHealth) Ends() Ends {
 		lives = append(lives, p.takeLives()...)
 		claims = append(claims, p.takeClaims()...)
 	}
-	return judgeEnds(lives, claims, t.net.lookedDead)
+	return judgeEnds(lives, claims, t.net)
 }
 
 // Races implements Health.

@@ -84,6 +84,45 @@ type Link struct {
 	layers  map[*Layer]Shape
 	shape   Shape         // the sum of all layers
 	changed chan struct{} // closed at the next change of shape
+	shuts   []gap         // in which nobody could introduce himself this way; the last may have no end yet
+}
+
+// gap is a time; a zero end has not come yet.
+type gap struct{ from, to time.Time }
+
+// note notes when the link is shut from now on, and when no longer. l.mu is held.
+func (l *Link) note(shut bool) {
+	switch last := len(l.shuts) - 1; {
+	case shut && (last < 0 || !l.shuts[last].to.IsZero()):
+		l.shuts = append(l.shuts, gap{from: time.Now()})
+	case !shut && last >= 0 && l.shuts[last].to.IsZero():
+		l.shuts[last].to = time.Now()
+	}
+}
+
+// gaps returns the times so far in which the link was shut.
+func (l *Link) gaps() []gap {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.shuts)
+}
+
+// together returns for how long in a time two ends could get to know each other.
+func (n *Net) together(a, b string, from, to time.Time) (sum time.Duration) {
+	shut := append(n.Link(a, b).gaps(), n.Link(b, a).gaps()...)
+	slices.SortFunc(shut, func(x, y gap) int { return x.from.Compare(y.from) })
+	for _, g := range append(shut, gap{from: to}) {
+		if open := min(g.from.Sub(from), to.Sub(from)); open > 0 {
+			sum += open
+		}
+		if g.to.IsZero() {
+			break
+		}
+		if g.to.After(from) {
+			from = g.to
+		}
+	}
+	return sum
 }
 
 // Shape describes the treatment of the bytes that pass a link.
@@ -279,6 +318,7 @@ func (l *Link) sum() {
 		l.tell(sum)
 	}
 	l.shape = sum
+	l.note(sum.Cut || sum.Refuse)
 	close(l.changed)
 	l.changed = make(chan struct{})
 	if !worse {
