@@ -63,9 +63,6 @@ var holes = map[string]string{
 	"fence-changes-with-the-token": noRule,
 	"handed-over-is-granted":       noRule,
 	"fences-of-redisson":           noRule,
-	"unlock-ends-a-wait":           noBug,
-	"no-wait-in-a-whole":           noRule,
-	"key-of-many":                  noBug,
 
 	// Programs of operators: lockd run, backup, restore, recover, drain, upgrades.
 	"drain-says-whether-it-may": noRule,

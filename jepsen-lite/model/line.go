@@ -117,6 +117,7 @@ func Line(h *history.History) *Verdict {
 		l := byKey[key]
 		l.inTurn(v, h)
 		l.waited(v, h)
+		l.atOnce(v, h)
 		l.displaced(v)
 		l.dead(v, h)
 	}
@@ -132,6 +133,12 @@ var (
 	ruleWaitEnds = lateRule("wait-ends", "A wait in vain ends two seconds after its time.",
 		"waited too long", lines, each(1, 20*time.Second)).
 		judging("wait-ends")
+	ruleWaitLeft = lateRule("wait-left", "UNLOCK by a token that waits ends its wait at once.",
+		"wait not ended", "line", quietly(1, 10*time.Second)).
+		judging("unlock-ends-a-wait")
+	ruleNoWait = lateRule("no-wait-in-a-whole", "LOCK with WAIT in a transaction or in a script is answered at once.",
+		"waited in a whole", "line", quietly(1, 10*time.Second)).
+		judging("no-wait-in-a-whole")
 	rulePlaceAgain = lateRule("place-again", "A token that asks again while it waits keeps its place in line.",
 		"place lost by asking again", lines, Need{Times: 1, In: 10 * time.Second, Once: true, Quiet: true}).
 		judging("place-is-taken-over lock-again")
@@ -161,6 +168,42 @@ func (l *lineOf) waited(v *Verdict, h *history.History) {
 		case o.End-o.Slept > due:
 			v.Add("waited too long", o, "%.3f s", sec(o.End-o.Start-waits(o)))
 		}
+	}
+}
+
+// InWhole is the fifth word of a try in a transaction or a script, whose WAIT is not 0.
+const InWhole = "whole"
+
+// atOnce judges waits that UNLOCK has ended, and LOCK where nobody may wait.
+func (l *lineOf) atOnce(v *Verdict, h *history.History) {
+	for _, o := range l.ops {
+		switch {
+		case !o.OK():
+		case o.Name == "try" && len(o.In) > 4 && o.In[4] == InWhole && h.Disturbed(o.Start, o.End, settleTime) == 0:
+			if o.Out[0] == absent {
+				v.Stake(ruleNoWait, 1)
+			}
+			if o.End-o.Start > answerMax {
+				v.Add("waited in a whole", o, "%.3f s", sec(o.End-o.Start))
+			}
+		case o.Name == "enter":
+			l.left(v, h, o)
+		}
+	}
+}
+
+// left judges that a plain UNLOCK by a token that certainly waited ended its wait. In scripts it does not.
+func (l *lineOf) left(v *Verdict, h *history.History, o *history.Op) {
+	for _, r := range l.ops {
+		if r.Name != "release" || r.In[0] != o.In[0] || !r.OK() || len(r.Out) != 1 || r.Out[0] != "0" ||
+			r.Start < o.Start+settledIn || r.Start > o.End || h.Disturbed(o.Start, r.End+answerMax, settleTime) > 0 {
+			continue
+		}
+		v.Stake(ruleWaitLeft, 1)
+		if o.End > r.End+answerMax {
+			v.Add("wait not ended", o, "its token had left by %s", r)
+		}
+		return
 	}
 }
 

@@ -38,7 +38,7 @@ func isUnmarked(f history.Window) bool {
 
 // onlyRead are the operations that a node answers without a write. Operations without a node are not the cluster's.
 var onlyRead = map[string]bool{
-	"get": true, "holder": true, "fence": true, "read": true, "look": true, "pttl": true, "exists": true, "count": true,
+	"get": true, "holder": true, "key": true, "joined": true, "fence": true, "read": true, "look": true, "pttl": true, "exists": true, "count": true,
 	"sum": true, "sold": true, "llen": true, "left": true, "setting": true, "listen": true, "message": true,
 	"cut":  true,
 	"rest": true, "range": true, "all": true, "ledger": true, "versions": true, "glance": true, "reign": true,

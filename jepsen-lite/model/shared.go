@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"lockd/jepsen-lite/history"
 )
@@ -14,7 +15,7 @@ import (
 // Several clients may hold a lock of this file at once. enter and try have one more word, the mode: "shared", beside
 // other shared holders, or a number of permits, beside holders who ask with the same number. Such a request may be
 // refused as "limit n": the lock is held with n permits. The holder of a lock of several is "many". All other words are
-// those of lineLock.
+// those of lineLock, and key = remaining ms, fence of the key.
 
 // Shared judges locks with a line that several clients may hold. For each token alone the lock behaves like any other
 // lock. Beside that, no client holds it beside another one in a different mode, nor beside more than its permits allow;
@@ -29,12 +30,19 @@ func Shared(h *history.History) *Verdict {
 	t := tokenLock.clock(&Verdict{}, own)
 	clock := newLogClock(h, func(o *history.Op) bool { return slices.Contains(lineLock.writes, o.Name) })
 	of, ofAll := linesOf(h), linesOf(all)
+	keyLooks := map[string][]*history.Op{}
+	for i := range h.Ops {
+		if o := &h.Ops[i]; o.Name == "key" && o.OK() {
+			keyLooks[o.Key] = append(keyLooks[o.Key], o)
+		}
+	}
 	most := 0
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		l := of[key]
 		c := newSharedLock(h, ofAll[key], t, clock)
 		most = max(most, c.exclusion(v))
 		c.looks(v)
+		c.looksAtKey(v, keyLooks[key])
 		c.refusals(v)
 		c.wakeUps(v)
 		l.inTurn(v, h)
@@ -298,6 +306,50 @@ func (c *sharedLock) excluded(v *Verdict, all []*holding, g *holding) (together 
 		v.Add("ended early", g.first, "by the log clock the lease of %s had not ended", byLog[0].last)
 	}
 	return 1 + len(by) + len(byLog)
+}
+
+// ruleKeyOfMany is at stake when two clients certainly hold the lock.
+var ruleKeyOfMany = rule("key-while-held",
+	"A lock's key is there while anybody holds it: no lease has more left than PTTL says, no holder has a lower fence.",
+	"wrong key", "shared limit", once(1, 20*time.Second)).
+	judging("key-of-many each-holder-for-itself")
+
+// looksAtKey judges answers about the key, its remaining time and its fence, while the lock was certainly held.
+func (c *sharedLock) looksAtKey(v *Verdict, looks []*history.Op) {
+	for _, o := range looks {
+		left, gone := strconv.ParseInt(o.Out[0], 10, 64)
+		fence, free := strconv.ParseInt(o.Out[1], 10, 64)
+		held, wrong := 0, (*holding)(nil)
+		for _, s := range c.tokens {
+			for _, g := range s.heldAs {
+				if g.first.End >= o.Start || o.End >= min(g.free, g.until) {
+					continue
+				}
+				held++
+				if gone != nil || free != nil || (left+1)*msNs < g.of.until(o)-o.End || g.fence > 0 && fence > g.fence {
+					wrong = g
+				}
+			}
+		}
+		if held > 1 {
+			v.Stake(ruleKeyOfMany, 1)
+		}
+		if wrong != nil {
+			v.Add("wrong key", o, "%s held it, with fence %d, for %.3f s more at least", wrong.of.token, wrong.fence,
+				sec(wrong.of.until(o)-o.End))
+		}
+	}
+}
+
+// until returns how long the lease that a token had at the time of a look lasts at least.
+func (s *tokenHistory) until(look *history.Op) int64 {
+	until := int64(math.MaxInt64)
+	for _, x := range s.sets {
+		if x.Start < look.End && !(x.OK() && s.renewed(x, look.Start)) {
+			until = min(until, x.Start+millis(x.In[1]))
+		}
+	}
+	return until
 }
 
 // looks judges answers about the holder while the lock was certainly held.

@@ -49,6 +49,18 @@ func TestShared(t *testing.T) {
 }
 
 // A lease ends by the log clock, whatever the real time is.
+// The key of a lock that several hold is there as long as any of them.
+func TestKeyOfMany(t *testing.T) {
+	const two = "0-1 1 enter l a,900,0,2 = 7\n 2-3 2 enter l b,5000,0,2 = 8\n "
+	expect(t, Shared, two+"4-5 3 key l = 4997,7\n 1000-1001 3 key l = 4001,8")
+	for _, wrong := range []string{"895,7", "4997,8", "-2,nil", "4997,nil"} {
+		expect(t, Shared, two+"4-5 3 key l = "+wrong, "wrong key@3")
+	}
+	expect(t, Shared, two+"4-5 3 key l = 4997,7\n 10-11 2 renew l b,9000 = 8\n 12-13 3 key l = 8997,7") // it was renewed later
+	expect(t, Shared, two+"10-11 2 renew l b,9000 = 8\n 12-13 3 key l = 4997,7", "wrong key@4")
+	expect(t, Shared, two+"4-5 1 release l a = 1\n 6-7 2 release l b = 1\n 8-9 3 key l = -2,nil")
+}
+
 func TestSharedLeases(t *testing.T) {
 	// Until 1105 of the log clock, which stands still for a while.
 	const stood = "0-1 1 enter l a,100,0,shared = 7\n 5-6 1 renew l a,100 = 7,,,1005\n 350-351 9 release q z = 0,,,1090\n "

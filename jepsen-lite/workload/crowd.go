@@ -21,6 +21,14 @@ func holderOrMany(replies []target.Reply) ([]string, error) {
 	return []string{replies[0].Text()}, nil
 }
 
+// leftAndFence makes a result of the remaining time and the fence of a key.
+func leftAndFence(replies []target.Reply) ([]string, error) {
+	if out := replies[0].Texts(); len(out) == 2 {
+		return out, nil
+	}
+	return nil, errShape
+}
+
 // visitor makes a client of a lock that several may hold.
 func visitor(env *Env, c *Client, key string) *holder {
 	return &holder{c: c, key: key, token: "t" + itoa(env.Unique()), ms: leaseMs(c), several: true}

@@ -2,8 +2,10 @@ package workload
 
 import (
 	"strings"
+	"sync"
 	"time"
 
+	"lockd/jepsen-lite/model"
 	"lockd/jepsen-lite/target"
 )
 
@@ -12,11 +14,12 @@ const waitMax = 5000
 
 const (
 	renewFenceScript = `return redis.call('renew', KEYS[1], ARGV[1], 'PX', ARGV[2])`
+	lockWaitScript   = `return redis.call('lock', KEYS[1], ARGV[1], 'PX', ARGV[2], 'WAIT', ARGV[3])`
 	unlockScript     = `return redis.call('unlock', KEYS[1], ARGV[1])`
 )
 
-// newLine has clients wait in line for locks (LOCK WAIT), try once (LOCK), or poll (SET NX), and then hold, renew,
-// release, or die. A client that breaks its connection while it waits, or when the lock was granted without its
+// newLine has clients wait in line for locks (LOCK WAIT), try once (LOCK, or LOCK WAIT in a transaction or a script), or
+// poll (SET NX), and then hold, renew, release, or die. Some leave the line by UNLOCK. A client that breaks its connection while it waits, or when the lock was granted without its
 // knowledge, returns with its token or never.
 func newLine(env *Env) Plan {
 	keys := newShortLived(env, "line")
@@ -27,11 +30,15 @@ func newLine(env *Env) Plan {
 		if c.Rand.IntN(4) == 0 {
 			h.look(0)
 		}
-		switch c.Rand.IntN(12) {
+		switch c.Rand.IntN(14) {
 		case 0:
 			h.poll()
 		case 1:
 			h.lock("try", 0, false)
+		case 12:
+			h.leave()
+		case 13:
+			h.tryInWhole()
 		case 2, 3:
 			h.ms += 3000 // long enough for others to see the holder
 			h.lock("enter", c.Rand.Int64N(waitMax), true)
@@ -73,6 +80,38 @@ func holds(out []string, ok bool) bool {
 func (h *holder) lock(op string, waitMs int64, die bool) {
 	call := h.asking(op, waitMs)
 	call.Die = die
+	if holds(h.c.Do(call)) {
+		h.use()
+	}
+}
+
+// leave has a client wait in line, and ends the wait by UNLOCK on another connection.
+func (h *holder) leave() {
+	c := h.c
+	waiter := NewClient(c.ctx, c.env, c.ID+1)
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer waiter.Close()
+		waiter.Do(h.asking("enter", waitMax))
+	})
+	c.Sleep(time.Duration(600+c.Rand.IntN(600)) * time.Millisecond)
+	c.Do(Call{Op: "release", Key: h.key, In: []string{h.token}, Out: word("0", "1"),
+		Cmds: [][]string{{"UNLOCK", h.key, h.token}}})
+	done.Wait()
+}
+
+// wholeWait is the WAIT of a LOCK in a transaction or a script, in milliseconds, which counts as 0.
+const wholeWait = "3000"
+
+// tryInWhole tries the lock once, in a transaction or in a script.
+func (h *holder) tryInWhole() {
+	call := h.asking("try", 0)
+	call.In = append(call.In, "", model.InWhole)
+	call.Cmds = [][]string{{"EVAL", lockWaitScript, "1", h.key, h.token, itoa(h.ms), wholeWait}}
+	if h.c.Rand.IntN(2) == 0 {
+		call.Cmds = [][]string{{"MULTI"}, {"LOCK", h.key, h.token, "PX", itoa(h.ms), "WAIT", wholeWait}, {"EXEC"}}
+		call.Out = func(replies []target.Reply) ([]string, error) { return number(replies[2].Elems) }
+	}
 	if holds(h.c.Do(call)) {
 		h.use()
 	}

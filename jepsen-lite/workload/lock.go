@@ -16,6 +16,7 @@ const (
 	acquireScript = `return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`
 	holderScript  = `return redis.call('get', KEYS[1])`
 	releaseScript = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
+	keyScript     = `return {redis.call('pttl', KEYS[1]), redis.call('fence', KEYS[1])}`
 	renewScript   = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) ` +
 		`end return 0`
 )
@@ -129,9 +130,15 @@ func (h *holder) write(fence int64) {
 	}
 }
 
-// look asks for the holder, and stops for a pause before reading the answer.
+// look asks for the holder, and stops for a pause before reading the answer. Of a lock that several may hold it sometimes
+// asks for the remaining time and the fence of the key instead.
 func (h *holder) look(pause time.Duration) {
 	call := Call{Op: "holder", Key: h.key, Cmds: [][]string{{"GET", h.key}}, Pause: pause}
+	if h.several && h.c.Rand.IntN(2) == 0 {
+		call = Call{Op: "key", Key: h.key, Cmds: [][]string{{"EVAL_RO", keyScript, "1", h.key}}, Out: leftAndFence}
+		h.c.Do(call)
+		return
+	}
 	if h.several {
 		call.Refusable, call.Out = true, holderOrMany
 		h.c.Do(call)
