@@ -65,11 +65,9 @@ var holes = map[string]string{
 	"fences-of-redisson":           noRule,
 
 	// Programs of operators: lockd run, backup, restore, recover, drain, upgrades.
-	"drain-says-whether-it-may": noRule,
-	"taken-is-answered":         noBug,
-	"level-can-be-asked-for":    noRule,
-	"level-never-falls":         noBug,
-	"older-release-stops":       noRule,
+	"level-can-be-asked-for": noRule,
+	"level-never-falls":      noBug,
+	"older-release-stops":    noRule,
 }
 
 // What a promise lacks.

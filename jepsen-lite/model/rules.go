@@ -28,8 +28,8 @@ type Need struct {
 	In    time.Duration // in each such time of the clients' work; 0: in all of it
 	Once  bool          // in all of it, which must have such a time
 	Quiet bool          // of the work, the time without a fault counts
-	// Faults are the kinds of faults that put the rule at stake. They are counted instead of the time: Times in each Of
-	// of them.
+	// Faults are the kinds of faults that put the rule at stake, or kinds with the first words of a variant ("backup any").
+	// They are counted instead of the time: Times in each Of of them.
 	Faults []string
 	Of     int
 	Alone  bool // faults do not count that others are near which are not among judgedKinds

@@ -135,12 +135,18 @@ func (n Need) asksForNone(h *history.History) bool { return len(n.Faults) > 0 &&
 // seen returns how many faults of a history put the rule at stake.
 func (n Need) seen(h *history.History) (faults int) {
 	for _, f := range h.Faults {
-		its := slices.Contains(n.Faults, f.Kind) || slices.Contains(n.Faults, anyFault)
-		if its && (!n.Alone || only(h, f.Start-nearFaults, f.End+nearFaults)) {
+		if n.isOf(&f) && (!n.Alone || only(h, f.Start-nearFaults, f.End+nearFaults)) {
 			faults++
 		}
 	}
 	return faults
+}
+
+// isOf reports whether a fault is of the kinds, or variants, that put the rule at stake.
+func (n Need) isOf(f *history.Window) bool {
+	return slices.ContainsFunc(n.Faults, func(of string) bool {
+		return of == f.Kind || of == anyFault || strings.Contains(of, " ") && strings.HasPrefix(f.What, of+" ")
+	})
 }
 
 // least returns how often the rule must be at stake in a history; enough is false if that is too short, or has too few

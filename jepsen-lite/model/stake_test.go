@@ -162,3 +162,22 @@ func TestTimeFor(t *testing.T) {
 		}
 	}
 }
+
+// Faults count by their kind, or by the first words of what they were.
+func TestFaultsOfVariants(t *testing.T) {
+	h := &history.History{Faults: []history.Window{
+		{Kind: "backup", What: "backup any from n1"}, {Kind: "backup", What: "backup apart from n1"},
+		{Kind: "backup", What: "backup anyhow"}, {Kind: "run", What: "run one killed [n2]"}, {Kind: "recover", What: "recover a copy of n2"},
+	}}
+	for _, c := range []struct {
+		kinds []string
+		want  int
+	}{
+		{[]string{"backup"}, 3}, {[]string{"backup any"}, 1}, {[]string{"run one"}, 1}, {[]string{"recover", "backup any"}, 2},
+		{[]string{anyFault}, 5}, {[]string{"back"}, 0},
+	} {
+		if got := faulty(1, 1, c.kinds...).seen(h); got != c.want {
+			t.Errorf("%q: %d faults, want %d", c.kinds, got, c.want)
+		}
+	}
+}

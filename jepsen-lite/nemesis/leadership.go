@@ -100,14 +100,23 @@ const (
 	drainAfter  = 500 * time.Millisecond  // for the requests that were on their way
 	drainGapMax = 1500 * time.Millisecond // between two writes that one node does
 	drainLine   = time.Second             // for two clients to get in line
+	drainNeeds  = "1s"                    // --wait where no wait helps
+
+	takenBy      = 200 * time.Millisecond // by which what a node and the others send is late: its requests take longer
+	takenIn      = 150 * time.Millisecond // for a node to take requests: less than they need
+	takenClients = 8
 )
 
 // drained has `lockd drain` make a node ready to be taken away, in a cluster that is well. Clients at all nodes must not
-// notice it, nor those who wait in line for a lock.
+// notice it, nor those who wait in line for a lock. Then the node is taken away: it answers what it has taken, and the
+// others go on. A node that is "needed" has to stay.
 func drained(f *field, fault Fault) (string, func()) {
 	what := "drain " + fault.Variant
 	if !settled(f) {
 		return what + " (not settled)", nil
+	}
+	if fault.Variant == "needed" {
+		return drainNeeded(f, what, f.pick("any", fault.Dice)[0])
 	}
 	node := f.pick(fault.Variant, fault.Dice)[0]
 	l := openLedger(f, fault.Dice)
@@ -137,7 +146,74 @@ func drained(f *field, fault Fault) (string, func()) {
 	if led {
 		l.unnoticed(node, began)
 	}
+	if status == 0 {
+		takeAway(f, node)
+	}
 	return fmt.Sprintf("%s %s in %.1f s", what, node, took.Seconds()), nil
+}
+
+// drainNeeded kills as many nodes as a cluster may lose, and judges that no other one may be taken away then.
+func drainNeeded(f *field, what, node string) (string, func()) {
+	away := f.others(node)[:(len(f.Target.Nodes())-1)/2]
+	for _, n := range away {
+		f.Target.Kill(n)
+	}
+	undo := func() { restartAll(f, away) }
+	ctx, cancel := f.untilOver(toolMax)
+	defer cancel()
+	status, said, err := f.Target.Tool(ctx, append([]string{"drain", "--wait", drainNeeds}, f.Target.Reach(true, node)...)...)
+	if err != nil {
+		return what + ": " + err.Error(), undo
+	}
+	f.found.stake("drain-tells")
+	if status == 0 {
+		f.found.add("needed node let go", fmt.Sprintf("%s, beside which %v are dead: %s", node, away, strings.TrimSpace(said)))
+	}
+	return fmt.Sprintf("%s %s beside %v", what, node, away), undo
+}
+
+// takeAway ends a node that was drained. What its clients have sent is on its way to the other nodes then, which are
+// slow to answer; and afterwards the others take writes.
+func takeAway(f *field, node string) {
+	var sent []*target.Conn
+	defer func() {
+		for _, c := range sent {
+			c.Close()
+		}
+	}()
+	others := f.others(node)
+	f.links.into(node, others, target.Shape{Delay: takenBy})
+	f.links.outOf(node, others, target.Shape{Delay: takenBy})
+	for range takenClients {
+		c, err := f.Target.Dial(node, time.Second)
+		if err != nil || c.Send(ledgerWait, []string{"SET", provokeKey, node}) != nil {
+			break
+		}
+		sent = append(sent, c)
+	}
+	f.wait(takenIn)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.Target.Shutdown(node)
+	}()
+	for until := time.Now().Add(ledgerWait); len(sent) > 0; sent = sent[1:] {
+		r, err := sent[0].Wait(max(time.Until(until), takenIn))
+		sent[0].Close()
+		f.found.stake("taken-before-end")
+		if err != nil || r.Str != "OK" {
+			f.found.add("taken and not answered", fmt.Sprintf("%s was told to end %s after it got a SET, which it answers by "+
+				"%q, %v", node, takenIn, r.Text(), err))
+		}
+	}
+	<-ended
+	f.links.Clear()
+	f.found.stake("drain-tells")
+	if !f.isOver() && !takesWriteSoon(f, others[0]) && !takesWriteSoon(f, others[0]) {
+		f.found.add("needed node let go", fmt.Sprintf("%s was drained and has ended, and %s takes no write in time", node,
+			others[0]))
+	}
+	restartAll(f, []string{node})
 }
 
 // unnoticed judges that the witnesses did not notice that a leader was drained.

@@ -305,9 +305,10 @@ var Table = []Kind{
 		StopTurn: restarts, Start: recoverFolder,
 	},
 	{
-		Name:     "drain",
-		Summary:  "a node is made ready to be taken away, and its clients must not notice; in a step of its own",
-		Variants: []string{"leader", "follower"},
+		Name: "drain",
+		Summary: "a node is made ready to be taken away, and its clients must not notice; then it is; or others are dead, " +
+			"so that it is needed; in a step of its own",
+		Variants: []string{"leader", "follower", "needed"},
 		alone:    true,
 		ownKeys:  true,
 		grounded: every,
