@@ -51,6 +51,7 @@ func judgeHistory(dir string, h *history.History, w *workload.Workload, what str
 	v.Count(cluster.AtStake)
 	v.Problems = append(v.Problems, cluster.Problems...)
 	v.Undecided = append(v.Undecided, cluster.Undecided...)
+	v.Notes = append(v.Notes, cluster.Notes...)
 	if what == judgeSafety {
 		v.SafetyOnly()
 	}

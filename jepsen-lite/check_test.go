@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"lockd/jepsen-lite/history"
+	"lockd/jepsen-lite/workload"
 )
 
 // record writes a history of one register, with writes and reads, and of a second one, so that all necessary operations
@@ -88,13 +90,17 @@ func TestCheckNamesTheAlteredEvent(t *testing.T) {
 func TestCheckKeepsWhatTheClusterShowed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "register")
 	record(t, dir, []string{"0"})
-	if err := os.WriteFile(filepath.Join(dir, clusterFile), []byte(`{"Problems":[{"Kind":"states differ","Text":"at index 7"}]}`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, clusterFile), []byte(`{"Problems":[{"Kind":"states differ","Text":"at index 7"}],"Notes":["the machine, at 3.0 s: the disk took 1s to sync a block"]}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
 	passed, err := (&checkCmd{Dir: dir}).run(&out)
 	if err != nil || passed || !strings.Contains(out.String(), "states differ: at index 7") {
 		t.Fatalf("passed %v, error %v\n%s", passed, err, out.String())
+	}
+	r, err := judge(dir, workload.Find("register"), "all")
+	if err != nil || !slices.Contains(r.Verdict.Notes, "the machine, at 3.0 s: the disk took 1s to sync a block") {
+		t.Errorf("%v: notes %q", err, r.Verdict.Notes)
 	}
 }
 

@@ -5,8 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"lockd/jepsen-lite/history"
 )
 
 const (
@@ -17,9 +20,10 @@ const (
 )
 
 // pace watches the machine while a workload runs: how late an idle goroutine wakes up, and how long the disk of the
-// nodes takes to sync one block. A silence of lockd is judged differently by a reader if the machine stood still, too.
+// nodes takes to sync one block. No majority need write while the machine itself stands still.
 type pace struct {
 	began time.Time
+	rec   *history.Recorder
 	stop  chan struct{}
 	done  sync.WaitGroup
 
@@ -34,8 +38,8 @@ type lateness struct {
 }
 
 // watchPace starts to watch the machine and the disk of dir.
-func watchPace(dir string, began time.Time) *pace {
-	p := &pace{began: began, stop: make(chan struct{})}
+func watchPace(dir string, began time.Time, rec *history.Recorder) *pace {
+	p := &pace{began: began, rec: rec, stop: make(chan struct{})}
 	p.done.Go(p.processor)
 	p.done.Go(func() { p.disk(filepath.Join(dir, "pace")) })
 	return p
@@ -77,6 +81,9 @@ func (p *pace) note(what string, from time.Time, took time.Duration) {
 	if took < paceSlow {
 		return
 	}
+	p.rec.Record(history.Event{
+		Process: history.Nemesis, Type: history.Info, Op: history.Stood, Value: []string{strconv.FormatInt(int64(took), 10)},
+	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.slow = append(p.slow, lateness{from.Sub(p.began), took, fmt.Sprintf(what, took.Round(time.Millisecond))})

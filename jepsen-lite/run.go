@@ -559,7 +559,7 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 		return report.Result{}, err
 	}
 	after := &model.Verdict{} // problems of the cluster itself
-	c.watched(dir, began, after, func() { s.play(ctx, w, env, plan, began, length, after) })
+	c.watched(dir, began, rec, after, func() { s.play(ctx, w, env, plan, began, length, after) })
 	if err := rec.Close(); err != nil {
 		return report.Result{}, err
 	}

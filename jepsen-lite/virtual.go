@@ -48,13 +48,13 @@ func (c *runCmd) recorder(dir string, began time.Time) (*history.Recorder, error
 	return history.Create(filepath.Join(dir, historyFile), began)
 }
 
-// watched calls do, and notes when this machine stood still meanwhile. In virtual time no machine does.
-func (c *runCmd) watched(dir string, began time.Time, v *model.Verdict, do func()) {
+// watched calls do, and records and notes when this machine stood still meanwhile. In virtual time no machine does.
+func (c *runCmd) watched(dir string, began time.Time, rec *history.Recorder, v *model.Verdict, do func()) {
 	if c.simulated() {
 		do()
 		return
 	}
-	machine := watchPace(dir, began)
+	machine := watchPace(dir, began, rec)
 	do()
 	v.Notes = append(v.Notes, machine.end()...)
 }

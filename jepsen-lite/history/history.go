@@ -42,6 +42,10 @@ const Rest = "rest"
 // have ended, and how many of these ends another node reported at once.
 const Ends = "ends"
 
+// Stood is the operation of Nemesis, of type Info, written when the machine of all nodes goes on after it has stood
+// still: its processor, or its disk. Its value is for how long, in nanoseconds.
+const Stood = "stood"
+
 // Event is one line of a history.
 type Event struct {
 	Time    int64    `json:"time"` // monotonic, ns since the run began
@@ -250,6 +254,7 @@ type History struct {
 	Ops    []Op     // in the order of their invocations
 	Faults []Window // in the order of their starts
 	Halts  []Halt   // in the order of their starts; none overlap
+	Stood  []Halt   // times in which the machine itself stood still, in the order of their ends
 	End    int64    // time of the last event
 	Worked int64    // when the clients' work ended; End, if the recording does not tell
 	Asked  int64    // when it was to end: Worked is later if a fault lasted longer; Worked, if the recording does not tell
@@ -345,6 +350,8 @@ func (p *pairing) add(e Event, line int) error {
 		return err
 	case e.Process == Nemesis && e.Type == Info && e.Op == Ends:
 		return p.ends(e.Value)
+	case e.Process == Nemesis && e.Type == Info && e.Op == Stood:
+		return p.stood(e)
 	case e.Process == Nemesis:
 		p.fault(e)
 		return nil
@@ -375,6 +382,15 @@ func (p *pairing) add(e Event, line int) error {
 func (p *pairing) ends(value []string) error {
 	_, err := fmt.Sscan(strings.Join(value, " "), &p.h.Ended, &p.h.Noticed)
 	return err
+}
+
+func (p *pairing) stood(e Event) error {
+	var took int64
+	if _, err := fmt.Sscan(strings.Join(e.Value, " "), &took); err != nil {
+		return fmt.Errorf("the machine stood still for how long? %w", err)
+	}
+	p.h.Stood = append(p.h.Stood, Halt{Start: e.Time - took, End: e.Time})
+	return nil
 }
 
 func (p *pairing) fault(e Event) {

@@ -171,6 +171,9 @@ func sec(ns int64) float64 { return float64(ns) / 1e9 }
 // excused returns the times in which a serving majority need not write, by their starts.
 func excused(h *history.History) []span {
 	spans := poisoned(h)
+	for _, s := range h.Stood {
+		spans = append(spans, span{s.Start, s.End})
+	}
 	for _, f := range h.Faults {
 		if isUnmarked(f) {
 			spans = append(spans, span{f.Start, f.End})

@@ -80,6 +80,7 @@ func TestSilence(t *testing.T) {
 		kill + "10-20000 away n1\n 10-9000 fault load" + asks("n3", 20, 9000) + end,                      // which may be anywhere
 		kill + "10-20000 away n1\n 3000-3001 away n2" + asks("n2", 3001, 5400) + end,                     // less than three seconds of asking
 		kill + "10-8000 fault install\n 10-20000 away n1\n 10-7000 away n3" + asks("n3", 20, 9000) + end, // n3 gets a snapshot
+		kill + "10-20000 away n1\n 2900-6100 stood" + asks("n3", 20, 9000) + end,                         // nor did the machine do anything
 		"0-1 1@n1 set a = OK\n 0-9000 2@n1 set b = OK",                                                   // one that is lost
 	}
 	for _, s := range good {
@@ -99,6 +100,7 @@ func TestSilence(t *testing.T) {
 		{kill + "10-20000 away n1\n 3000-3001 away n2" + asks("n3", 20, 9000) + end, 13},                                // after that
 		{"0-1 1@n1 set a = OK" + asks("n1", 400, 9000) + "\n 9000-9001 1@n1 get a = OK", 2},                             // never again
 		{"0-1 1@n1 set a = OK" + asks("n1", 400, 9000) + "\n 10-9000 fault transfer" + end, 2},                          // which costs nobody three seconds
+		{kill + "10-20000 away n1\n 10-4000 stood" + asks("n3", 20, 9000) + end, 15},                                    // it had time enough afterwards
 		{kill + "10-20000 away n1" + asks("n3", 20, 9000) + "\n 5000-5001 1@n3 get a = x" + end, 4},                     // a read is no write
 		{kill + "10-20000 away n1" + asks("n3", 20, 9000) + "\n 5000-5001 1 unfenced a = accepted" + end, 4},            // nor what no node did
 	} {

@@ -46,6 +46,10 @@ func story(t *testing.T, text string) *history.History {
 			h.Halts = append(h.Halts, history.Halt{Start: o.Start, End: o.End, Dark: w[1] == "dark"})
 			continue
 		}
+		if w[1] == "stood" {
+			h.Stood = append(h.Stood, history.Halt{Start: o.Start, End: o.End})
+			continue
+		}
 		if w[1] == "away" {
 			h.Marks = append(h.Marks, nodeMark(o.Start, history.Leaves, w[2]), nodeMark(o.End, history.Serves, w[2]))
 			continue
