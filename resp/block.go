@@ -81,7 +81,7 @@ const (
 
 // BlockView tells what the machine knows of blocking commands, their sessions, and what their clients were given.
 type BlockView interface {
-	// State says what is known of a command. Its end is told by one MessageBlock; see BlockAsk.
+	// State returns the state of a command. One MessageBlock tells its end; see BlockAsk.
 	State(id BlockID) BlockState
 	// Sessions lists the sessions by their numbers, Revision another number whenever that list is another one through
 	// an entry.

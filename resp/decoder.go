@@ -142,7 +142,7 @@ func (d *Decoder) Count(itemMin int) int {
 	return int(n)
 }
 
-// Item takes one item off those that Count has announced.
+// Item takes one item off the number that Count has announced.
 func (d *Decoder) Item(itemMin int) { d.reserved -= itemMin }
 
 // int63 reads a number that fits an int64.

@@ -174,9 +174,9 @@ func (r Result) Left(req Request) int {
 // command sees.
 type Stamp struct {
 	Tick  int64  // log clock in milliseconds: leases are measured in it; it never goes back
-	Wall  int64  // the cluster's wall clock in µs since 1970, never goes back: for TIME, EXPIREAT and the like
+	Wall  int64  // the cluster's wall clock in µs since 1970, never goes back: for TIME, EXPIREAT, XADD and LOCKS
 	Index uint64 // index of the entry in the log; 0 for a read
-	Seed  uint64 // the seed of RANDOMKEY and the like: the same on every node for an entry of the log
+	Seed  uint64 // the seed of random numbers, as of RANDOMKEY: the same on every node for an entry of the log
 }
 
 // MessageKind is the kind of a Message.

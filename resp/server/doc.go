@@ -21,7 +21,7 @@
 //	loop.go           a session: each command passes the gates, and is run or queued
 //	gates.go          the gates, in order; a pause
 //	profile.go        the kinds of server, their families of commands; READONLY, READWRITE, ASKING
-//	conn_hello.go     the families, their rows first: HELLO, AUTH, PING, SELECT, RESET and the like
+//	conn_hello.go     the families, their rows first: HELLO, AUTH, PING, SELECT, RESET and others
 //	conn_client.go    CLIENT, but for tracking; the pause of CLIENT PAUSE
 //	conn_command.go   COMMAND
 //	conn_config.go    CONFIG

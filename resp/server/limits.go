@@ -9,7 +9,7 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// Limits on what one client may make the server keep or do. CONFIG SET can change those that are settings; the others
+// Limits on what one client may make the server keep or do. CONFIG SET can change a limit that is a setting; the others
 // are fixed.
 const (
 	transactionCmdsMax  = 1 << 16   // commands queued by MULTI

@@ -23,7 +23,7 @@ type stream struct {
 // runner runs the commands of a stream.
 type runner interface {
 	trusted() bool         // the limits before AUTH do not bind the client
-	expect(commands int)   // so many have arrived together
+	expect(commands int)   // that have arrived together
 	handle(args resp.Args) // runs a command, now or with those after it
 	endRun()               // no more have arrived: all of them run
 	leaveHub()             // the connection ends soon

@@ -97,7 +97,7 @@ func (t *transaction) unwatch() {
 	t.watch, t.watchLen = nil, 0
 }
 
-// roomToWatch reports whether so many keys more may be watched.
+// roomToWatch reports whether more keys may be watched, by their number and size.
 func (t *transaction) roomToWatch(keys []string) bool {
 	size := t.watchLen
 	for _, key := range keys {

@@ -1,6 +1,6 @@
-// Package access holds what a node knows of the users of its cluster (Users), what the user of a connection may do
-// (Rights), and what the node itself records about users: wrong passwords by address, denials (ACL LOG), and
-// the file of users (ACL LOAD, ACL SAVE).
+// Package access holds the users of the cluster as a node knows them (Users), the rights of a connection's user
+// (Rights), and the records of the node about users: wrong passwords by address, denials (ACL LOG), and the file of
+// users (ACL LOAD, ACL SAVE).
 package access
 
 import (

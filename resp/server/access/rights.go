@@ -78,7 +78,7 @@ func (r *Rights) Login(name, password string) bool {
 	return true
 }
 
-// Check returns why the user may not make a call, and what it is about; acl.Allowed: it may.
+// Check returns why the user may not make a call, and the object that is denied; acl.Allowed: it may.
 func (r *Rights) Check(c *acl.Command, args resp.Args) (why acl.Reason, object string) {
 	why, object, _ = r.user.Check(c, args)
 	return why, object

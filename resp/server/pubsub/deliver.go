@@ -47,8 +47,8 @@ func (b *Broker) pass(p *parcel, skipped bool) {
 	}
 }
 
-// deliver hands a message to all who subscribed before it was published: first to its channel, then to patterns, in
-// the order of their creation.
+// deliver hands a message to the clients that subscribed before it was published: first to its channel, then to
+// patterns, in the order of their creation.
 func (b *Broker) deliver(m *resp.Message, number uint64) {
 	channel, payload := m.Channel, func() string { return m.Payload }
 	word, of := "message", b.channels

@@ -12,8 +12,8 @@ import (
 	"lockd/resp"
 )
 
-// Node has the settings of this node: those that CONFIG SET can change, until the process ends, and those that nobody
-// can. It is safe for concurrent use.
+// Node has the settings of this node. CONFIG SET changes some of them until the process ends; the others are fixed.
+// It is safe for concurrent use.
 type Node struct {
 	own   map[string]*setting
 	fixed map[string]string
@@ -21,7 +21,7 @@ type Node struct {
 	seats func() int64
 }
 
-// NodeConfig says what a node begins with.
+// NodeConfig has the settings with which a node begins.
 type NodeConfig struct {
 	Fixed       map[string]string // settings that cannot be changed, by name
 	Protect     bool              // protected-mode
