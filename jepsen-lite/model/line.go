@@ -28,14 +28,14 @@ var lineLock = &lockKind{
 var LineMachine = Machine{func(h *history.History) machine { return lineLock.picture(untold(h)) }}
 
 // untold adds to a history the grants that waiting clients perhaps never heard of. During a fault a lock may be granted
-// and taken back before the leader agrees that the client is told; the request then waits in line again. So each
-// answered request may have held the lock once before, like an unanswered one. (More than once is possible and so rare
-// that it is left out: each case doubles the orders to search.)
+// and taken back before the leader agrees that the client is told; the request then waits in line again, or is told that
+// nothing was done. So each such request may have held the lock once before its answer, like an unanswered one. (More
+// than once is possible and so rare that it is left out: each case doubles the orders to search.)
 func untold(h *history.History) *history.History {
 	more := *h
 	more.Ops = slices.Clone(h.Ops)
 	for _, o := range h.Ops {
-		if o.Name != "enter" || !o.OK() || waits(&o) == 0 || h.Disturbed(o.Start, o.End, settleTime) == 0 {
+		if o.Name != "enter" || o.Outcome == history.Info || waits(&o) == 0 || h.Disturbed(o.Start, o.End, settleTime) == 0 {
 			continue
 		}
 		o.Outcome, o.Out = history.Info, nil

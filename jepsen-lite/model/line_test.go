@@ -25,6 +25,11 @@ func TestLine(t *testing.T) {
 	const back = "2-900 2 enter l b,9000,9000 = 9\n 10-11 1 release l a = 1\n 12-13 3 holder l = b\n " +
 		"20-30 4 enter l c,9000,9000 = 8\n 40-41 4 release l c = 1\n 50-51 3 holder l = nil\n "
 	good = append(good, back+"5-6 fault partition", strings.Replace(back, "9000 = 9", "890 = nil", 1)+"5-6 fault partition")
+	// Granted while its node is cut off, which then finds no leader.
+	const noLeader = "2-900 2 enter l b,9000,890 failed\n 10-11 1 release l a = 1\n 12-13 3 holder l = b\n " +
+		"950-951 3 holder l = nil\n "
+	good = append(good, noLeader+"5-6 fault partition")
+	expect(t, Line, taken+noLeader, "lock held by the wrong one@4")
 	for _, s := range good {
 		expect(t, Line, taken+s)
 	}
