@@ -431,8 +431,7 @@ func isWanted(end *pastEvent) bool {
 }
 
 // isTrue judges one push about a loss, if the last answer about the lock can tell of it, and reports whether there was
-// one. A client that waits may be told of a grant that it was never told of: it was lost before that, and the client
-// waited on.
+// one.
 func (l *listener) isTrue(v *Verdict, p *lockPast, o *history.Op, fence int64, before *history.Op) bool {
 	end := l.endOf(p, fence)
 	switch {
@@ -440,7 +439,7 @@ func (l *listener) isTrue(v *Verdict, p *lockPast, o *history.Op, fence int64, b
 		return false
 	case before != nil:
 		v.Add("loss told twice", o, "%s", before)
-	case o.Out[0] != l.took.In[0] || fence > l.fence || fence < l.fence && !mayAskAgain(l.took):
+	case o.Out[0] != l.took.In[0] || fence != l.fence:
 		v.Add("told of no loss", o, "it took %s", l.took)
 	case end == nil || isWanted(end) || p.named[end.name] != nil && p.named[end.name].Start > o.End:
 		v.Add("told of no loss", o, "the lock that it took by %s had not been taken from it", l.took)

@@ -186,6 +186,53 @@ func TestLossBehindTheAnswerOfLockThatWaits(t *testing.T) {
 	holder.want("+PONG\r\n")
 }
 
+// A client that waits is told of the loss of a grant only behind the answer that tells of the grant, and never if it is
+// answered otherwise.
+func TestLossOfAGrantThatWasNotTold(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		answers resp.Reply
+		want    string
+	}{
+		{"told of it", resp.Int(7), ":7\r\n" + lostPush("k", "t", 7, "expired")},
+		{"told of another one", resp.Int(9), ":9\r\n"},
+		{"in doubt", resp.Err(resp.ErrUnknown), "-" + resp.ErrUnknown + "\r\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv, fake, addr := startServer(t, nil)
+			holder := dialHolder(t, addr)
+			holder.send("LOCK k t PX 1000 WAIT 5000\r\n")
+			<-fake.waiting
+			s := srv.clients.list()[0]
+			grant := lostK(resp.LockGranted, false, resp.Client{ID: uint64(s.id), Addr: s.addr}.Sender())
+			grant.Fence, grant.LeaseMs = 7, 1000
+			srv.Hub().Publish(newsMessages(9, grant))
+			srv.Hub().Publish(newsMessages(10, lostK("expired", false, "")))
+			if c.answers.Kind == resp.KindInt {
+				served := <-fake.answer
+				if !served(c.answers) {
+					t.Fatal("the client is there")
+				}
+			}
+			fake.served <- c.answers
+			holder.want(c.want)
+			holder.send("PING\r\n")
+			holder.want("+PONG\r\n")
+			srv.Hub().Publish(newsMessages(11, grant)) // one that is late
+			srv.Hub().Publish(newsMessages(12, lostK("expired", false, "")))
+			if c.answers.IsErr() {
+				holder.send("PING\r\n")
+				holder.want("+PONG\r\n")
+			} else {
+				holder.want(lostPush("k", "t", 7, "expired"))
+			}
+			if kept, _ := srv.Hub().holders.Sizes(); kept != 0 {
+				t.Errorf("%d locks are kept", kept)
+			}
+		})
+	}
+}
+
 // A client that holds a lock and subscribes hears first all that an entry says, then of its own loss. That a token which
 // has the lock was granted it again is nothing to subscribers.
 func TestSubscribersHearFirst(t *testing.T) {

@@ -168,7 +168,7 @@ func (c *caller) observations(cmds []resp.Cmd) string {
 // so that the grant arrives before the loss. What was published before the answer is in the outbox when do returns.
 func (c *caller) do(req resp.Request) resp.Result {
 	if c.takesLock(req.Cmds...) {
-		c.srv.hub.holders.Ask(&c.of.locks, true)
+		c.srv.hub.holders.Ask(&c.of.locks)
 	}
 	res := c.srv.backend.Do(c.of.ctx, req)
 	c.of.sub.Settle()

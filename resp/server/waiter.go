@@ -19,6 +19,7 @@ type waiter struct {
 
 	// How the session answers; none of it changes during the wait. A client that gets pushes, or whose first may come
 	// from this command, is answered through the outbox, so that pushes about the command come after its reply.
+	takes      bool // a lock, about which the client gets pushes
 	pushes     bool
 	subscribes bool
 	silent     bool
@@ -44,12 +45,13 @@ func (s *session) wait(c *command, args resp.Args) {
 	}
 	cmd := resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec}
 	takes := s.takesLock(cmd)
-	if takes { // the reply goes through the outbox when this node applies the grant: no push has to wait for it
-		s.srv.hub.holders.Ask(&s.locks, false)
+	if takes {
+		s.srv.hub.holders.Wait(&s.locks, cmd.DB, args[1], args[2])
+		defer s.srv.hub.holders.LeaveLine(&s.locks)
 	}
 	p := &waiter{
 		of: s, cmd: c, args: args, unblock: make(chan resp.Unblock, 1), done: make(chan struct{}),
-		pushes: takes || s.pushing, subscribes: s.sub.Subscribes(),
+		takes: takes, pushes: takes || s.pushing, subscribes: s.sub.Subscribes(),
 		silent: s.replyOff || s.skipping, proto: int(s.proto.Load()),
 	}
 	stop := wire.WatchHangUp(s.conn, s.cancel)
@@ -128,6 +130,9 @@ func (p *waiter) Served(r resp.Reply) bool {
 		}
 		p.of.sub.ResumePushes(form, p.subscribes)
 		p.of.srv.stats.OutputBytes.Add(int64(len(form)))
+		if p.takes && r.Kind == resp.KindInt {
+			p.of.srv.hub.holders.Told(&p.of.locks, uint64(r.Int))
+		}
 	}
 	return p.delivery.Load() != deliveryLost
 }

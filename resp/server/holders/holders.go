@@ -72,6 +72,7 @@ type held struct {
 	lockID
 	of     *Client
 	fence  uint64
+	told   uint64    // the fence that the client was answered, or will be before it is sent pushes
 	check  time.Time // when to check how much of the lease is left
 	index  int       // in checks
 	warned int64     // the end of the lease for which the client was warned
@@ -87,7 +88,21 @@ type Client struct {
 	waiting   []byte // pushes to send after that answer
 	forgotten uint64 // grants up to this entry of the log are ignored
 	seen      uint64 // log index of the last such answer; only the client's own goroutine uses it
+
+	line      lockID // the lock for which it waits, or has waited last
+	stands    stand  // in that line
+	lost      []byte // the push about the loss of a grant there that it was not told of yet
+	lostFence uint64 // of that grant
 }
+
+// stand says what a client's grants in a line are to it.
+type stand uint8
+
+const (
+	standsNot    stand = iota // it was told of its grant, or did not wait
+	standsInLine              // it waits to be told of a grant, which may not be the first one
+	stoodInVain               // it waits no longer, and was told of none
+)
 
 // Init makes a new client of a connection; clock is the one by which CheckLeases is called. It is called before anything
 // else.
@@ -108,15 +123,59 @@ func confusesPushes(lib, version string) bool {
 	return strings.HasPrefix(lib, "jedis") && (len(major) == 0 || len(major) == 1 && major < "8")
 }
 
-// Ask records that a client asks for a lock. Where its pushes wait, they follow the answer: SendWaiting sends them.
-func (t *Table) Ask(c *Client, pushesWait bool) {
+// Ask records that a client asks for a lock. Its pushes wait for the answer: SendWaiting sends them.
+func (t *Table) Ask(c *Client) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
+	t.enter(c)
+	c.asking, c.stands = true, standsNot
+}
+
+// Wait records that a client asks for a lock, and waits for it, until Told or LeaveLine. The answer may come after the
+// grant was lost, and the client be granted the lock again before it is told of any grant. So it gets no pushes about a
+// grant before Told, and none at all about another one.
+func (t *Table) Wait(c *Client, db int, key, token string) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.enter(c)
+	c.asking, c.stands, c.line = false, standsInLine, lockID{db, strings.Clone(key), strings.Clone(token)}
+}
+
+func (t *Table) enter(c *Client) {
 	if t.clients[c.id] == nil {
 		t.clients[c.id] = c
 		t.inUse.Add(1)
 	}
-	c.asking = pushesWait
+}
+
+// Told records that a client that waits was answered a grant, and sends it what has become of that.
+func (t *Table) Told(c *Client, fence uint64) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if c.stands != standsInLine {
+		return
+	}
+	if l := c.list[c.line]; l != nil {
+		l.told = l.fence
+		t.checkIn(l, 0, 0)
+	}
+	if c.lost != nil && c.lostFence == fence {
+		c.conn.Send(c.lost)
+	}
+	c.stands, c.lost = standsNot, nil
+}
+
+// LeaveLine records that a client waits no longer. Unless it was told of a grant, it never is.
+func (t *Table) LeaveLine(c *Client) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if c.stands != standsInLine {
+		return
+	}
+	if l := c.list[c.line]; l != nil && l.told != l.fence {
+		t.remove(l)
+	}
+	c.stands, c.lost = stoodInVain, nil
 }
 
 // Asking reports whether pushes wait for an answer. Only the client's own goroutine calls it, and needs no lock.
@@ -150,7 +209,7 @@ func (t *Table) Forget(c *Client) {
 	for _, l := range c.list {
 		t.remove(l)
 	}
-	c.list, c.asking, c.waiting, c.forgotten = nil, false, nil, c.seen
+	c.list, c.asking, c.waiting, c.lost, c.forgotten = nil, false, nil, nil, c.seen
 }
 
 // Publish processes the grants and losses of an entry of the log.
@@ -195,6 +254,10 @@ func (t *Table) grant(index uint64, n *resp.LockNews) {
 		return
 	}
 	id := lockID{n.DB, n.Key, n.Token}
+	waits := c.stands != standsNot && c.line == id
+	if waits && c.stands == stoodInVain {
+		return
+	}
 	l := c.list[id]
 	if l == nil {
 		if len(c.list) >= locksMax || t.kept >= locksOfAllMax {
@@ -205,6 +268,9 @@ func (t *Table) grant(index uint64, n *resp.LockNews) {
 		t.add(l)
 	}
 	l.fence = n.Fence
+	if !waits {
+		l.told = n.Fence
+	}
 	t.checkIn(l, n.LeaseMs-n.LeaseMs/3, n.LeaseMs)
 }
 
@@ -233,9 +299,12 @@ func (t *Table) push(l *held, kind string, what resp.Reply) {
 	form := resp.Push(
 		resp.Bulk(kind), resp.Bulk(l.key), resp.Bulk(l.token), resp.Int(int64(l.fence)), what,
 	).AppendTo(nil, 3)
-	if c := l.of; c.asking {
+	switch c := l.of; {
+	case l.told != l.fence:
+		c.lost, c.lostFence = form, l.fence
+	case c.asking:
 		c.waiting = append(c.waiting, form...)
-	} else {
+	default:
 		c.conn.Send(form)
 	}
 }
@@ -285,7 +354,7 @@ func (t *Table) schedule(l *held, lease *resp.Lease) {
 	case lease.LeftMs > third:
 		t.checkIn(l, lease.LeftMs-third, lease.LeaseMs)
 	default:
-		if l.warned != lease.Until {
+		if l.warned != lease.Until && l.told == l.fence {
 			l.warned = lease.Until
 			t.push(l, "lock-expiring", resp.Int(lease.LeftMs))
 		}

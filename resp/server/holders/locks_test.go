@@ -56,8 +56,14 @@ func (w *world) check() { w.CheckLeases(w, w.now) }
 func (w *world) client(id uint64) *holder {
 	h := &holder{name: resp.Client{ID: id, Addr: "10.0.0.1:7"}.Sender()}
 	h.Init(int64(id), h, func() time.Time { return w.now })
-	w.Ask(&h.Client, false)
+	w.register(&h.Client)
 	return h
+}
+
+// register has a client ask for a lock, and be answered.
+func (w *world) register(c *Client) {
+	w.Ask(c)
+	w.SendWaiting(c)
 }
 
 type form resp.LockNews
@@ -106,7 +112,7 @@ func TestLoss(t *testing.T) {
 func TestPushesWaitForTheAnswer(t *testing.T) {
 	w := newWorld()
 	a := w.client(1)
-	w.Ask(&a.Client, true)
+	w.Ask(&a.Client)
 	w.tell(1, "k", resp.LockGranted, a.name)
 	w.tell(2, "k", "expired", "")
 	a.want(t)
@@ -114,16 +120,61 @@ func TestPushesWaitForTheAnswer(t *testing.T) {
 	a.want(t, "lock-lost k expired")
 }
 
+// A client that waits is told nothing of a grant before it has been told of that, and then all that is still true.
+func TestPushesAboutGrantsOfWaiters(t *testing.T) {
+	w := newWorld()
+	a := w.client(1)
+	w.lease = resp.Lease{Held: true, Until: 3000, LeaseMs: 3000, LeftMs: 900}
+	waits := func(told ...string) {
+		t.Helper()
+		w.Wait(&a.Client, 0, "k", "t")
+		w.tell(1, "k", resp.LockGranted, a.name)
+		w.now = w.now.Add(3 * time.Second)
+		w.check()
+		a.want(t, told...)
+	}
+	waits()
+	w.tell(2, "other", resp.LockGranted, a.name)
+	w.tell(2, "other", "expired", "")
+	a.want(t, "lock-lost other expired")
+	w.Told(&a.Client, 3)
+	w.check()
+	a.want(t, "lock-expiring k 900")
+	w.LeaveLine(&a.Client)
+	w.tell(3, "k", "expired", "")
+	a.want(t, "lock-lost k expired")
+	waits()
+	w.tell(4, "k", "expired", "")
+	w.tell(5, "k", resp.LockGranted, a.name)
+	a.want(t)
+	w.Told(&a.Client, 3)
+	a.want(t, "lock-lost k expired")
+	w.tell(6, "k", "expired", "")
+	a.want(t, "lock-lost k expired")
+	waits()
+	w.LeaveLine(&a.Client)
+	w.wantSizes(t, 0, 1)
+	w.tell(7, "k", resp.LockGranted, a.name) // late
+	w.wantSizes(t, 0, 1)
+	w.Ask(&a.Client)
+	w.tell(8, "k", resp.LockGranted, a.name)
+	w.wantSizes(t, 1, 1)
+	w.SendWaiting(&a.Client)
+	waits("lock-expiring k 900") // with a token that has it
+	w.LeaveLine(&a.Client)
+	w.wantSizes(t, 1, 1)
+}
+
 // Forget also forgets locks whose grant arrives later than the answer that the client has seen.
 func TestForgottenGrant(t *testing.T) {
 	w := newWorld()
 	a := w.client(1)
 	w.tell(1, "early", resp.LockGranted, a.name)
-	w.Ask(&a.Client, true)
+	w.Ask(&a.Client)
 	a.Saw(5)
 	w.Forget(&a.Client)
 	w.wantSizes(t, 0, 0)
-	w.Ask(&a.Client, false)
+	w.register(&a.Client)
 	w.tell(5, "late", resp.LockGranted, a.name)
 	w.wantSizes(t, 0, 1)
 	w.tell(6, "new", resp.LockGranted, a.name)
