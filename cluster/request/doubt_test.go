@@ -55,6 +55,7 @@ func TestResolveTriesAgain(t *testing.T) {
 			t.Errorf("%+v after %v", out, n.Clock.Monotonic()-began)
 		}
 		n.Attempts.end(a)
+		n.Lead.Store(lead)
 		if pass(time.Minute); len(n.logged()) != 2 {
 			t.Errorf("recalls go on after the answer: %d entries", len(n.logged()))
 		}

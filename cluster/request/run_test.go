@@ -348,6 +348,9 @@ func TestServe(t *testing.T) {
 		if a := n.serve(peer.Forwarded{Req: plain}); a.Outcome != peer.NotDone {
 			t.Errorf("without a leader: %+v", a)
 		}
+		if a := n.serve(peer.Forwarded{Req: plain, Binding: bound}); a.Outcome != peer.NotDone {
+			t.Errorf("without a leader, bound to a term: %+v", a)
+		}
 		lead := n.leads(1)
 		if a := n.serve(peer.Forwarded{Req: plain, Binding: bound}); a.Outcome != peer.Done || a.Result.Index == 0 {
 			t.Errorf("%+v", a)
@@ -406,13 +409,14 @@ func TestServe(t *testing.T) {
 func TestServeTooLate(t *testing.T) {
 	withNode(t, func(t *testing.T, n *oneNode) {
 		n.leads(1)
+		was, _ := n.machine.state()
 		for _, line := range []string{"W k", "R k"} {
 			if a := n.serve(peer.Forwarded{Req: n.req(line), Until: time.Now()}); a.Outcome != peer.NotDone {
 				t.Errorf("%s: %+v", line, a)
 			}
 		}
-		if len(n.logged()) != 0 {
-			t.Errorf("%+v", n.logged())
+		if is, _ := n.machine.state(); len(is) != len(was) {
+			t.Errorf("%+v", is)
 		}
 		n.idle()
 	})
@@ -555,7 +559,7 @@ func TestChangeIsAlone(t *testing.T) {
 		synctest.Wait()
 		write()
 		write()
-		n.Proposer.Release()
+		n.Proposer.Resume()
 		if out := <-changed; out != peer.Done {
 			t.Error(out)
 		}
@@ -582,7 +586,7 @@ func TestChangeIsAlone(t *testing.T) {
 		if out := n.Proposer.Change(ctx, membership.Change{}); out != peer.Unknown {
 			t.Errorf("told to end: %v", out)
 		}
-		n.Proposer.Release()
+		n.Proposer.Resume()
 	})
 }
 
@@ -597,7 +601,7 @@ func TestPause(t *testing.T) {
 		if res := n.Run(t.Context(), n.req("W k")); res.Failed || n.Clock.Monotonic()-began != PauseMax {
 			t.Errorf("%+v after %v", res, n.Clock.Monotonic()-began)
 		}
-		n.Proposer.Release()
+		n.Proposer.Resume()
 		began = n.Clock.Monotonic()
 		if res := n.Run(t.Context(), n.req("W k")); res.Failed || n.Clock.Monotonic()-began > 5*time.Millisecond {
 			t.Errorf("%+v after %v", res, n.Clock.Monotonic()-began)
@@ -609,7 +613,7 @@ func TestPause(t *testing.T) {
 		if took := n.Clock.Monotonic; !n.Proposer.Pause(t.Context()) || took()-began < 850*time.Millisecond {
 			t.Errorf("it waited %v for an entry in flight", took()-began)
 		}
-		n.Proposer.Release()
+		n.Proposer.Resume()
 		go n.Run(t.Context(), n.req("W k"))
 		pass(100 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -617,7 +621,7 @@ func TestPause(t *testing.T) {
 		if n.Proposer.Pause(ctx) {
 			t.Error("no entry is in flight")
 		}
-		n.Proposer.Release()
+		n.Proposer.Resume()
 		pass(time.Minute)
 		n.idle()
 	})
@@ -699,7 +703,7 @@ func TestMetrics(t *testing.T) {
 		if text.String() != want {
 			t.Errorf("%s", &text)
 		}
-		n.Proposer.Release()
+		n.Proposer.Resume()
 		pass(time.Second)
 		if count, took := commits(n.Proposer); count != 2 || took > 0.1 { // the first of the term, and one of both requests
 			t.Errorf("%d commits in %v s", count, took)
@@ -938,4 +942,125 @@ func TestReaderStops(t *testing.T) {
 			t.Error(o)
 		}
 	}
+}
+
+// Writes that are on their way count as waiting, reads and commands of the node do not. A part that is done is progress.
+func TestRunCounts(t *testing.T) {
+	withNode(t, func(t *testing.T, n *oneNode) {
+		stuck := func(patience time.Duration) bool { return n.Writes.Stuck(n.Clock.Monotonic(), patience) }
+		done := make(chan resp.Result)
+		run := func(lines ...string) { go func() { done <- n.Run(t.Context(), n.req(lines...)) }() }
+		for _, line := range []string{"R k", "O k"} {
+			run(line)
+			if pass(time.Second); stuck(time.Millisecond) {
+				t.Errorf("%s counts as a write", line)
+			}
+			<-done
+		}
+		n.leads(1)
+		n.slow.Store(int64(4 * time.Second))
+		n.machine.apply = func(req resp.Request) resp.Result { return resp.Result{Replies: make([]resp.Reply, 1)} }
+		run("W a", "W b")
+		if pass(time.Second); !stuck(time.Second / 2) {
+			t.Error("a write that waits does not count")
+		}
+		if pass(5 * time.Second); stuck(3*time.Second) || !stuck(time.Second) {
+			t.Error("a part that was done two seconds ago does not count")
+		}
+		<-done
+		n.slow.Store(int64(time.Second))
+		go n.RunUntilDone(t.Context(), func() resp.Request { return n.req("W a") })
+		if pass(time.Second / 2); !stuck(time.Second / 4) {
+			t.Error("a write that is repeated does not count")
+		}
+		if pass(time.Minute); stuck(time.Second / 4) {
+			t.Error("a write that was repeated counts when it is done")
+		}
+		n.idle()
+	})
+}
+
+// The times of all parts add up.
+func TestRunTook(t *testing.T) {
+	withNode(t, func(t *testing.T, n *oneNode) {
+		n.leads(1)
+		n.machine.view = func(resp.Request) resp.Result { return resp.Result{Replies: make([]resp.Reply, 1)} }
+		n.State.Clock = &steppingClock{step: time.Millisecond}
+		if res := n.Run(t.Context(), n.req("R a", "R b", "R c")); res.TookNs != int64(3*time.Millisecond) {
+			t.Errorf("%v", time.Duration(res.TookNs))
+		}
+	})
+}
+
+// A request of which nothing is done is tried again for LeaderWait, and no longer. One that was in doubt and is certainly
+// not done has LeaderWait from then on.
+func TestRunGivesUp(t *testing.T) {
+	withNode(t, func(t *testing.T, n *oneNode) {
+		lead := n.leads(1)
+		n.machine.apply = func(resp.Request) resp.Result { return resp.Result{} }
+		began := n.Clock.Monotonic()
+		if res := n.Run(t.Context(), n.req("W k")); said(res) != "LOADING not done" || n.Clock.Monotonic()-began != leaderWait {
+			t.Errorf("%+v after %v", res, n.Clock.Monotonic()-began)
+		}
+		n.slow.Store(int64(CommitWaitMax + 10*time.Second))
+		time.AfterFunc(CommitWaitMax+2*time.Second, func() {
+			n.Lead.Store(nil)
+			n.Attempts.Applied(lead.Term+1, &record.Entry{}, nil)
+		})
+		began = n.Clock.Monotonic()
+		res := n.Run(t.Context(), n.req("W k"))
+		if took := n.Clock.Monotonic() - began; said(res) != "LOADING not done" || took != CommitWaitMax+2*time.Second+leaderWait {
+			t.Errorf("%+v after %v", res, took)
+		}
+	})
+}
+
+// Repeat's pauses double, as those of Run do.
+func TestRepeatPauses(t *testing.T) {
+	withNode(t, func(t *testing.T, n *oneNode) {
+		var times []time.Duration
+		n.repeat(t.Context(), func() bool {
+			times = append(times, n.Clock.Monotonic())
+			return false
+		})
+		want := wake.RetryMin
+		for i := 1; i < len(times)-1; i++ {
+			if pause := times[i] - times[i-1]; pause != want {
+				t.Fatalf("pause %d is %v, not %v", i, pause, want)
+			}
+			want = min(2*want, wake.RetryMax)
+		}
+	})
+}
+
+// RunUntilDone looks up what it builds, so that a request that would change nothing is not logged.
+func TestRunUntilDoneLooksUp(t *testing.T) {
+	withNode(t, func(t *testing.T, n *oneNode) {
+		n.leads(1)
+		n.machine.dry = func(resp.Request) (resp.Result, bool) { return resp.Result{Replies: []resp.Reply{resp.OK()}}, true }
+		out, _ := n.RunUntilDone(t.Context(), func() resp.Request {
+			return resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"L", "k"}}}}
+		})
+		if out != peer.Done || len(n.logged()) != 0 {
+			t.Errorf("%v, %d are logged", out, len(n.logged()))
+		}
+	})
+}
+
+// The connection of another node does not wait for the machine.
+func TestServeDoesNotWait(t *testing.T) {
+	withNode(t, func(t *testing.T, n *oneNode) {
+		n.leads(1)
+		free := make(chan struct{})
+		n.machine.dry = func(resp.Request) (resp.Result, bool) {
+			<-free
+			return resp.Result{Replies: []resp.Reply{resp.OK()}}, true
+		}
+		told := make(chan peer.Answer, 1)
+		n.Serve(peer.Forwarded{Req: n.req("L k"), Until: time.Now().Add(time.Minute)}, func(a peer.Answer) { told <- a })
+		close(free)
+		if a := <-told; a.Outcome != peer.Done {
+			t.Errorf("%+v", a)
+		}
+	})
 }

@@ -259,6 +259,14 @@ func TestTold(t *testing.T) {
 	expect(t, Told, holds+"220-221 1 expiring l = a,7,98\n 230-231 1 expiring l = a,7,88\n 310-311 1 lost l = a,7,expired\n "+after(e),
 		"end announced twice@4")
 	expect(t, Told, holds+"220-221 1 expiring l = a,7,98\n "+after(e), "loss not told@2")
+	// Another connection has taken the lock, too.
+	const also = "0-1 3 hello l = OK\n 5-5.5 3 enter l a,310,0,w1.2 = 7\n "
+	expect(t, Told, holds+also+"6-7 2 force l ,r,,w2.1 = 1\n 8-9 1 lost l = a,7,forced\n 8-9 3 lost l = a,7,forced\n "+after(f))
+	expect(t, Told, holds+also+"6-7 2 force l ,r,,w2.1 = 1\n 8-9 1 lost l = a,7,forced\n "+after(f), "loss not told to each@4")
+	// The connection has forgotten the lock.
+	expect(t, Told, holds+"3-4 1 forgot l =\n "+force+after(f))
+	expect(t, Told, holds+"3-4 1 forgot l =\n "+force+"6-7 1 lost l = a,7,forced\n "+after(f), "forgotten lock told@5")
+	expect(t, Told, holds+"3-4 1 forgot l =\n 220-221 1 expiring l = a,7,98\n "+after(e), "forgotten lock told@4")
 	// It was granted before, lost, and granted again, before the answer: nothing is told of the grant before.
 	before := strings.Replace(g1, "|7|LOCK|w1.1||1000|0|500", "|6|LOCK|w1.1||900|0|300", 1)
 	lostBefore := "forced|a|6|LOCKS FORCE|w2.1|r|950|50|300|0"
