@@ -60,9 +60,6 @@ var holes = map[string]string{
 	"lost-leadership-closes-nothing": noRule,
 
 	// Commands about locks that no workload calls.
-	"fence-changes-with-the-token": noRule,
-	"handed-over-is-granted":       noRule,
-	"fences-of-redisson":           noRule,
 
 	// Programs of operators: lockd run, backup, restore, recover, drain, upgrades.
 	"level-can-be-asked-for": noRule,

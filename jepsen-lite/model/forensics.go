@@ -20,7 +20,8 @@ import (
 // renew token ms name = fence | nil, release token name = 1 | 0, delete name = 1 | 0 (DEL),
 // overwrite value ms name = OK (SET), force token reason fence name = n (LOCKS FORCE; without a token, or a fence: whoever
 // holds it).
-// The questions: history = since event ... (LOCKS HISTORY), and why token = what fence reason next fence sentence (LOCKS
+// hand token ms token-before name = OK | nil (SET IFEQ, IFDEQ, a script: from one token to another one).
+// The questions: fence = token fence, history = since event ... (LOCKS HISTORY), and why token = what fence reason next fence sentence (LOCKS
 // WHY).
 
 // The problems of the answers.
@@ -34,7 +35,14 @@ const (
 	toldWrongWhy  = "wrong why"              // LOCKS WHY contradicts the history
 	forcedOther   = "another one forced"     // LOCKS FORCE has freed what it did not name
 	forcedNobody  = "forced in vain"         // or not what it named
+	handedWrong   = "handed to nobody"       // one of the events of a lock that changes hands is missing
+	fenceOfOther  = "another fence"          // FENCE contradicts the history
 )
+
+var ruleHanded = rule("handed-over",
+	"A lock that is handed to another token is lost by the one and granted to the other, with the greater fence that FENCE tells.",
+	handedWrong+", "+fenceOfOther+", fence not greater", "forensics", each(1, 10*time.Second)).
+	judging("handed-over-is-granted fence-changes-with-the-token")
 
 var ruleForce = rule("force-frees-whom-it-names", "LOCKS FORCE with TOKEN or FENCE frees that holder, and no other one.",
 	forcedOther+", "+forcedNobody, "forensics", each(1, 10*time.Second)).
@@ -60,6 +68,7 @@ func Forensics(h *history.History) *Verdict {
 		p.forgotten(v, known)
 		whys += p.judgeWhys(v, known)
 		p.judgeForces(v, known)
+		p.judgeHands(v, known)
 		events += len(p.events)
 	}
 	v.Note("%d events in %d answers of LOCKS HISTORY; %d answers of LOCKS WHY were judged",
@@ -163,6 +172,7 @@ type lockPast struct {
 	data    int64                    // when it may first have been no lock
 	answers []*pastAnswer            // in the order of their ends
 	whys    []*history.Op
+	fences  []*history.Op
 	events  []*pastEvent // all events of the answers, in order
 }
 
@@ -187,7 +197,11 @@ func pastsOf(h *history.History) (map[string]*lockPast, *memory) {
 			if o.OK() {
 				p.whys = append(p.whys, o)
 			}
-		case "enter", "try", "acquire", "renew", "release", "delete", "overwrite", "force":
+		case "fence":
+			if o.OK() {
+				p.fences = append(p.fences, o)
+			}
+		case "enter", "try", "acquire", "renew", "release", "delete", "overwrite", "force", "hand":
 			p.add(o)
 		}
 	}
@@ -228,11 +242,14 @@ func (p *lockPast) add(o *history.Op) {
 	}
 }
 
+// isHanded reports whether a lock was handed to another token.
+func isHanded(o *history.Op) bool { return o.Name == "hand" && o.OK() && o.Out[0] == "OK" }
+
 // finish collects the operations that must be told. DEL may have deleted something that is no lock.
 func (p *lockPast) finish() {
 	for _, o := range p.named {
 		ends := o.Name == "release" || o.Name == "force" || o.Name == "delete" && o.End < p.data
-		if ends && o.OK() && o.Out[0] != "0" || isGrant(o) && o.Name != "renew" {
+		if ends && o.OK() && o.Out[0] != "0" || isGrant(o) && o.Name != "renew" || isHanded(o) {
 			p.done = append(p.done, o)
 		}
 	}
@@ -401,6 +418,8 @@ func (p *lockPast) causes(o *history.Op, kind string) bool {
 	switch {
 	case o.Name == "release" || o.Name == "delete" || o.Name == "force":
 		return o.Out[0] != "0"
+	case o.Name == "hand":
+		return isHanded(o)
 	case kind == "granted" && asksFor(o):
 		return isGrant(o)
 	case kind == "gave-up" || kind == "left":
@@ -414,6 +433,9 @@ func (p *lockPast) mayCause(o *history.Op, e *pastEvent) bool {
 	own := o.In[0] == e.token
 	switch e.kind {
 	case "granted":
+		if o.Name == "hand" {
+			return own && e.by != "LOCK"
+		}
 		fence, fenced := fenceOf(o)
 		return own && asksFor(o) && (!fenced || fence == e.fence) && (e.by == "LOCK") == (o.Name != "acquire")
 	case "released":
@@ -424,7 +446,7 @@ func (p *lockPast) mayCause(o *history.Op, e *pastEvent) bool {
 	case "deleted":
 		return o.Name == "delete"
 	case "overwritten":
-		return o.Name == "overwrite"
+		return o.Name == "overwrite" || o.Name == "hand" && o.In[2] == e.token
 	case "forced":
 		return o.Name == "force"
 	case "left":
@@ -468,6 +490,38 @@ func (p *lockPast) judgeForces(v *Verdict, m *memory) {
 	}
 }
 
+// judgeHands judges locks that changed hands, and their fences, where a later answer tells all events until then.
+func (p *lockPast) judgeHands(v *Verdict, m *memory) {
+	if !p.isWhole() {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.named)) {
+		o := p.named[name]
+		if !isHanded(o) || !p.toldAfter(o, m) {
+			continue
+		}
+		v.Stake(ruleHanded, 1)
+		has := func(kind, token string) bool {
+			return slices.ContainsFunc(p.events, func(e *pastEvent) bool {
+				return e.name == name && e.kind == kind && e.token == token
+			})
+		}
+		if !has("overwritten", o.In[2]) || !has("granted", o.In[0]) {
+			v.Add(handedWrong, o, "the history has not both, its loss and its grant")
+		}
+	}
+	for _, o := range p.fences {
+		if !p.toldAfter(o, m) || len(p.of[o.Out[0]]) == 0 {
+			continue // it is no token
+		}
+		if !slices.ContainsFunc(p.events, func(e *pastEvent) bool {
+			return e.kind == "granted" && e.grant() == grantOf(o.Out[0], o.Out[1])
+		}) {
+			v.Add(fenceOfOther, o, "no grant of that token has that fence")
+		}
+	}
+}
+
 // heldAfter returns the grant of the holder after some events; nil: there is none.
 func heldAfter(events []*pastEvent) (held *pastEvent) {
 	for _, e := range events {
@@ -496,7 +550,7 @@ const againTime = int64(100 * time.Millisecond)
 func (p *lockPast) leaseWrong(e *pastEvent) (kind, why string) {
 	gave, least, most := false, int64(0), int64(-1)
 	for _, o := range p.of[e.token] {
-		if o.Name == "release" || !mayAskAgain(o) && (!o.Maybe() || o.OK() && !isGrant(o)) {
+		if o.Name == "release" || !mayAskAgain(o) && (!o.Maybe() || o.OK() && !isGrant(o) && !isHanded(o)) {
 			continue
 		}
 		if most++; mayAskAgain(o) {

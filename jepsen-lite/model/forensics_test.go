@@ -208,6 +208,27 @@ func TestForceNames(t *testing.T) {
 	expect(t, Forensics, "1-5 1 enter l a,500,0,w1.1 = 7\n 4-5 2 force l a,r,,w2.1 = 0"+then+told(g1))
 }
 
+// A lock that changes hands is lost by one token, and granted to the other one with a greater fence.
+func TestForensicsOfHands(t *testing.T) {
+	const (
+		got   = "0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n "
+		hand  = "4-5 1 hand l c,600,a,w1.2 = OK\n "
+		over  = "overwritten|a|7|SET|w1.2||1003|3|500|0"
+		grant = "granted|c|9|SET|w1.2||1003|0|600|0"
+		then  = "10-11 9 history l = "
+	)
+	expect(t, Forensics, got+hand+then+told(g1, over, grant))
+	expect(t, Forensics, got+hand+then+told(g1, over), "handed to nobody@3")
+	expect(t, Forensics, got+hand+then+told(g1, over, strings.Replace(grant, "|9|", "|7|", 1)), "fence not greater@4")
+	expect(t, Forensics, got+hand+then+told(g1, over, strings.Replace(grant, "|600|", "|500|", 1)), "told as something else@4")
+	expect(t, Forensics, got+hand+then+told(g1), "history forgot@4", "handed to nobody@3")
+	expect(t, Forensics, got+strings.Replace(hand, "OK", "nil", 1)+then+told(g1, over, grant), "nobody did that@4", "nobody did that@4")
+	expect(t, Forensics, got+strings.Replace(hand, "= OK", "failed", 1)+then+told(g1))
+	expect(t, Forensics, got+hand+"6-7 1 fence l = c,9\n "+then+told(g1, over, grant))
+	expect(t, Forensics, got+hand+"6-7 1 fence l = c,7\n "+then+told(g1, over, grant), "another fence@4")
+	expect(t, Forensics, got+hand+"6-7 1 fence l = data,11\n "+then+told(g1, over, grant))
+}
+
 // What ends all locks of a database is told once, for that database, without a key.
 func TestToldOfWholeDatabases(t *testing.T) {
 	const ends = "0-1 5 listen __lock@*__: = OK\n 2-3 1 end-all 3 w1.1,FLUSHDB, = OK\n 4-5 1 end-all 3 w1.2,SWAPDB,4 = OK\n "

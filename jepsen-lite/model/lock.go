@@ -394,11 +394,86 @@ var reentrant = &lockKind{
 // ReentrantMachine is the machine of Reentrant, for Picture.
 var ReentrantMachine = Machine{reentrant.picture}
 
-// Reentrant judges Redisson's lock: its owner, its depth, and its deadline.
+// Reentrant judges Redisson's lock: its owner, its depth, and its deadline; and who joins and leaves a read-write lock:
+// join token leaving = fence (its mode follows from the token), leave token = 1, joined = kind|token|fence ... (LOCKS
+// HISTORY).
 func Reentrant(h *history.History) *Verdict {
 	v := &Verdict{}
 	reentrant.judge(v, h)
+	locks := map[string]*joinedLock{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if o.Name != "join" && o.Name != "leave" && o.Name != "joined" {
+			continue
+		}
+		if locks[o.Key] == nil {
+			locks[o.Key] = &joinedLock{}
+		}
+		locks[o.Key].after(v, o)
+	}
 	return v
+}
+
+var ruleJoins = rule("redisson-fences",
+	"FENCE of a lock of Redisson's rises with each holder that does not share it, and an older holder's end has no fence.",
+	"wrong fence of a hash", "reentrant", each(1, 10*time.Second)).
+	judging("fences-of-redisson")
+
+// AloneSuffix ends the token of a holder that does not share a read-write lock.
+const AloneSuffix = ":write"
+
+// joinedLock is a read-write lock that one client changes.
+type joinedLock struct {
+	lost    bool     // an outcome is unknown
+	holders []string // in the order in which they came
+	fence   int64
+	events  []string
+}
+
+// after judges an operation.
+func (l *joinedLock) after(v *Verdict, o *history.Op) {
+	if l.lost = l.lost || !o.OK(); l.lost {
+		return
+	}
+	v.Stake(ruleJoins, 1)
+	switch o.Name {
+	case "join":
+		fence, _ := strconv.ParseInt(o.Out[0], 10, 64)
+		rises := len(l.holders) == 0 || strings.HasSuffix(o.In[0], AloneSuffix)
+		if rises != (fence > l.fence) || !rises && fence != l.fence {
+			v.Add("wrong fence of a hash", o, "it was %d, and %d hold it", l.fence, len(l.holders))
+		}
+		l.fence, l.holders = fence, append(l.holders, o.In[0])
+		l.tell("granted", o.In[0], o.Out[0])
+		if o.In[1] != "" {
+			l.leave(o.In[1])
+		}
+	case "leave":
+		l.leave(o.In[0])
+	case "joined":
+		told := slices.Clone(o.Out)
+		for i, event := range told {
+			told[i] = strings.Replace(event, "deleted", "released", 1) // by another connection than that of its grant
+		}
+		if !slices.Equal(told, l.events) {
+			v.Add("wrong fence of a hash", o, "expected are %q", l.events)
+		}
+	}
+}
+
+// leave removes a holder. Only that of the newest, and of those who share the lock, has a fence.
+func (l *joinedLock) leave(token string) {
+	fence := strconv.FormatInt(l.fence, 10)
+	if strings.HasSuffix(token, AloneSuffix) && token != l.holders[len(l.holders)-1] {
+		fence = ""
+	}
+	l.holders = slices.DeleteFunc(l.holders, func(t string) bool { return t == token })
+	l.tell("released", token, fence)
+}
+
+func (l *joinedLock) tell(kind, token, fence string) {
+	token, _, _ = strings.Cut(token, "-")
+	l.events = append(l.events, kind+"|"+token+"|"+fence)
 }
 
 // reentrantStep is the step of reentrant.

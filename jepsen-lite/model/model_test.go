@@ -234,6 +234,23 @@ func TestWaiters(t *testing.T) {
 }
 
 // Redisson's lock counts the entries of its owner, and belongs to no other owner meanwhile.
+// The fence of a read-write lock rises with each holder that does not share it.
+func TestJoins(t *testing.T) {
+	const (
+		two   = "0-1 1 join l a-1:write, = 7\n 2-3 1 join l b-1:write,a-1:write = 9\n "
+		read  = "4-5 1 join l c-1,b-1:write = 9\n 6-7 1 join l d-1, = 9\n 8-9 1 leave l c-1 = 1\n "
+		past1 = "granted|a|7,granted|b|9,released|a|"
+		past2 = ",granted|c|9,released|b|,granted|d|9,released|c|9"
+	)
+	expect(t, Reentrant, two+"10-11 1 joined l = "+past1)
+	expect(t, Reentrant, two+read+"10-11 1 joined l = "+past1+past2)
+	expect(t, Reentrant, two+read+"10-11 1 joined l = "+past1+strings.Replace(past2, "b|", "b|9", 1), "wrong fence of a hash@6")
+	expect(t, Reentrant, two+read+"10-11 1 joined l = "+past1, "wrong fence of a hash@6")
+	expect(t, Reentrant, two+strings.Replace(read, "c-1,b-1:write = 9", "c-1,b-1:write = 11", 1), "wrong fence of a hash@3", "wrong fence of a hash@4")
+	expect(t, Reentrant, strings.Replace(two, "= 9", "= 7", 1), "wrong fence of a hash@2")
+	expect(t, Reentrant, strings.Replace(two, "= 7", "failed", 1))
+}
+
 func TestReentrant(t *testing.T) {
 	good := []string{
 		"0-1 1 lock l a,100 = nil\n 2-3 1 lock l a,100 = nil\n 4-5 2 lock l b,100 = held\n 6-7 1 unlock l a,100 = 0\n 8-9 1 unlock l a,100 = 1\n 10-11 2 lock l b,9 = nil",

@@ -47,6 +47,9 @@ func TestRules(t *testing.T) {
 		until      = "0-1 1 take k a,6000 = OK\n"
 		end1       = "released|a|7|UNLOCK|w1.3||1100|100|500|0"
 		got2       = "granted|b|9|LOCK|w2.4||1200|0|300|0"
+		handed     = "0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 4-5 1 hand l c,600,a,w1.2 = OK\n 6-7 1 fence l "
+		over1      = "overwritten|a|7|SET|w1.2||1003|3|500|0"
+		got3       = "granted|c|9|SET|w1.2||1003|0|600|0"
 		anew       = "0-1 1 enter l a,100,0 = 7\n 50-51 1 enter l a,9000,0 = 7\n 300-301 1 release l a = "
 		has        = "0-1 1 try 3.k h,30000,0,a1, = 5\n "
 		afterScene = "\n 9000-9001 1 try 3.z h,30000,0,a1, = 99"
@@ -153,6 +156,7 @@ func TestRules(t *testing.T) {
 		{ruleLongFree, Shared, "0-1 1 enter l a,9000,0,shared = 7\n 4-5 3 try l c,100,0 = nil",
 			two + "4-5 1 release l a = 1\n 6-? 3 enter l c,100,5000,2\n 9000-9001 4 try l d,100,0,2 = nil"},
 		{ruleReentrant, Reentrant, "0-1 1 lock l a,100 = nil", "0-1 1 lock l a,100 = nil\n 50-51 2 lock l b,100 = nil"},
+		{ruleJoins, Reentrant, "0-1 1 join l a-1:write, = 7", "0-1 1 join l a-1:write, = 7\n 2-3 1 join l b-1:write,a-1:write = 7"},
 		{ruleFence, Line, line + "2-3 1 release l a = 1\n 4-5 2 enter l b,100,0 = 9", line + "2-3 1 release l a = 1\n 4-5 2 enter l b,100,0 = 6"},
 		{ruleFenceOver, Line, line + "2-3 1 release l a = 1\n 3-4 fault kill\n 5-6 2 enter l b,100,0 = 9",
 			line + "2-3 1 release l a = 1\n 3-4 fault kill\n 5-6 2 enter l b,100,0 = 6"},
@@ -272,6 +276,7 @@ func TestRules(t *testing.T) {
 		{ruleWhole, Forensics, asked + "10-11 9 history l = " + told(g1, end1, got2), asked + "10-11 9 history l = " + told(g1, got2)},
 		{ruleFence, Forensics, asked + "10-11 9 history l = " + told(g1, end1, got2),
 			strings.Replace(asked, "= 9", "= 5", 1) + "10-11 9 history l = " + told(g1, end1, strings.Replace(got2, "|9|", "|5|", 1))},
+		{ruleHanded, Forensics, handed + "= c,9\n 10-11 9 history l = " + told(g1, over1, got3), handed + "= c,7\n 10-11 9 history l = " + told(g1, over1, got3)},
 		{ruleForce, Forensics, "0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 4-5 2 force l ,r,9,w2.1 = 0\n 10-11 9 history l = " + told(g1),
 			"0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 4-5 2 force l ,r,7,w2.1 = 0\n 10-11 9 history l = " + told(g1)},
 		{ruleWhy, Forensics, "0-0.5 9 history l = S\n 1-2 1 enter l a,500,0,w1.1 = 7\n 3-4 8 why l a = held,7,,,\n 10-11 9 history l = " + told(g1),

@@ -21,8 +21,8 @@ func holderOrMany(replies []target.Reply) ([]string, error) {
 	return []string{replies[0].Text()}, nil
 }
 
-// leftAndFence makes a result of the remaining time and the fence of a key.
-func leftAndFence(replies []target.Reply) ([]string, error) {
+// pairOf makes a result of two words.
+func pairOf(replies []target.Reply) ([]string, error) {
 	if out := replies[0].Texts(); len(out) == 2 {
 		return out, nil
 	}

@@ -10,6 +10,12 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
+const (
+	handScript = `if redis.call('get', KEYS[1]) == ARGV[1] then ` +
+		`return redis.call('set', KEYS[1], ARGV[2], 'PX', ARGV[3]) end return false`
+	holderFenceScript = `return {redis.call('get', KEYS[1]), redis.call('fence', KEYS[1])}`
+)
+
 // historyMax bounds the history of nodes in some runs, so that they forget during the run.
 const (
 	historySetting = "lock-history-max-events"
@@ -115,6 +121,9 @@ func (w *witness) visit() {
 			break
 		}
 	}
+	if c.Rand.IntN(4) == 0 && !w.handOn() {
+		return
+	}
 	switch c.Rand.IntN(10) {
 	case 0: // the client dies, and the lease ends the lock
 		c.Close()
@@ -128,6 +137,27 @@ func (w *witness) visit() {
 	if c.Rand.IntN(4) == 0 {
 		w.why()
 	}
+}
+
+// handOn hands the lock to another token, in one of the ways of programs, and asks for the fence. It reports whether it
+// is known who has the lock.
+func (w *witness) handOn() (known bool) {
+	c, next := w.c, "t"+itoa(w.c.env.Unique())
+	w.ms += 1 + c.Rand.Int64N(100)
+	ms := itoa(w.ms)
+	cmd := []string{"SET", w.key, next, "IFEQ", w.token, "PX", ms}
+	switch c.Rand.IntN(3) {
+	case 0:
+		cmd = []string{"EVAL", handScript, "1", w.key, w.token, next, ms}
+	case 1:
+		cmd = []string{"SET", w.key, next, "PX", ms, "IFDEQ", digestOf(w.token)}
+	}
+	out, ok := c.Do(w.call("hand", word("OK", "nil"), []string{next, ms, w.token}, cmd...))
+	if ok && out[0] == "OK" {
+		w.token = next
+		c.Do(Call{Op: "fence", Key: w.key, Out: pairOf, Cmds: [][]string{{"EVAL_RO", holderFenceScript, "1", w.key}}})
+	}
+	return ok
 }
 
 // renew renews the lease of the lock.

@@ -135,7 +135,7 @@ func (h *holder) write(fence int64) {
 func (h *holder) look(pause time.Duration) {
 	call := Call{Op: "holder", Key: h.key, Cmds: [][]string{{"GET", h.key}}, Pause: pause}
 	if h.several && h.c.Rand.IntN(2) == 0 {
-		call = Call{Op: "key", Key: h.key, Cmds: [][]string{{"EVAL_RO", keyScript, "1", h.key}}, Out: leftAndFence}
+		call = Call{Op: "key", Key: h.key, Cmds: [][]string{{"EVAL_RO", keyScript, "1", h.key}}, Out: pairOf}
 		h.c.Do(call)
 		return
 	}

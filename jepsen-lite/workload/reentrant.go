@@ -1,8 +1,12 @@
 package workload
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"lockd/jepsen-lite/model"
 	"lockd/jepsen-lite/target"
 )
 
@@ -17,15 +21,23 @@ const (
 		`else redis.call('del', KEYS[1]); redis.call(ARGV[4], KEYS[2], ARGV[1]); return 1; end; return nil;`
 	redissonRenew = `if (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('pexpire', KEYS[1], ARGV[1]); ` +
 		`return 1; end; return 0;`
+	joinScript = `redis.call('hset', KEYS[1], 'mode', ARGV[2]) redis.call('hset', KEYS[1], ARGV[1], 1) ` +
+		`if ARGV[3] ~= '' then redis.call('hdel', KEYS[1], ARGV[3]) end ` +
+		`redis.call('pexpire', KEYS[1], 60000) return redis.call('fence', KEYS[1])`
+	leaveScript = `return redis.call('hdel', KEYS[1], ARGV[1])`
 	countScript = `return redis.call('hget', KEYS[1], ARGV[1])`
 )
 
 // newReentrant makes each worker one owner, which locks up to three times, renews and unlocks, sometimes in the wrong
-// order or not at all.
+// order or not at all. Now and then it plays holders of a read-write lock that join and leave.
 func newReentrant(env *Env) Plan {
 	keys := newShortLived(env, "re")
 	return Plan{Setup: startClock, Final: func(c *Client) { lockOnce(c, keys.all(c)) }, Step: func(c *Client) {
 		askTermSometimes(c)
+		if c.compares() && c.Rand.IntN(6) == 0 {
+			joinAndLeave(c, c.Key("rw"+itoa(env.Unique())))
+			return
+		}
 		key, owner := keys.key(c), "o"+itoa(int64(c.ID))
 		depth := 0
 		for range 1 + c.Rand.IntN(5) {
@@ -91,4 +103,47 @@ func taken(replies []target.Reply) ([]string, error) {
 		out[0] = "held"
 	}
 	return out, err
+}
+
+// joinAndLeave has holders join a lock like Redisson's read-write lock, leave it, and hand it to each other, as long as
+// all is answered, and asks for its history.
+func joinAndLeave(c *Client, key string) {
+	var held []string
+	for range 8 {
+		if len(held) > 0 && c.Rand.IntN(3) == 0 {
+			i := c.Rand.IntN(len(held))
+			call := Call{Op: "leave", Key: key, In: []string{held[i]}, Cmds: [][]string{{"EVAL", leaveScript, "1", key, held[i]}}, Out: word("1")}
+			if _, ok := c.Do(call); !ok {
+				return
+			}
+			held = slices.Delete(held, i, i+1)
+			continue
+		}
+		token, mode, leaves := fmt.Sprintf("%08x-4b6d-4e7f-9a3b-0c1d2e3f4a5b:1", c.env.Unique()), "read", ""
+		if c.Rand.IntN(2) == 0 {
+			token, mode = token+model.AloneSuffix, "write"
+		}
+		if len(held) > 0 && c.Rand.IntN(2) == 0 {
+			leaves = held[0]
+			held = held[1:]
+		}
+		call := Call{Op: "join", Key: key, In: []string{token, leaves}, Out: number,
+			Cmds: [][]string{{"EVAL", joinScript, "1", key, token, mode, leaves}}}
+		if _, ok := c.Do(call); !ok {
+			return
+		}
+		held = append(held, token)
+	}
+	c.Do(Call{Op: "joined", Key: key, Cmds: [][]string{{"LOCKS", "HISTORY", key}}, Out: toldJoins})
+}
+
+// toldJoins makes a result of LOCKS HISTORY: the kind, the beginning of the token and the fence of each event.
+func toldJoins(replies []target.Reply) ([]string, error) {
+	out := []string{}
+	for _, r := range mapOf(replies[0])["events"].Elems {
+		event := mapOf(r)
+		token, _, _ := strings.Cut(event["token"].Text(), "...")
+		out = append(out, strings.Join([]string{event["event"].Text(), token, event["fence"].Text()}, "|"))
+	}
+	return out, nil
 }
