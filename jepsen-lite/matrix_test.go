@@ -58,13 +58,6 @@ var holes = map[string]string{
 	// Times after a fault.
 	"failover-is-a-slow-command":     noRule,
 	"lost-leadership-closes-nothing": noRule,
-
-	// Commands about locks that no workload calls.
-
-	// Programs of operators: lockd run, backup, restore, recover, drain, upgrades.
-	"level-can-be-asked-for": noRule,
-	"level-never-falls":      noBug,
-	"older-release-stops":    noRule,
 }
 
 // What a promise lacks.

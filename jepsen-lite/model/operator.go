@@ -92,6 +92,13 @@ var (
 		"waiter of the dead", everywhere, faulty(1, 3, "gone")).counted().
 		judging("silent-nodes-are-passed-over later-at-the-end")
 
+	_ = rule("level-asked-for", "LOCKD LEVEL has the next level in force at once, or says who is behind.",
+		"level not as asked for", everywhere, faulty(1, 2, "upgrade up")).counted().
+		judging("level-can-be-asked-for")
+	_ = rule("older-stops", "A node of the release before, which is started when the level has risen, stops and says so.",
+		"older release goes on, older release says nothing", everywhere, faulty(1, 2, "upgrade up")).counted().
+		judging("older-release-stops")
+
 	_ = rule("deposed-acknowledges-nothing", "A leader that was deposed acknowledges no write that is lost.",
 		"acknowledged when deposed", everywhere, faulty(0, 1, "scenario")).counted().
 		judging("answer-means-done on-a-majority-of-disks")

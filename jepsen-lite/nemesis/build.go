@@ -3,6 +3,7 @@ package nemesis
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -225,13 +226,15 @@ func (r rollout) up(nodes []string) (next []string) {
 	if next = nodes[1:][:r.roll(target.NextBuild, nodes[1:])]; r.isOver() {
 		return next
 	}
-	r.setBuild(target.NextBuild, nodes[0])
-	r.Target.Adopt(target.NextBuild) // the level cannot fall again
-	r.judgeServing("stuck in an upgrade", nodes)
 	most := r.nextLevel
 	if most == 0 {
 		most = standInLevel
 	}
+	r.judgeAsked(most, nodes[0])
+	r.setBuild(target.NextBuild, nodes[0])
+	r.Target.Adopt(target.NextBuild) // the level cannot fall again
+	r.judgeServing("stuck in an upgrade", nodes)
+	r.judgeAsked(most, "")
 	for until := time.Now().Add(buildServes); r.level(nodes[0]) < most; {
 		if !r.wait(buildLook) {
 			return nil
@@ -245,7 +248,72 @@ func (r rollout) up(nodes []string) (next []string) {
 	for _, n := range nodes {
 		r.judgeNextOnly(n, most)
 	}
+	if reply, err := r.Target.Do(nodes[0], buildAsk, "LOCKD", "LEVEL", strconv.Itoa(most-1)); err == nil && most > 1 &&
+		!reply.IsErr() {
+		r.found.add("wrong level", fmt.Sprintf("%s answers LOCKD LEVEL %d with %q at level %d", nodes[0], most-1,
+			reply.Text(), most))
+	}
+	r.judgeOlder(nodes[0], most)
+	for _, n := range nodes {
+		if now := r.level(n); now > 0 && now < most {
+			r.found.add("wrong level", fmt.Sprintf("level %d became %d at %s", most, now, n))
+		}
+	}
 	return nil
+}
+
+// judgeAsked asks the leader for the next level. behind is a node that cannot do it; "": all can.
+func (r rollout) judgeAsked(level int, behind string) {
+	leader := r.Target.Leader()
+	if leader == "" || r.isOver() || r.level(leader)+1 != level {
+		return
+	}
+	reply, err := r.Target.Do(leader, buildAsk, "LOCKD", "LEVEL", strconv.Itoa(level))
+	now := r.level(leader)
+	if err != nil || now == 0 || r.Target.NotDone(reply.Text()) || r.Target.Unknown(reply.Text()) {
+		return
+	}
+	r.found.stake("level-asked-for")
+	says := func(words string) bool { return strings.Contains(reply.Text(), words) }
+	kept := behind == "" && now >= level
+	if reply.IsErr() {
+		// A node may be away for a moment; of the last one it may not be known yet what it can do.
+		kept = says("does not answer") || behind == "" && says("node ") || behind != "" && says("node "+r.Target.ID(behind)+" ")
+	}
+	if !kept {
+		r.found.add("level not as asked for", fmt.Sprintf("%s answers LOCKD LEVEL %d with %q, and level %d is in force; "+
+			"behind: %q", leader, level, reply.Text(), now, behind))
+	}
+}
+
+// olderStops bounds the time in which a node ends that cannot do the level in force.
+const olderStops = 10 * time.Second
+
+// tooOld is what such a node says.
+const tooOld = "level %d is in force in this cluster, and this lockd can do "
+
+// judgeOlder has a node take a snapshot, and starts it from the release before. That must end, and leave the data as they
+// are: the node serves when it is started from its own release again.
+func (r rollout) judgeOlder(node string, level int) {
+	if r.isOver() || r.Target.SetBuild(node, target.FormerBuild) != nil {
+		return
+	}
+	_, _ = r.Target.Do(node, olderStops, "LOCKD", "SNAPSHOT")
+	r.setBuild(target.FormerBuild, node)
+	for until := time.Now().Add(olderStops); r.Target.Running(node) && time.Now().Before(until); {
+		time.Sleep(buildLook)
+	}
+	r.found.stake("older-stops")
+	switch {
+	case r.Target.Running(node):
+		r.found.add("older release goes on", fmt.Sprintf("%s, of the release before, runs for %s, and level %d is in force",
+			node, olderStops, level))
+	case !r.Target.Logged(node, fmt.Sprintf(tooOld, level)):
+		r.found.add("older release says nothing", fmt.Sprintf("%s, of the release before, ends and does not say that level %d "+
+			"is in force", node, level))
+	}
+	r.setBuild(target.OwnBuild, node)
+	r.judgeServing("stuck in an upgrade", []string{node})
 }
 
 // level returns the level in force as a node tells it, or 0 if it does not answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,14 @@ type twoReleases struct {
 	slow  bool   // the level never rises
 	loose bool   // a node accepts commands of the next level
 	flat  bool   // both releases are of level 1, without later commands
+
+	eager   bool // LOCKD LEVEL asks nobody whether he is behind
+	deaf    bool // LOCKD LEVEL does nothing where it must
+	vague   bool // LOCKD LEVEL does not say who is behind
+	falling bool // LOCKD LEVEL takes a lower level
+	older   bool // a node of the release before goes on at any level
+	mum     bool // it ends, and does not say why
+	former  string
 }
 
 func (b *twoReleases) Net() *target.Net     { return target.NewNet() }
@@ -33,8 +42,17 @@ func (b *twoReleases) Restart(string) error { return nil }
 func (b *twoReleases) Adopt(build string)   { b.own = build }
 func (b *twoReleases) NotDone(string) bool  { return false }
 func (b *twoReleases) Unknown(string) bool  { return false }
+func (b *twoReleases) Leader() string       { return "n1" }
+func (b *twoReleases) ID(node string) string {
+	return node
+}
+func (b *twoReleases) Logged(string, string) bool { return !b.mum }
+func (b *twoReleases) Running(node string) bool { return node != b.former || b.older }
 
 func (b *twoReleases) SetBuild(node, build string) error {
+	if b.former = ""; build == target.FormerBuild {
+		b.former = node
+	}
 	b.next[node] = build == target.NextBuild || b.own == target.NextBuild
 	return nil
 }
@@ -55,6 +73,8 @@ func (b *twoReleases) Do(node string, timeout time.Duration, args ...string) (ta
 		b.level = 2
 	}
 	switch {
+	case args[0] == "LOCKD" && len(args) == 3:
+		return b.ask(args[2]), nil
 	case args[0] == "LOCKD":
 		return target.Reply{Kind: '*', Elems: []target.Reply{{Kind: '$', Str: "level"}, {Kind: ':', Int: int64(b.level)}}}, nil
 	case args[0] == "SET" && node == b.mute && b.count()%3 != 0:
@@ -70,6 +90,35 @@ func (b *twoReleases) Do(node string, timeout time.Duration, args ...string) (ta
 	return target.Reply{Kind: ':', Int: 1}, nil
 }
 
+// ask is LOCKD LEVEL with a level.
+func (b *twoReleases) ask(level string) target.Reply {
+	asked, _ := strconv.Atoi(level)
+	switch refused := func(why string) target.Reply { return target.Reply{Kind: '-', Str: "ERR " + why} }; {
+	case asked < b.level && b.falling:
+		b.level = asked
+	case asked < b.level:
+		return refused("a level never falls")
+	case asked == b.level || b.deaf:
+	case b.eager:
+		b.level = asked
+	case b.count() < 3 && b.vague:
+		return refused("a member is behind")
+	case b.count() < 3:
+		return refused("level 2 cannot be in force yet: node " + b.behind() + " can do level 1")
+	}
+	return target.Reply{Kind: '+', Str: "OK"}
+}
+
+// behind is a node that is not of the next release.
+func (b *twoReleases) behind() string {
+	for _, n := range b.Nodes() {
+		if !b.next[n] {
+			return n
+		}
+	}
+	return ""
+}
+
 // An upgrade reports a node that does not serve, a level that rises too early or never, and commands that work too
 // early. After it all nodes are of the intended release.
 func TestUpgradeFinds(t *testing.T) {
@@ -80,13 +129,19 @@ func TestUpgradeFinds(t *testing.T) {
 		want       []string
 	}{
 		{"back", twoReleases{}, 4, 0, nil},
-		{"up", twoReleases{}, 7, 3, nil},
-		{"up", twoReleases{own: target.NextBuild, level: 2}, 7, 3, nil},
-		{"up", twoReleases{flat: true}, 7, 3, nil},
+		{"up", twoReleases{}, 9, 3, nil},
+		{"up", twoReleases{own: target.NextBuild, level: 2}, 9, 3, nil},
+		{"up", twoReleases{flat: true}, 9, 3, nil},
+		{"up", twoReleases{eager: true}, 9, 3, []string{"level not as asked for"}},
+		{"up", twoReleases{deaf: true}, 9, 3, []string{"level not as asked for"}},
+		{"up", twoReleases{vague: true}, 9, 3, []string{"level not as asked for"}},
+		{"up", twoReleases{falling: true}, 9, 3, []string{"wrong level"}},
+		{"up", twoReleases{older: true}, 9, 3, []string{"older release goes on"}},
+		{"up", twoReleases{mum: true}, 9, 3, []string{"older release says nothing"}},
 		{"back", twoReleases{mute: "n2"}, 4, 0, []string{"stuck in an upgrade"}},
 		{"back", twoReleases{hasty: true}, 4, 0, []string{"wrong level"}},
 		{"back", twoReleases{loose: true}, 4, 0, []string{"wrong level"}},
-		{"up", twoReleases{slow: true}, 7, 3, []string{"wrong level"}},
+		{"up", twoReleases{slow: true}, 7, 3, []string{"level not as asked for", "wrong level"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.b.next, c.b.level = map[string]bool{}, max(c.b.level, 1)

@@ -21,7 +21,11 @@ var (
 	diskFull      = End{"exit status 2", "no space left on device: the folder is in order"}
 	folderDamaged = End{"exit status 2", "is damaged: "}
 	folderCopied  = End{"exit status 1", "runs on a copy of its data folder"}
+	tooOld        = End{"exit status 1", saysTooOld}
+	tooOldAtStart = End{"exit status 2", saysTooOld} // its own snapshot is of that level
 )
+
+const saysTooOld = "is in force in this cluster, and this lockd can do level "
 
 // lastLinesMax bounds how many of the last lines of a log are searched for the sentence of an End: an older line says
 // nothing about how the process ended.

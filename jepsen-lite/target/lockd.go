@@ -68,6 +68,7 @@ type lockdNode struct {
 	generation int
 	disk       disk
 	otherBuild bool   // its next process is of OtherBuild
+	former     bool   // of FormerBuild
 	full       bool   // its disk is full
 	fullFile   string // a test build finds its disk full while this file exists
 }
@@ -210,7 +211,7 @@ func (t *lockdBuilds) SetBuild(node, build string) error {
 	n := t.nodes[node]
 	n.mu.Lock() // no process starts meanwhile
 	defer n.mu.Unlock()
-	n.otherBuild = build == OtherBuild
+	n.otherBuild, n.former = build == OtherBuild, build == FormerBuild
 	n.setPath(path)
 	return nil
 }
@@ -226,7 +227,9 @@ func (t *lockdBuilds) path(build string) string {
 func (t *lockdBuilds) Adopt(build string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.paths[OwnBuild] = t.paths[build]
+	if t.paths[OwnBuild] != t.paths[build] {
+		t.paths[FormerBuild], t.paths[OwnBuild] = t.paths[OwnBuild], t.paths[build]
+	}
 	delete(t.paths, OtherBuild) // it is of the level before
 }
 

@@ -81,6 +81,9 @@ func (t lockdProcesses) Restart(node string) error {
 	if n.full {
 		expected = append(expected, &diskFilled, &diskFull) // diskFull: the start repairs the log, which needs space
 	}
+	if n.former {
+		expected = append(expected, &tooOld, &tooOldAtStart)
+	}
 	return n.start(expected...)
 }
 

@@ -123,9 +123,11 @@ type FaultPorts interface {
 
 // Builds choose the programs that nodes run.
 type Builds interface {
-	// SetBuild makes later processes of a node run a build: OwnBuild, OtherBuild or NextBuild.
+	// SetBuild makes later processes of a node run a build: OwnBuild, OtherBuild, NextBuild or FormerBuild. A process of
+	// FormerBuild may end because it is too old.
 	SetBuild(node, build string) error
-	// Adopt makes a build the OwnBuild of all nodes. The former one and OtherBuild cannot be used from then on.
+	// Adopt makes a build the OwnBuild of all nodes, and the former one the FormerBuild. OtherBuild cannot be used from
+	// then on.
 	Adopt(build string)
 	// Logged reports whether the running process of a node, or its last one, has logged a text.
 	Logged(node, text string) bool
