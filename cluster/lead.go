@@ -27,6 +27,7 @@ type elections struct {
 	members   *members
 	requests  *request.Router
 	announcer *followers.Announcer
+	contacts  *followers.Contacts
 	deaths    *deaths
 	clocks    *clock.Members
 	watch     *leaderWatch
@@ -89,7 +90,7 @@ func (e *elections) startClock(term uint64) bool {
 	if !e.requests.Reader.Confirm(&clock.Leadership{Term: term}) {
 		return false
 	}
-	base, wall := e.state.GoOn(e.raft.LastContact())
+	base, wall := e.state.GoOn()
 	lead := &clock.Leadership{
 		Term: term, Base: base, Origin: e.clock.Monotonic(), Clock: e.clock, From: e.state.Applied.Load(),
 		Alone: e.raft.Alone(),
@@ -98,6 +99,7 @@ func (e *elections) startClock(term uint64) bool {
 	if e.broken.Load() || e.raft.State() != raft.Leader || e.raft.CurrentTerm() != term {
 		return false
 	}
+	e.state.Led.Heard(term, lead.Origin, 0)
 	e.lead.Store(lead)
 	return true
 }
@@ -105,8 +107,7 @@ func (e *elections) startClock(term uint64) bool {
 // stopLeading gives up the leadership. Waiting ops are answered as not done, and their senders try
 // again elsewhere.
 func (e *elections) stopLeading() {
-	e.lead.Store(nil)
-	e.stoppedLeading()
+	e.stoppedLeading(e.lead.Swap(nil))
 }
 
 // recordLoss gives up a leadership that Raft has lost but not reported. If Raft hears a new leader
@@ -114,11 +115,16 @@ func (e *elections) stopLeading() {
 func (e *elections) recordLoss() {
 	lead := e.lead.Load()
 	if lead != nil && e.raft.State() != raft.Leader && e.lead.CompareAndSwap(lead, nil) {
-		e.stoppedLeading()
+		e.stoppedLeading(lead)
 	}
 }
 
-func (e *elections) stoppedLeading() {
+// stoppedLeading ends a leadership; nil: this node did not lead. It certainly led as long as a majority followed it:
+// another leader may have come and gone since, of which this node has not heard.
+func (e *elections) stoppedLeading(lead *clock.Leadership) {
+	if lead != nil {
+		e.state.Led.Heard(lead.Term, lead.Origin, e.contacts.FollowedUntil(lead.Term, e.raft.Voters()))
+	}
 	e.changed.Notify()
 	e.requests.Wake()
 	e.watch.wake()

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"lockd/cluster/clock"
 	"lockd/cluster/record"
 	"lockd/cluster/replica"
@@ -89,6 +91,114 @@ func TestLeaseSurvivesFailover(t *testing.T) {
 	})
 }
 
+// Time without a leader does not count for a lease, whatever a node has heard in that time that leads next.
+func TestLeaseStandsStillWithoutLeader(t *testing.T) {
+	const lease, ran, without = 30 * time.Second, 23 * time.Second, 10 * time.Second
+	const words = 300 * time.Millisecond // two messages of a leader come in this time
+	const poll = 10 * time.Millisecond
+	for name, of := range map[string]struct {
+		led  time.Duration // at most, meanwhile
+		kill bool          // the first leader ends; otherwise it is cut off, like the others
+		next func(c *testCluster, first, second, third *testNode) *testNode
+	}{
+		"an election fails": {0, true, func(c *testCluster, _, second, third *testNode) *testNode {
+			if !third.grantsVote(c.t, second, third.raft.LastIndex()) {
+				c.t.Fatal("it gives no vote")
+			}
+			second.follows(c.t, third)
+			c.net.Heal()
+			return third
+		}},
+		"a leader ends before its first entry": {words, true, func(c *testCluster, first, second, third *testNode) *testNode {
+			third.disk.gate.close()
+			second.follows(c.t, third)
+			third.follows(c.t, second)
+			c.net.Heal()
+			second.stands()
+			time.Sleep(words)
+			if second.raft.State() != raft.Leader || second.lead.Held() {
+				c.t.Fatalf("the next leader is in state %s", second.raft.State())
+			}
+			c.kill(second.id)
+			third.disk.gate.open(nil)
+			c.start(first.id)
+			return third
+		}},
+		"messages arrive late": {0, false, func(c *testCluster, first, second, third *testNode) *testNode {
+			c.net.SetCut(false, []string{first.addr}, []string{third.addr})
+			synctest.Wait()
+			if leader, _ := third.raft.LeaderWithID(); string(leader) != first.addr {
+				c.t.Fatalf("it follows %q", leader)
+			}
+			first.follows(c.t, third)
+			second.follows(c.t, third)
+			c.net.Heal()
+			return third
+		}},
+		"the former leader leads again": {0, false, func(c *testCluster, first, second, third *testNode) *testNode {
+			for _, n := range []*testNode{first, second, third} {
+				n.follows(c.t, first)
+			}
+			c.net.Heal()
+			return first
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := startCluster(t, 3)
+				defer c.close()
+				first := c.settle()
+				others := c.others(first)
+				c.expect(first, "SET lock me "+strconv.FormatInt(lease.Milliseconds(), 10), "+OK")
+				time.Sleep(ran)
+				if of.kill {
+					c.kill(first.id)
+				}
+				for _, n := range c.others(nil) {
+					c.cut(n)
+				}
+				time.Sleep(without)
+				next := of.next(c, first, others[0], others[1])
+				for !next.lead.Held() {
+					next.stands()
+					time.Sleep(poll)
+				}
+				left := ms(t, next.do("PTTL lock"))
+				if least := lease - ran - of.led - poll; left < least || left > lease-ran+words {
+					t.Errorf("%v of the lease were left, and at most %v of the %v after that with a leader: PTTL says %v",
+						lease-ran, of.led, without, left)
+				}
+			})
+		})
+	}
+}
+
+// stands has a node stand for election now, if it follows.
+func (n *testNode) stands() { n.trans.elect(func() bool { return true }) }
+
+// follows makes a node a follower in the next term, which has no leader yet, as a vote that it refuses to another one.
+func (n *testNode) follows(t *testing.T, other *testNode) {
+	t.Helper()
+	if n.grantsVote(t, other, 0) {
+		t.Fatalf("%s votes for a node without a log", n.id)
+	}
+}
+
+// grantsVote asks a node for its vote in the next term in the name of another one, which has a log up to index, and
+// does not hear the answer.
+func (n *testNode) grantsVote(t *testing.T, to *testNode, index uint64) bool {
+	t.Helper()
+	answers := make(chan raft.RPCResponse, 1)
+	last, _ := n.ownLog.last()
+	n.trans.requests <- raft.RPC{RespChan: answers, Command: &raft.RequestVoteRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(to.id), Addr: []byte(to.addr)},
+		Term:      n.raft.CurrentTerm() + 1, LastLogIndex: index, LastLogTerm: last,
+	}}
+	answer := <-answers
+	vote, ok := answer.Response.(*raft.RequestVoteResponse)
+	return ok && answer.Error == nil && vote.Granted
+}
+
 // A restart of all nodes adds to a lease the time in which they were down, and at
 // most clockLagMax: that long ago the clock was written to the log.
 func TestLeaseSurvivesRestartOfAll(t *testing.T) {
@@ -138,7 +248,7 @@ func TestLeaseSurvivesSnapshot(t *testing.T) {
 		if err := away.fsm.Restore(io.NopCloser(&snapshot)); err != nil {
 			t.Fatal(err)
 		}
-		tick, _ := away.state.GoOn(away.raft.LastContact())
+		tick, _ := away.state.GoOn()
 		ran := time.Duration(tick-away.machine.Tick()) * time.Millisecond
 		if passed := time.Since(start); ran > passed {
 			t.Errorf("the clock would go on %s after the snapshot's, of which %s have passed", ran, passed)

@@ -170,7 +170,7 @@ func assemble(c *core, d data) *Node {
 	n.announcer = followers.NewAnnouncer(c.raft, c.stop, n.requests.Proposer.Busy, n.replicas)
 	n.trans = &transport{
 		core: c, stores: d.stores, peers: n.peers, members: n.members, contacts: n.contacts, acked: n.acked,
-		announcer: n.announcer, ownLog: n.ownLog, snapshots: n.snapshots, replicas: n.replicas,
+		announcer: n.announcer, ownLog: n.ownLog, snapshots: n.snapshots, replicas: n.replicas, led: &n.state.Led,
 		yielder: &yielder{
 			core: c, stores: d.stores, members: n.members, contacts: n.contacts, announcer: n.announcer,
 			replicas: n.replicas, timeoutNow: func(
@@ -200,7 +200,7 @@ func assemble(c *core, d data) *Node {
 	}
 	n.asker = clients.New(asking)
 	n.elections = &elections{
-		core: c, state: n.state, members: n.members, requests: n.requests, announcer: n.announcer,
+		core: c, state: n.state, members: n.members, requests: n.requests, announcer: n.announcer, contacts: n.contacts,
 		clocks: clocks, deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender,
 		elected: make(chan bool, 16),
 	}
@@ -523,8 +523,8 @@ func (n *Node) Ask(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error) {
 // as far as it can have run. While no leader is heard from that clock stands still, and so does what
 // is left of a lease. It may be called concurrently.
 func (n *Node) Leases(locks []resp.HeldLock) []resp.Lease {
-	lead, heard := n.lead.Load(), n.raft.LastContact()
-	leases, tick := n.state.Leases(locks, heard)
+	lead := n.lead.Load()
+	leases, tick := n.state.Leases(locks)
 	if lead != nil {
 		tick = max(tick, lead.Tick())
 	}

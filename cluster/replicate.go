@@ -19,16 +19,20 @@ import (
 const heartbeatPatience = 10
 
 // serveLog hands a leader's requests to Raft and its answers back, until the connection
-// or Raft ends.
+// or Raft ends. A leader sends a request once it has the answer to the one before it. So a
+// request of the present term proves that its leader led after this node sent that answer,
+// however long the request was under way: that time counts for leases (clock.Led).
 func (t *transport) serveLog(conn net.Conn) {
 	defer conn.Close()
 	c := followers.NewConn(conn)
 	answers := make(chan raft.RPCResponse, 1)
+	var answered time.Duration // monotonic: just before the last answer left
 	for {
 		body, err := c.Receive()
 		if err != nil {
 			return
 		}
+		heard := t.clock.Monotonic()
 		req, err := followers.DecodeRequest(body)
 		if err != nil {
 			t.log.Warn("a message of the leader cannot be read: the connection is closed",
@@ -40,6 +44,10 @@ func (t *transport) serveLog(conn net.Conn) {
 			return
 		}
 		resp, _ := a.Response.(*raft.AppendEntriesResponse)
+		if resp != nil && resp.Term == req.Term {
+			t.led.Heard(req.Term, heard, answered)
+		}
+		answered = t.clock.Monotonic()
 		_, err = c.Send(func(b []byte) []byte { return followers.AppendAnswer(b, resp, a.Error) })
 		if err != nil {
 			return

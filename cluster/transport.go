@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/clock"
 	"lockd/cluster/followers"
 	"lockd/cluster/peer"
 	"lockd/cluster/replica"
@@ -42,6 +43,7 @@ type transport struct {
 	snapshots *snapshot.Snapshots
 	replicas  *followers.Conns
 	yielder   *yielder
+	led       *clock.Led
 
 	requests  chan raft.RPC // of all connections
 	closed    chan struct{}
@@ -87,9 +89,13 @@ func (t *transport) AppendEntries(
 		}
 		who, met := t.members.identityOf(string(id))
 		required := t.acked.RequiredIndex(who)
+		sent := t.clock.Monotonic()
 		err = t.replicas.Call(target, args, resp)
 		if err == nil {
 			t.contacts.Answered(id, alive && resp.NoRetryBackoff)
+		}
+		if err == nil && resp.Term == args.Term {
+			t.contacts.Followed(id, args.Term, sent)
 		}
 		if err == nil && !alive && met && resp.LastLog < required {
 			t.members.ban(who, resp.LastLog, required)

@@ -34,7 +34,7 @@ func timeAt(t *testing.T, n *testNode) time.Time {
 
 // stampAt is the time of the last entry that a node has applied.
 func stampAt(n *testNode) time.Time {
-	_, wall := n.state.GoOn(time.Time{})
+	_, wall := n.state.GoOn()
 	return time.UnixMicro(wall)
 }
 

@@ -1,6 +1,7 @@
 package followers
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,9 @@ type contact struct {
 	heard time.Duration // monotonic: when it last answered
 	busy  bool          // it answered, but its Raft has not taken the last heartbeat: as a rule, it waits for its disk
 	sent  delivery
+
+	term     uint64        // of this leader, as of the last message after which the member had not heard of a later one
+	followed time.Duration // monotonic: when that message was sent
 }
 
 // delivery is a message on its way to a member, including all attempts. The zero value is none.
@@ -125,6 +129,43 @@ func (c *Contacts) Answered(id raft.ServerID, busy bool) {
 		m.sent.since += max(0, now+c.secondTry()-m.sent.end())
 	}
 	m.heard, m.busy = now, busy
+}
+
+// Followed records that a member has answered a message that was sent at a monotonic time, and knew of no later term
+// then.
+func (c *Contacts) Followed(id raft.ServerID, term uint64, sent time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.of(id)
+	if term > m.term {
+		m.term, m.followed = term, 0
+	}
+	if term == m.term {
+		m.followed = max(m.followed, sent)
+	}
+}
+
+// FollowedUntil returns the last monotonic time up to which there was certainly no leader of a later term than this
+// one's; 0 if none is known. A majority of the voters had not heard of a later term when it answered what was sent at
+// that time, and nobody is elected without one of them.
+func (c *Contacts) FollowedUntil(term uint64, voters []raft.Server) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var sent []time.Duration
+	for _, v := range voters {
+		switch m := c.of(v.ID); {
+		case v.ID == c.self:
+			sent = append(sent, c.clock.Monotonic())
+		case m.term == term:
+			sent = append(sent, m.followed)
+		}
+	}
+	majority := len(voters)/2 + 1
+	if len(voters) == 0 || len(sent) < majority {
+		return 0
+	}
+	slices.Sort(sent)
+	return sent[len(sent)-majority]
 }
 
 // Silent returns the time since a member last answered this leader; at most the time since this node was opened.

@@ -106,3 +106,33 @@ func TestDeliveryIsLate(t *testing.T) {
 		})
 	}
 }
+
+// A leader was followed until the last moment at which it sent what a majority answered in its term.
+func TestFollowedUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, voters := contactsOf(time.Second)
+		time.Sleep(time.Minute)
+		for _, tt := range []struct {
+			id         raft.ServerID
+			term       uint64
+			sent, want time.Duration
+			voters     int
+		}{
+			{"n2", 1, 9, 0, 3}, // of an earlier term
+			{"n2", 2, 20, 20, 3},
+			{"n3", 2, 30, 30, 3},
+			{"n3", 2, 25, 30, 3}, // answered late
+			{"n3", 2, 31, 20, 2}, // both must have answered
+			{"n9", 2, 40, 31, 3}, // no voter
+			{"n2", 1, 50, 31, 3},
+			{"n2", 2, 45, 60, 1},
+			{"n2", 3, 50, 31, 3}, // led again
+			{"n2", 3, 50, 0, 0},
+		} {
+			c.Followed(tt.id, tt.term, tt.sent*time.Second)
+			if got := c.FollowedUntil(2, voters[:tt.voters]); got != tt.want*time.Second {
+				t.Errorf("%v: followed until %v", tt, got)
+			}
+		}
+	})
+}

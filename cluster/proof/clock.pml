@@ -29,7 +29,7 @@
 typedef Entry { byte term, stamp, tick; bool asks; byte madeAt, led };
 Entry log[ENTRIES];
 byte length, committed, term;
-byte now, ledTime;		/* ledTime: for how long there was a leader */
+byte now, ledTime;		/* ledTime: for how long the newest leader was there */
 
 /* What a machine has that has applied the first i entries. end 0: nobody holds the lock. */
 byte ticks[ENTRIES + 1], ends[ENTRIES + 1], madeAts[ENTRIES + 1], leds[ENTRIES + 1];
@@ -38,8 +38,9 @@ byte starts;
 
 typedef Node {
 	byte applied;			/* entries */
-	byte ran;			/* for how long it has heard a leader since it applied the last one */
+	byte ran;			/* for how long a leader certainly led since it applied the last one (clock.Led) */
 	byte until, heard;		/* the moment up to which ran counts; the term of the leader that was heard last */
+	byte known;			/* the newest term that its Raft knows */
 	byte raft, from;		/* the term in which its Raft leads, or believes to; entries before those of the term */
 	byte lead, base, origin;	/* the clock that it leads with; the term, or 0 */
 	bool opened;			/* the first entry of the term was made */
@@ -58,16 +59,22 @@ Node node[NODES];
 #endif
 #define isDue(n) (ends[node[n].applied] != 0 && tickOf(n) > ends[node[n].applied])
 
+#define counts me.ran = me.ran + now - me.until; me.until = now
+
+/*
+ * A node answers a message now, and the next one on that connection tells later that the leader led now. The model
+ * counts at once. What Raft refuses, as it knows a later term, does not come here.
+ */
 inline hears(leads) {
 	if
 #ifdef HEARS_ACROSS_LEADERS
-	:: true -> me.ran = me.ran + now - me.until
+	:: true -> counts
 #else
-	:: leads == me.heard -> me.ran = me.ran + now - me.until
-	:: leads != me.heard
+	:: leads == me.heard -> counts
+	:: leads != me.heard -> me.until = now
 #endif
 	fi;
-	me.until = now; me.heard = leads;
+	me.heard = leads; me.known = leads;
 	assert(goesOn(n) <= ticks[me.applied] + now - madeAts[me.applied])
 }
 
@@ -163,27 +170,36 @@ end:	do
 	:: atomic { term < TERMS ->
 		term++;
 		stopLeading();
-		me.raft = term;
+		me.raft = term; me.known = term;
 		do
 		:: length > committed -> length--; asked = asked && !log[length].asks; clear(length)
 		:: break
 		od;
 		me.from = length }
 	:: d_step { me.raft != 0 && me.raft < term ->
+#ifdef COUNTS_ITS_PAUSE
 		if
-		:: me.lead != 0 -> me.ran = me.ran + now - (me.origin > me.until -> me.origin : me.until); me.until = now
+		:: me.lead != 0 -> counts
 		:: else
 		fi;
+#endif
 		me.raft = 0; stopLeading() }
-	:: d_step { me.raft == 0 && node[1 - n].raft != 0 && (me.until < now || me.heard != node[1 - n].raft) ->
-		hears(node[1 - n].raft) }
+	:: d_step { me.raft == 0 && node[1 - n].raft != 0 && node[1 - n].raft >= me.known &&
+		(me.until < now || me.heard != node[1 - n].raft) -> hears(node[1 - n].raft) }
+	/* A majority answers this leader: nobody has been elected since. */
+	:: d_step { me.lead != 0 && me.raft == term && me.until < now -> counts }
+#ifdef COUNTS_THE_WAY
+	/* The last message of a leader arrives when it has ended. */
+	:: d_step { me.raft == 0 && me.heard != 0 && me.heard == me.known && node[1 - n].raft != me.heard && me.until < now ->
+		counts }
+#endif
 	:: d_step { me.raft == term && committed < length -> commit() }
 	:: d_step { starts < STARTS -> restart() }
 	/* The machine. */
 	:: atomic { me.applied < committed -> apply() }
 	/* The leader: its clock, entries, a read. */
 	:: d_step { me.raft != 0 && me.lead == 0 && me.applied >= me.from ->
-		me.lead = me.raft; me.base = goesOn(n); me.origin = now;
+		me.lead = me.raft; me.base = goesOn(n); me.origin = now; me.heard = me.raft; me.until = now;
 		assert(me.base <= ticks[me.applied] + now - madeAts[me.applied]) }
 	:: d_step { me.lead != 0 && !me.made && (!me.opened
 #ifndef SLEEPING
@@ -207,7 +223,7 @@ end:	do
 proctype time_passes()
 {
 end:	do
-	:: d_step { now < END -> now++; ledTime = ledTime + (node[0].raft + node[1].raft > 0) }
+	:: d_step { now < END -> now++; ledTime = ledTime + (term > 0 && (node[0].raft == term || node[1].raft == term)) }
 	od
 }
 

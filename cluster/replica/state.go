@@ -32,8 +32,9 @@ type State struct {
 
 	mu      sync.Mutex // the one lock around the machine
 	applied uint64     // index of the last entry applied
-	// appliedAt is the monotonic time at which the machine's tick was last set.
-	appliedAt time.Duration
+
+	// Led counts since the machine's tick was last set.
+	Led clock.Led
 
 	// Deadline is the tick after which the leader must propose a tick; NoDeadline if no lease runs.
 	Deadline    atomic.Int64
@@ -140,7 +141,7 @@ func (s *State) Apply(l *raft.Log, e *record.Entry) (*Applied, []resp.Message) {
 	for i := range results {
 		results[i].Index = l.Index
 	}
-	s.appliedAt = s.Clock.Monotonic()
+	s.Led.Restart(s.Clock.Monotonic())
 	s.refreshDeadline()
 	s.refreshFullDisks()
 	if s.Machine.Blocks().Revision() != s.sessionsRevision {
@@ -178,23 +179,17 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// ledSinceApplied returns the time for which a leader was heard, last at heard, after the last entry was applied here.
-// Leases ran on in that time without writes. It cannot exceed the real time since the entry was stamped, because the
-// entry was applied after that; so no lease ends early by it. The time after the leader's last message does not count.
-// mu is held.
-func (s *State) ledSinceApplied(heard time.Time) time.Duration {
-	if heard.IsZero() {
-		return 0
-	}
-	return max(s.Clock.Monotonic()-s.appliedAt-clock.Since(heard), 0)
-}
+// tick returns the log clock as far as it has certainly run: from the last entry that set it, through the time for
+// which there was a leader since. That time cannot exceed the real time since the entry was stamped, because the entry
+// was applied after that; so no lease ends early by it. mu is held.
+func (s *State) tick() int64 { return s.Machine.Tick() + s.Led.Ran().Milliseconds() }
 
-// GoOn returns the log clock from which a new leader continues that last heard the old one at heard, and the cluster's
-// time as of the last applied entry, in microseconds since 1970.
-func (s *State) GoOn(heard time.Time) (tick, wall int64) {
+// GoOn returns the log clock from which a new leader continues, and the cluster's time as of the last applied entry, in
+// microseconds since 1970.
+func (s *State) GoOn() (tick, wall int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Machine.Tick() + s.ledSinceApplied(heard).Milliseconds(), s.Machine.Wall()
+	return s.tick(), s.Machine.Wall()
 }
 
 // DigestNow returns the digest as of the last entry applied.
@@ -244,12 +239,12 @@ func readStamp(lead *clock.Leadership, now time.Duration, wall int64) resp.Stamp
 	return resp.Stamp{Tick: lead.TickAt(now), Wall: wall, Seed: rand.Uint64()}
 }
 
-// Leases returns the state of granted locks as of the last applied entry, and the highest possible log clock at the
-// time at which a leader was last heard, heard.
-func (s *State) Leases(locks []resp.HeldLock, heard time.Time) (leases []resp.Lease, tick int64) {
+// Leases returns the state of granted locks as of the last applied entry, and the log clock from which this node would
+// continue if it led now.
+func (s *State) Leases(locks []resp.HeldLock) (leases []resp.Lease, tick int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Machine.Leases(locks), s.Machine.Tick() + s.ledSinceApplied(heard).Milliseconds()
+	return s.Machine.Leases(locks), s.tick()
 }
 
 // Blocked returns the state of a blocking command.
@@ -352,7 +347,8 @@ func (s *State) Restore(r io.Reader) error {
 	if err := s.Machine.Restore(in); err != nil {
 		return fmt.Errorf("%w: %w", record.ErrImage, err)
 	}
-	s.applied, s.appliedAt = applied, s.Clock.Monotonic()
+	s.Led.Restart(s.Clock.Monotonic())
+	s.applied = applied
 	s.Applied.Store(applied)
 	s.setRoster(ros)
 	s.refreshDeadline()

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -183,11 +182,11 @@ func TestOneLock(t *testing.T) {
 		"Apply":     func() { m.apply(1, 1, set) },
 		"roster":    func() { s.Apply(&raft.Log{Index: 1}, &record.Entry{Kind: record.Roster}) },
 		"void":      func() { s.Apply(&raft.Log{Index: 1, Term: 1}, &record.Entry{}) },
-		"GoOn":      func() { s.GoOn(time.Time{}) },
+		"GoOn":      func() { s.GoOn() },
 		"DigestNow": func() { s.DigestNow() },
 		"View":      func() { s.View(lead, 0, set) },
 		"DryRun":    func() { s.DryRun(lead, 0, set) },
-		"Leases":    func() { s.Leases(nil, time.Time{}) },
+		"Leases":    func() { s.Leases(nil) },
 		"Blocked":   func() { s.Blocked(resp.BlockID{}) },
 		"Gifts":     func() { s.Gifts(1, 1) },
 		"Given":     func() { s.Given(resp.BlockID{}) },
@@ -300,29 +299,25 @@ func TestMixNeverChanges(t *testing.T) {
 	}
 }
 
-// A new leader's clock goes on by the time for which a leader was heard after the last entry: not by the time before
-// that entry, nor by the time without a leader.
+// A new leader's clock goes on by the time for which there certainly was a leader after the last entry: not by the time
+// before that entry, nor by the time without a leader.
 func TestLeasesRanOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, m := start(t)
-		m.apply(1, 1000)
-		heard := time.Now()
-		if led := s.ledSinceApplied(time.Time{}); led != 0 {
-			t.Errorf("%v without a leader", led)
-		}
-		m.now += 500 * time.Millisecond // of which it was heard in the first 300
-		time.Sleep(200 * time.Millisecond)
-		if tick, wall := s.GoOn(heard); tick != 1300 || wall != 77 {
-			t.Errorf("goes on at %d, %d", tick, wall)
-		}
-		if _, tick := s.Leases(nil, heard); tick != 1300 {
-			t.Errorf("leases as of %d", tick)
-		}
-		time.Sleep(time.Second) // it was heard before the entry
-		if led := s.ledSinceApplied(heard); led != 0 {
-			t.Errorf("%v before the entry", led)
-		}
-	})
+	s, m := start(t)
+	s.Led.Heard(3, m.now, 0)
+	m.now += time.Second
+	s.Led.Heard(3, m.now, m.now)
+	m.apply(1, 1000) // the second before counts no more
+	if tick, wall := s.GoOn(); tick != 1000 || wall != 77 {
+		t.Errorf("goes on at %d, %d", tick, wall)
+	}
+	m.now += 500 * time.Millisecond
+	s.Led.Heard(3, m.now, m.now-200*time.Millisecond) // it led in the first 300 at least
+	if tick, _ := s.GoOn(); tick != 1300 {
+		t.Errorf("goes on at %d", tick)
+	}
+	if _, tick := s.Leases(nil); tick != 1300 {
+		t.Errorf("leases as of %d", tick)
+	}
 }
 
 // A read has the tick of the leader and the time that clients are shown. How long it took is counted.
@@ -404,11 +399,13 @@ func TestRestore(t *testing.T) {
 	if m.now = time.Hour; m.isDue() {
 		t.Error("a deadline is told that nobody set")
 	}
+	s.Led.Heard(1, 0, 0)
+	s.Led.Heard(1, m.now, m.now)
 	if err := s.Restore(bytes.NewReader(image.Bytes())); err != nil {
 		t.Fatal(err)
 	}
 	if m.image != "state of before" || m.level != 3 || s.Roster().Cluster != "other" || s.Applied.Load() != 5 ||
-		s.Deadline.Load() != 130 || s.Full.Load().Nodes != "n2" || len(s.Sessions()) != 1 || s.appliedAt != time.Hour {
+		s.Deadline.Load() != 130 || s.Full.Load().Nodes != "n2" || len(s.Sessions()) != 1 || s.Led.Ran() != 0 {
 		t.Errorf("%q, level %d, %+v, applied %d", m.image, m.level, s.Roster(), s.Applied.Load())
 	}
 	later := record.AppendImageHead(nil, 8, roster)
