@@ -425,20 +425,23 @@ func TestFrom(t *testing.T) {
 	for i := range 200 {
 		tree.set(NewEntry(fmt.Sprint("key", i), nil, value.OfString("v"), Never, nil, NoLock))
 	}
-	tree.put(0, outsideEntryOf(""), leafMax/2, innerMax/2)
+	tree.put(0, outsideEntryOf("zero"), leafMax/2, innerMax/2)
 	var all []*Entry
 	tree.Each(func(e *Entry) bool { all = append(all, e); return true })
-	if len(all) != 201 || all[0].Key() != "" {
+	if len(all) != 201 || all[0].Key() != "zero" {
 		t.Fatalf("%d visited", len(all))
 	}
-	for _, i := range []int{1, 100, 200} {
+	for _, i := range []int{1, 100, 199} {
 		var rest []*Entry
 		tree.From(all[i], func(e *Entry) bool { rest = append(rest, e); return true })
 		if !slices.Equal(rest, all[i:]) {
 			t.Errorf("from the %d-th: %d visited", i, len(rest))
 		}
 	}
-	for _, stop := range []int{1, 50, 150} {
+	for i := range uint64(10_000) { // three nodes high
+		tree.put(i<<30, outsideEntryOf("key"), leafMax/2, innerMax/2)
+	}
+	for _, stop := range []int{1, 50, 150, 3000} {
 		n := 0
 		if tree.Each(func(*Entry) bool { n++; return n < stop }); n != stop {
 			t.Errorf("%d visited, not %d", n, stop)
@@ -456,6 +459,185 @@ func TestEachLease(t *testing.T) {
 		n := 0
 		if o.Each(func(Lease) bool { n++; return n < stop }); n != stop {
 			t.Errorf("%d visited, not %d", n, stop)
+		}
+	}
+}
+
+// No generation comes again, so what a view or an attempt has is never changed in place.
+func TestGenerations(t *testing.T) {
+	s, seen := New(), map[uint64]bool{0: true}
+	for range 3 {
+		for _, next := range []func(){func() { s.View() }, s.Begin, s.Commit, s.Begin, s.Rollback, func() { s.View() }} {
+			was := s.Generation
+			if next(); s.Generation != was && seen[s.Generation] {
+				t.Errorf("generation %d comes again", s.Generation)
+			}
+			seen[s.Generation] = true
+		}
+	}
+	if len(seen) != 13 {
+		t.Errorf("%d generations", len(seen))
+	}
+}
+
+// Keys of one position may fill many nodes: each is found, none that is not there, and they go one by one.
+func TestKeyTreeOfTwoPositions(t *testing.T) {
+	var tree KeyTree
+	var model keyModel
+	for i := range 3000 {
+		key := fmt.Sprint((i*7919)%3000 + 10_000)
+		pos := uint64(7 + i%2)
+		e := outsideEntryOf(key)
+		tree.put(pos, e, leafMax/2, innerMax/2)
+		model = model.put(pos, e)
+	}
+	compareKeys(t, tree.KeyView, model)
+	for _, k := range model {
+		if e, ok := tree.find(k.pos, k.e.Key()); !ok || e != k.e {
+			t.Fatalf("%s is not found", k.e.Key())
+		}
+		if _, ok := tree.find(k.pos, k.e.Key()+"x"); ok {
+			t.Fatalf("%sx is found", k.e.Key())
+		}
+	}
+	for n := 0; len(model) > 0; n++ {
+		i := (n * 31) % len(model)
+		tree.cut(model[i].pos, model[i].e.Key())
+		if model = slices.Delete(model, i, i+1); n%100 == 0 {
+			compareKeys(t, tree.KeyView, model)
+		}
+		if len(model) > 0 {
+			if e, ok := tree.find(model[0].pos, model[0].e.Key()); !ok || e != model[0].e {
+				t.Fatalf("%s is not found", model[0].e.Key())
+			}
+		}
+	}
+}
+
+// A tree of one leaf at position 0 has no inner node to look into.
+func TestKeyTreeOfOneLeaf(t *testing.T) {
+	var tree KeyTree
+	a, b := outsideEntryOf("a"), outsideEntryOf("b")
+	for _, e := range []*Entry{a, b} {
+		tree.put(0, e, leafMax/2, innerMax/2)
+	}
+	tree.cut(0, "a")
+	if e, ok := tree.find(0, "b"); !ok || e != b || tree.Len() != 1 {
+		t.Error("b is gone")
+	}
+	tree.cut(0, "none")
+	if tree.cut(0, "b"); tree.root != nil || tree.Len() != 0 {
+		t.Error("something is left")
+	}
+}
+
+// The place of a tag in a leaf is the first that is not less, however tags are spread, and however many are alike.
+func TestSeek(t *testing.T) {
+	for _, tags := range [][]uint32{
+		{5}, {1, 5, 5, 5, 9}, {1, 1, 1, 9}, {1, 9, 9, 9}, {0, 0, 1 << 31, 1<<32 - 1, 1<<32 - 1}, {3, 4, 1 << 30}, {3, 1 << 30, 1<<30 + 1},
+	} {
+		var l keyLeaf
+		l.n = int32(copy(l.tags[:], tags))
+		for _, tag := range tags {
+			for _, tag := range []uint32{tag - 1, tag, tag + 1} {
+				want, _ := slices.BinarySearch(tags, tag)
+				if at := l.seek(tag); at != want {
+					t.Errorf("%d of %v is at %d, not %d", tag, tags, at, want)
+				}
+			}
+		}
+	}
+}
+
+// leaves returns how many entries the leaves of a tree have.
+func leaves(v KeyView) (sizes []int) {
+	v.ascend(0, "", func(l *keyLeaf, at int) bool {
+		if at == 0 {
+			sizes = append(sizes, int(l.n))
+		}
+		return true
+	})
+	return sizes
+}
+
+// A leaf that is a third full is joined with a neighbour if both together are three quarters full, and not before.
+func TestLeavesJoin(t *testing.T) {
+	for _, c := range []struct {
+		keep [3]int // of three full leaves, cut in the order of others, then own
+		own  int
+		want string
+	}{
+		{[3]int{leafSmall, leafJoined - leafSmall, leafMax}, 0, "[29 39]"},
+		{[3]int{leafSmall + 1, leafJoined - leafSmall - 1, leafMax}, 0, "[14 15 39]"},
+		{[3]int{leafSmall, leafJoined - leafSmall + 1, leafMax}, 0, "[13 17 39]"},
+		{[3]int{leafMax, leafJoined - leafSmall, leafSmall}, 2, "[39 29]"},
+		{[3]int{leafMax, leafJoined - leafSmall + 1, leafSmall}, 2, "[39 17 13]"},
+		{[3]int{leafJoined - leafSmall, leafSmall, leafMax}, 1, "[29 39]"},
+		{[3]int{leafMax, leafSmall, leafJoined - leafSmall}, 1, "[39 29]"},
+		{[3]int{leafMax, 0, leafMax}, 1, "[39 39]"},
+	} {
+		var tree KeyTree
+		var model keyModel
+		for i := range 3 * leafMax {
+			model = append(model, keyAt{uint64(i) << 40, outsideEntryOf("key")})
+			tree.load(model[i].pos, model[i].e)
+		}
+		gone := map[uint64]bool{}
+		for _, leaf := range []int{(c.own + 1) % 3, (c.own + 2) % 3, c.own} {
+			for i := c.keep[leaf]; i < leafMax; i++ {
+				pos := model[leaf*leafMax+i].pos
+				tree.cut(pos, "key")
+				gone[pos] = true
+			}
+		}
+		model = slices.DeleteFunc(model, func(k keyAt) bool { return gone[k.pos] })
+		compareKeys(t, tree.KeyView, model)
+		if have := fmt.Sprint(leaves(tree.KeyView)); have != c.want {
+			t.Errorf("%v: %s, not %s", c.keep, have, c.want)
+		}
+	}
+}
+
+// Inner nodes are joined as leaves are.
+func TestInnersJoin(t *testing.T) {
+	for _, c := range []struct {
+		keep [3]int // leaves of three full inner nodes
+		own  int
+		want string
+	}{
+		{[3]int{innerSmall, innerJoined - innerSmall, innerMax}, 0, "[95 127]"},
+		{[3]int{innerSmall + 1, innerJoined - innerSmall - 1, innerMax}, 0, "[43 52 127]"},
+		{[3]int{innerSmall, innerJoined - innerSmall + 1, innerMax}, 0, "[42 54 127]"},
+		{[3]int{innerMax, innerJoined - innerSmall, innerSmall}, 2, "[127 95]"},
+		{[3]int{innerMax, innerJoined - innerSmall + 1, innerSmall}, 2, "[127 54 42]"},
+		{[3]int{innerJoined - innerSmall, innerSmall, innerMax}, 1, "[95 127]"},
+		{[3]int{innerMax, innerSmall, innerJoined - innerSmall}, 1, "[127 95]"},
+		{[3]int{innerMax, 0, innerMax}, 1, "[127 127]"},
+	} {
+		const each = innerMax * leafMax
+		var tree KeyTree
+		var model keyModel
+		for i := range 3 * each {
+			model = append(model, keyAt{uint64(i) << 30, outsideEntryOf("key")})
+			tree.load(model[i].pos, model[i].e)
+		}
+		gone := map[uint64]bool{}
+		for _, inner := range []int{(c.own + 1) % 3, (c.own + 2) % 3, c.own} {
+			for i := c.keep[inner] * leafMax; i < each; i++ { // whole leaves, from the last entry of each
+				pos := model[inner*each+i].pos
+				tree.cut(pos, "key")
+				gone[pos] = true
+			}
+		}
+		model = slices.DeleteFunc(model, func(k keyAt) bool { return gone[k.pos] })
+		compareKeys(t, tree.KeyView, model)
+		var sizes []int
+		root := (*keyInner)(tree.root)
+		for _, below := range root.nodes[:root.n] {
+			sizes = append(sizes, (*keyInner)(below).n)
+		}
+		if have := fmt.Sprint(sizes); have != c.want {
+			t.Errorf("%v: %s, not %s", c.keep, have, c.want)
 		}
 	}
 }
