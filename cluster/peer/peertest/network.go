@@ -504,11 +504,15 @@ func (q *queue) send() parcel {
 	return p
 }
 
-// put adds a copy of bytes. q.mu is held.
+// put adds a copy of bytes, and tells when they arrive. q.mu is held.
 func (q *queue) put(b []byte) {
 	p := q.send()
 	q.size += len(b)
-	if last := len(q.parcels) - 1; last >= 0 && q.parcels[last].sent.Equal(p.sent) && q.parcels[last].due.Equal(p.due) {
+	last := len(q.parcels) - 1
+	if last < 0 || p.due.IsZero() || !q.parcels[last].due.Equal(p.due) { // or it is told with the last one
+		q.tellAt(p.due)
+	}
+	if last >= 0 && q.parcels[last].sent.Equal(p.sent) && q.parcels[last].due.Equal(p.due) {
 		q.parcels[last].data = append(q.parcels[last].data, b...)
 		return
 	}
@@ -516,30 +520,27 @@ func (q *queue) put(b []byte) {
 	q.parcels = append(q.parcels, p)
 }
 
-// hasArrived reports whether a parcel may be read, of those that were sent before a time; zero: of all. If not, it
-// returns when to look again; zero: when something changes.
-func (p *parcel) hasArrived(before time.Time) (arrived bool, due time.Time) {
-	if !before.IsZero() && !p.sent.Before(before) {
-		return false, due
+// tellAt tells at a time, or at once. q.mu is held.
+func (q *queue) tellAt(due time.Time) {
+	if due.IsZero() {
+		q.tell()
+		return
 	}
-	if p.due.IsZero() || !p.due.After(time.Now()) {
-		return true, due
-	}
-	return false, p.due
+	time.AfterFunc(time.Until(due), func() { q.change(func() {}) })
 }
 
-// take moves bytes that have arrived into b, or returns how the stream has ended. Without either it returns when to look
-// again; zero: when something changes. q.mu is held.
-func (q *queue) take(b []byte, before time.Time) (n int, due time.Time, err error) {
+// hasArrived reports whether a parcel may be read, of those that were sent before a time; zero: of all.
+func (p *parcel) hasArrived(before time.Time) bool {
+	return (before.IsZero() || p.sent.Before(before)) && (p.due.IsZero() || !p.due.After(time.Now()))
+}
+
+// take moves bytes that have arrived into b, or returns how the stream has ended. q.mu is held.
+func (q *queue) take(b []byte, before time.Time) (n int, err error) {
 	if q.broken {
-		return 0, due, syscall.ECONNRESET
+		return 0, syscall.ECONNRESET
 	}
-	var arrived bool
-	for len(q.parcels) > 0 && n < len(b) {
+	for len(q.parcels) > 0 && n < len(b) && q.parcels[0].hasArrived(before) {
 		first := &q.parcels[0]
-		if arrived, due = first.hasArrived(before); !arrived {
-			break
-		}
 		moved := copy(b[n:], first.data)
 		if first.data = first.data[moved:]; len(first.data) == 0 {
 			q.parcels = q.parcels[1:]
@@ -549,13 +550,10 @@ func (q *queue) take(b []byte, before time.Time) (n int, due time.Time, err erro
 	switch {
 	case n > 0:
 		q.tell()
-		return n, due, nil
-	case len(q.parcels) == 0 && q.eof:
-		if arrived, due = q.end.hasArrived(before); arrived {
-			return 0, due, io.EOF
-		}
+	case len(q.parcels) == 0 && q.eof && q.end.hasArrived(before):
+		return 0, io.EOF
 	}
-	return 0, due, nil
+	return n, nil
 }
 
 // finish ends what is written. If it breaks the connection, what is on its way is lost; there is nothing to break after
@@ -574,7 +572,7 @@ func (q *queue) finish(breaks bool) {
 		close(q.ended)
 		return
 	}
-	time.AfterFunc(time.Until(q.end.due), func() { close(q.ended) })
+	time.AfterFunc(time.Until(q.end.due), func() { q.change(func() { close(q.ended) }) })
 }
 
 // lose drops what is under way, except what was sent before this instant and has a delay. q.mu is held.
@@ -636,7 +634,6 @@ func (c *conn) closedError() error {
 func (c *conn) Read(b []byte) (int, error) {
 	for late := (chan struct{})(nil); ; late = c.rd.wait() {
 		held, before, relinked := c.n.isHeld(c)
-		var due time.Time
 		c.in.mu.Lock()
 		switch {
 		case c.closed:
@@ -646,12 +643,10 @@ func (c *conn) Read(b []byte) (int, error) {
 			c.in.mu.Unlock()
 			return 0, os.ErrDeadlineExceeded
 		case !held:
-			n, later, err := c.in.take(b, before)
-			if n > 0 || err != nil {
+			if n, err := c.in.take(b, before); n > 0 || err != nil {
 				c.in.mu.Unlock()
 				return n, err
 			}
-			due = later
 		}
 		if late == nil { // it has to wait: once more, now that a deadline cannot be missed
 			c.in.mu.Unlock()
@@ -659,23 +654,11 @@ func (c *conn) Read(b []byte) (int, error) {
 		}
 		moved := c.in.next()
 		c.in.mu.Unlock()
-		await(moved, relinked, late, due)
-	}
-}
-
-// await waits for one of three events, or until a time; zero: for ever.
-func await(moved, relinked, late <-chan struct{}, due time.Time) {
-	var arrives <-chan time.Time
-	if !due.IsZero() {
-		t := time.NewTimer(time.Until(due))
-		defer t.Stop()
-		arrives = t.C
-	}
-	select {
-	case <-moved:
-	case <-relinked:
-	case <-late:
-	case <-arrives:
+		select {
+		case <-moved:
+		case <-relinked:
+		case <-late:
+		}
 	}
 }
 
@@ -701,11 +684,11 @@ func (c *conn) Write(b []byte) (int, error) {
 		case room > 0:
 			n := min(room, len(b)-done, piece)
 			c.n.carry(c.link, n)
-			c.out.change(func() {
-				if eof = c.out.eof; !eof {
-					c.out.put(b[done : done+n])
-				}
-			})
+			c.out.mu.Lock()
+			if eof = c.out.eof; !eof {
+				c.out.put(b[done : done+n])
+			}
+			c.out.mu.Unlock()
 			if eof {
 				return done, c.closedError()
 			}
