@@ -77,7 +77,7 @@ type Node struct {
 // Open starts a node. It returns once the node takes part in the cluster; whether
 // there is a leader yet is another matter. Its errors are sentences for the
 // operator.
-func Open(cfg Config) (*Node, error) {
+func Open(cfg Config) (n *Node, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
@@ -86,12 +86,18 @@ func Open(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := assemble(c, d)
-	if err := n.open(); err != nil {
-		return nil, errors.Join(err, n.release())
+	parts, started := assemble(c, d), false
+	defer func() { // also if Fatal ends this goroutine, as in a simulated node
+		if !started {
+			err = errors.Join(err, parts.release())
+		}
+	}()
+	if err := parts.open(); err != nil {
+		return nil, err
 	}
-	n.start()
-	return n, nil
+	parts.start()
+	started = true
+	return parts, nil
 }
 
 // data holds what this node keeps on its disk, open.
@@ -326,7 +332,7 @@ func (n *Node) startRaft() (err error) {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("raft: %v", r)
 		}
-		if err != nil {
+		if n.raft.Raft == nil {
 			_ = trans.Close()
 		}
 	}()

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -252,7 +253,11 @@ func (m mount) Open(opts store.Options) (*store.Stores, error) {
 		Log: memoryLog{m}, Votes: memoryVotes{m}, Snaps: memorySnapshots{m}, Mark: memoryMark{m},
 	})
 	if err != nil {
-		err = fmt.Errorf("disk %s is damaged: %w", m.name, err)
+		if errors.Is(err, syscall.ENOSPC) {
+			err = fmt.Errorf("disk %s: %w: the folder is in order", m.name, err)
+		} else {
+			err = fmt.Errorf("disk %s is damaged: %w", m.name, err)
+		}
 		m.p.end(kill, Refused, err)
 		return nil, err
 	}

@@ -404,3 +404,33 @@ func TestWorldJoin(t *testing.T) {
 		}
 	})
 }
+
+// A node that ends itself while it starts leaves nothing behind: time would stand still for it at the end of the test.
+func TestWorldFullAtStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWorld(t, 1)
+		for _, id := range worldIDs {
+			w.Disk(id).SetFull(true)
+			_ = w.Kill(id)
+			if err := w.Start(id); err == nil {
+				<-w.Ended(id)
+			}
+		}
+		for range 5 {
+			for _, id := range worldIDs {
+				_ = w.Start(id)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		for _, id := range worldIDs {
+			if why := w.Why(id); why == nil || !strings.Contains(why.Error(), "no space left on device") {
+				t.Errorf("%s on a full disk: %v", id, why)
+			}
+			w.Disk(id).SetFull(false)
+			_ = w.Start(id)
+		}
+		if got := say(w, "n1", "SET", "k", "v"); got != "OK" {
+			t.Error(got)
+		}
+	})
+}
