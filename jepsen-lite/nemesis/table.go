@@ -193,7 +193,6 @@ var Table = []Kind{
 		Summary:  "the disk has no space until the fault ends; the node must stop, again and again",
 		Variants: []string{"leader", "follower", "majority"},
 		Port:     true,
-		grounded: every,
 		StopTurn: disarms, Start: full,
 	},
 	{

@@ -12,8 +12,11 @@ import (
 	"lockd/internal/process"
 )
 
-// controlVar is the environment variable with the address of the fault port, as in package lockd/resp/fault.
-const controlVar = "LOCKD_FAULT_LISTEN"
+// Environment variables, as in package lockd/resp/fault.
+const (
+	controlVar = "LOCKD_FAULT_LISTEN" // address of the fault port
+	fullVar    = "LOCKD_FAULT_FULL"   // a file: while it exists, the disk has no space
+)
 
 // proc is a process of a node.
 type proc struct {
@@ -66,17 +69,19 @@ func machineOf(flags map[string]string, l *log) clustertest.Machine {
 func newProc(w *world, c process.Command) (*proc, error) {
 	flags, l := flagsOf(c.Args), w.logOf(c.Log)
 	p := &proc{world: w, id: flags["id"], log: l, from: l.size(), exited: make(chan struct{})}
-	for _, env := range c.Env {
-		if addr, ok := strings.CutPrefix(env, controlVar+"="); ok {
-			p.control = addr
-		}
+	env := map[string]string{}
+	for _, e := range c.Env {
+		name, value, _ := strings.Cut(e, "=")
+		env[name] = value
 	}
+	p.control = env[controlVar]
 	fmt.Fprintln(l, c.Heading)
-	err := w.add(machineOf(flags, l), p.control)
-	if err == nil {
-		p.Process, err = w.machines.Launch(p.id)
+	if err := w.add(machineOf(flags, l), p.control); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	w.looks(p.id, env[fullVar])
+	var err error
+	if p.Process, err = w.machines.Launch(p.id); err != nil {
 		return nil, err
 	}
 	if faults, err := w.machines.Network().From(p.control).Listen(p.control); err == nil {

@@ -53,9 +53,11 @@ type world struct {
 
 	mu    sync.Mutex
 	dice  *rand.Rand
-	ports int             // addresses so far
-	known map[string]bool // ids of nodes with a machine, and the ports of nodes
-	logs  map[string]*log // by path
+	ports int               // addresses so far
+	known map[string]bool   // ids of nodes with a machine, and the ports of nodes
+	logs  map[string]*log   // by path
+	full  map[string]bool   // disks that are full, by the file that says so
+	fills map[string]string // ids of nodes, by that file
 }
 
 // traits are the properties of the machines, as drawn from the seed.
@@ -73,7 +75,7 @@ const (
 func newWorld(seed uint64) *world {
 	w := &world{
 		machines: clustertest.NewWorld(seed), dice: rand.New(rand.NewPCG(seed, 0x73696d)),
-		known: map[string]bool{}, logs: map[string]*log{},
+		known: map[string]bool{}, logs: map[string]*log{}, full: map[string]bool{}, fills: map[string]string{},
 	}
 	w.traits = traits{message: w.draw(messageMax), sync: w.draw(syncMax)}
 	w.machines.Network().SetDelays(w.delay)
@@ -172,6 +174,25 @@ func (w *world) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 
 // Start implements target.Host.
 func (w *world) Start(c process.Command) (target.Process, error) { return newProc(w, c) }
+
+// Fill implements target.Host.
+func (w *world) Fill(file string, full bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.full[file] = full
+	if id := w.fills[file]; id != "" {
+		w.machines.Disk(id).SetFull(full)
+	}
+	return nil
+}
+
+// looks notes by which file a node knows that its disk is full.
+func (w *world) looks(id, file string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fills[file] = id
+	w.machines.Disk(id).SetFull(w.full[file])
+}
 
 // LogFrom implements target.Host.
 func (w *world) LogFrom(path string, offset int64) string { return w.logOf(path).from(offset) }

@@ -123,13 +123,10 @@ func (t lockdDisks) Fill(node string, full bool) {
 	n := t.nodes[node]
 	n.mu.Lock() // no process starts meanwhile
 	defer n.mu.Unlock()
-	n.full = full
-	if !full {
-		_ = os.Remove(n.fullFile)
-		return
+	if n.full = full; full {
+		n.expect(&diskFilled)
 	}
-	n.expect(&diskFilled)
-	if err := os.WriteFile(n.fullFile, nil, 0o600); err != nil {
-		n.report("cannot be filled: %v", err)
+	if err := n.where().Fill(n.fullFile, full); err != nil {
+		n.report("cannot be filled, or emptied: %v", err)
 	}
 }

@@ -1,6 +1,8 @@
 package target
 
 import (
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"sync"
@@ -22,6 +24,8 @@ type Host interface {
 	Dial(addr string, timeout time.Duration) (net.Conn, error)
 	// Start starts a process.
 	Start(c process.Command) (Process, error)
+	// Fill makes the disk of processes full that look for a file (fullVar), or gives it space again.
+	Fill(file string, full bool) error
 	// LogFrom returns the text of a log from an offset on, or "" without a log.
 	LogFrom(path string, offset int64) string
 	// LogSize returns the length of a log; it fails without a log.
@@ -63,6 +67,16 @@ func (thisMachine) Start(c process.Command) (Process, error) {
 		return nil, err
 	}
 	return realProcess{p}, nil
+}
+
+func (thisMachine) Fill(file string, full bool) error {
+	if full {
+		return os.WriteFile(file, nil, 0o600)
+	}
+	if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func (thisMachine) LogFrom(path string, offset int64) string { return process.LogFrom(path, offset) }
