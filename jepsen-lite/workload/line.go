@@ -36,9 +36,9 @@ func newLine(env *Env) Plan {
 		case 1:
 			h.lock("try", 0, false)
 		case 12:
-			h.leave()
+			leaveLine(h)
 		case 13:
-			h.tryInWhole()
+			tryInWhole(h)
 		case 2, 3:
 			h.ms += 3000 // long enough for others to see the holder
 			h.lock("enter", c.Rand.Int64N(waitMax), true)
@@ -85,8 +85,8 @@ func (h *holder) lock(op string, waitMs int64, die bool) {
 	}
 }
 
-// leave has a client wait in line, and ends the wait by UNLOCK on another connection.
-func (h *holder) leave() {
+// leaveLine has a client wait in line, and ends the wait by UNLOCK on another connection.
+func leaveLine(h *holder) {
 	c := h.c
 	waiter := NewClient(c.ctx, c.env, c.ID+1)
 	var done sync.WaitGroup
@@ -104,7 +104,7 @@ func (h *holder) leave() {
 const wholeWait = "3000"
 
 // tryInWhole tries the lock once, in a transaction or in a script.
-func (h *holder) tryInWhole() {
+func tryInWhole(h *holder) {
 	call := h.asking("try", 0)
 	call.In = append(call.In, "", model.InWhole)
 	call.Cmds = [][]string{{"EVAL", lockWaitScript, "1", h.key, h.token, itoa(h.ms), wholeWait}}
