@@ -49,8 +49,9 @@ var onlyRead = map[string]bool{
 // Writes reports whether an operation asks a node for a write.
 func Writes(o *history.Op) bool { return o.Node != "" && !onlyRead[o.Name] }
 
-// Live judges how long clients waited: writes succeed while a majority of the nodes serves and is connected, and
-// without a fault every answer comes, and soon. It judges no contents.
+// Live judges how long clients waited: writes succeed while a majority of the nodes serves and is connected, without a
+// fault every answer comes, and soon, and clients of other nodes notice nothing of a change of leaders but that it takes
+// time. It judges no contents.
 func Live(h *history.History) *Verdict {
 	v := &Verdict{}
 	if !h.Marked {
@@ -59,6 +60,8 @@ func Live(h *history.History) *Verdict {
 	}
 	silences(v, h)
 	undisturbed(v, h)
+	failovers(v, h)
+	closings(v, h)
 	return v
 }
 
@@ -308,6 +311,124 @@ func undisturbed(v *Verdict, h *history.History) {
 			v.Add("unknown without a fault", o, "there was none within %.0f s", sec(settleTime))
 		}
 	}
+}
+
+// Rules of what clients of living nodes notice of a change of leaders.
+var (
+	ruleOnlySlow = lateRule("failover-is-slow", "While the leader is killed alone, every request at another node is done, if late.",
+		"failover noticed", everywhere, times(1)).told().
+		judging("failover-is-a-slow-command")
+	_ = rule("connections-stay", "While leadership changes hands, no living node closes the connection of a client.",
+		"connection closed", everywhere, faulty(1, 1, handOvers...)).
+		judging("lost-leadership-closes-nothing")
+)
+
+// handOvers are the faults in which another node comes to lead although all live.
+var handOvers = []string{"transfer", "partition"}
+
+// afterKill is the time after the end of a leader's process in which requests notice it.
+const afterKill = int64(time.Second)
+
+// failovers judges the requests at other nodes that were on their way when a leader was killed, or came soon after.
+func failovers(v *Verdict, h *history.History) {
+	if len(poisoned(h)) > 0 {
+		return // nodes are busy for long
+	}
+	for i := range h.Faults {
+		at, leader := killedAlone(h, i)
+		for j := range h.Ops {
+			o := &h.Ops[j]
+			if leader == "" || o.Node == "" || o.Node == leader || o.Start > at+afterKill || o.Told < at || died(o) ||
+				!well(h, o.Node, o.Start, o.Told) {
+				continue
+			}
+			if Writes(o) {
+				v.Stake(ruleOnlySlow, 1)
+			}
+			if !o.OK() {
+				v.Add("failover noticed", o, "the leader %s was killed at %.3f s, and %s lived", leader, sec(at), o.Node)
+			}
+		}
+	}
+}
+
+// killedAlone returns when a fault killed the leader while all others served, and which node that was; "": it did not, or
+// another fault was near. Another leader's end is over when its node serves again.
+func killedAlone(h *history.History, fault int) (at int64, leader string) {
+	f := h.Faults[fault]
+	if f.Kind != "kill" || !strings.Contains(f.What, "leader") {
+		return 0, ""
+	}
+	for i, other := range h.Faults {
+		after := settleTime
+		if other.Kind == f.Kind {
+			after = afterKill
+		}
+		if i != fault && other.Start < f.Start+silenceMax+afterKill && other.End+after > f.Start {
+			return 0, ""
+		}
+	}
+	for _, m := range h.Marks {
+		if m.Op == history.Down && m.Time >= f.Start && m.Time < f.Start+afterKill {
+			at, leader = m.Time, m.Node
+			break
+		}
+	}
+	for _, node := range nodesOf(h) {
+		if node != leader && !served(h, node, f.Start-afterKill, f.Start+silenceMax) {
+			return 0, ""
+		}
+	}
+	return at, leader
+}
+
+// closings reports connections that a node closed although it lived, while the only faults near were changes of leaders.
+func closings(v *Verdict, h *history.History) {
+	heard := map[int]int64{} // process -> its last answer
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		since, known := heard[o.Process]
+		if o.Outcome != history.Info {
+			heard[o.Process] = o.Told
+		}
+		if !known || o.Outcome != history.Info || o.Node == "" || died(o) || !endedByServer(o.Error) ||
+			!served(h, o.Node, since, o.Told) {
+			continue
+		}
+		near := slices.DeleteFunc(slices.Clone(h.Faults), func(f history.Window) bool {
+			return f.Start > o.Told || f.End+settleTime < since
+		})
+		if len(near) > 0 && !slices.ContainsFunc(near, func(f history.Window) bool { return !slices.Contains(handOvers, f.Kind) }) {
+			v.Add("connection closed", o, "%s lived, and leadership changed hands: %s", o.Node, near[len(near)-1].What)
+		}
+	}
+}
+
+// endedByServer reports whether an error says that the other side has closed the connection.
+func endedByServer(err string) bool {
+	return slices.ContainsFunc([]string{"EOF", "connection reset", "broken pipe"}, func(end string) bool {
+		return strings.HasSuffix(err, end) || strings.Contains(err, end+" ")
+	})
+}
+
+// served reports whether the process of a node served all the time, whatever its links did.
+func served(h *history.History, node string, from, to int64) bool {
+	serves := false
+	for _, m := range h.Marks {
+		switch {
+		case m.Time >= to:
+			return serves
+		case m.Node != node:
+		case m.Op == history.Serves:
+			serves = true
+		case m.Op == history.Leaves:
+			serves = false
+		}
+		if m.Time > from && !serves {
+			return false
+		}
+	}
+	return serves
 }
 
 // waits returns how long an operation may wait in line by its own request.

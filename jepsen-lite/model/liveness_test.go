@@ -123,6 +123,66 @@ func onlyKind(v *Verdict, kind string) (found []Problem) {
 	return found
 }
 
+// While a leader is killed, clients of other nodes are answered later, and no worse.
+func TestFailovers(t *testing.T) {
+	const kill = "1500-1700 fault kill leader [n1]\n 1500-9000 died n1\n "
+	const late = "\n 30000-30001 1@n2 get a = x"
+	expect(t, onThree(failoversOf), kill+"900-2900 1@n2 set a = OK\n 1900-2900 2@n3 set b = OK"+late)
+	expect(t, onThree(failoversOf), kill+"900-2900 1@n2 set a failed"+late, "failover noticed@3")
+	expect(t, onThree(failoversOf), kill+"900-?2900 1@n2 set a"+late, "failover noticed@3")
+	expect(t, onThree(failoversOf), kill+"900-2900 1@n1 set a failed\n 500-900 1@n2 set a failed\n 2600-2900 2@n2 set a failed"+late)
+	expect(t, onThree(failoversOf), kill+"900-2900 1@n2 set a failed\n 4000-4500 fault transfer"+late)
+	expect(t, onThree(failoversOf), kill+"900-2900 1@n2 set a failed\n 600-1000 away n3"+late)
+	expect(t, onThree(failoversOf), strings.Replace(kill, "leader", "follower", 1)+"900-2900 1@n2 set a failed"+late)
+	expect(t, onThree(failoversOf), kill+"900-2900 1@n2 set a failed\n 950-2000 link n2 n3 cut"+late)
+	if v := onThree(failoversOf)(story(t, kill+"900-2900 1@n2 set a = OK"+late)); v.AtStake[ruleOnlySlow.ID] != 1 {
+		t.Error(v.AtStake)
+	}
+}
+
+func failoversOf(h *history.History) *Verdict {
+	v := &Verdict{}
+	failovers(v, h)
+	return v
+}
+
+// A node that lives closes no connection because leadership changes hands.
+func TestClosings(t *testing.T) {
+	closed := func(text string) *Verdict {
+		h, v := story(t, text+"\n 30000-30001 1@n2 get a = x"), &Verdict{}
+		for i := range h.Ops {
+			if h.Ops[i].Outcome == history.Info {
+				h.Ops[i].Error = "read tcp 127.0.0.1:1: connection reset by peer"
+			}
+		}
+		mark(h)
+		closings(v, h)
+		return v
+	}
+	const asks, moves = "0-1 1@n1 set a = OK\n 900-?910 1@n1 set a\n ", "800-850 fault transfer once"
+	for _, c := range []struct {
+		text  string
+		wrong bool
+	}{
+		{asks + moves, true},
+		{asks + "800-950 fault partition leader alone\n 800-950 link n1 n2 cut", true},
+		{strings.TrimSpace(asks), false},
+		{asks + moves + "\n 500-600 fault clients reset", false},
+		{asks + moves + "\n 500-600 away n1", false},
+		{asks + moves + "\n 905-2000 died n1", false},
+		{"900-?910 1@n1 set a\n " + moves, false}, // its connection may be older
+	} {
+		if v := closed(c.text); (len(v.Problems) > 0) != c.wrong {
+			t.Errorf("%v in\n%s", v.Problems, c.text)
+		}
+	}
+	for err, ended := range map[string]bool{"EOF": true, "unexpected EOF": true, "write tcp: broken pipe": true, "i/o timeout": false, Gone: false} {
+		if endedByServer(err) != ended {
+			t.Error(err)
+		}
+	}
+}
+
 // A fault that marks do not describe is known by its name, before its end and after it.
 func TestIsUnmarked(t *testing.T) {
 	for _, c := range []struct {
