@@ -319,7 +319,7 @@ var plantedRuns = []plantedRun{
 	{"refuses-after-election", "a node that hears of another leader takes no requests for six seconds",
 		"--workload register --nemesis kill:leader --time 40s --seed 1", []string{"node silent"}},
 	{"deposed-counts", "a member takes entries of a leader of an earlier term for those that it has",
-		"--workload set --nemesis scenario:deposed --time 60s --seed 1", []string{"acknowledged when deposed", "a node died", "states differ"}},
+		"--workload set --nemesis deposed --time 60s --seed 1", []string{"acknowledged when deposed", "a node died", "states differ"}},
 	{"any-token-displaces", "a LOCK takes the place of the first in line, whatever its token",
 		"--workload idempotent --nemesis none --time 30s --seed 1", []string{"displaced by nobody"}},
 }

@@ -100,6 +100,6 @@ var (
 		judging("older-release-stops")
 
 	_ = rule("deposed-acknowledges-nothing", "A leader that was deposed acknowledges no write that is lost.",
-		"acknowledged when deposed", everywhere, faulty(0, 1, "scenario")).counted().
+		"acknowledged when deposed", everywhere, faulty(1, 2, "deposed")).counted().
 		judging("answer-means-done on-a-majority-of-disks")
 )

@@ -1,8 +1,12 @@
 package nemesis
 
 import (
+	"maps"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"lockd/jepsen-lite/target"
 )
@@ -55,5 +59,37 @@ func TestWaitersIn(t *testing.T) {
 	}
 	if n, ok := waitersIn(target.Reply{Kind: '*'}); ok {
 		t.Errorf("%d in an empty answer", n)
+	}
+}
+
+// The longest time without an acknowledgement counts from measure on, and lasts until now where none has come.
+func TestLedgerGaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{pens: map[string]*pen{"n1": {}, "n2": {gap: time.Hour}, "n3": {}}}
+		acknowledged := func(node string) {
+			p := l.pens[node]
+			p.gap, p.last = max(p.gap, time.Since(p.last)), time.Now()
+		}
+		l.measure()
+		time.Sleep(time.Second)
+		acknowledged("n1")
+		acknowledged("n2")
+		time.Sleep(3 * time.Second)
+		acknowledged("n2")
+		want := map[string]time.Duration{"n1": 3 * time.Second, "n2": 3 * time.Second, "n3": 4 * time.Second}
+		if got := l.gaps(); !maps.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+}
+
+// The id of a cluster is found in INFO, unless there is no answer.
+func TestClusterID(t *testing.T) {
+	info := target.Reply{Kind: '$', Str: "# Raft\r\nnode_id:n1\r\ncluster_id:ABC7\r\nlockd_release:dev\r\n"}
+	if got := idIn(info, nil); got != "ABC7" {
+		t.Errorf("%q", got)
+	}
+	if got := idIn(target.Reply{}, os.ErrDeadlineExceeded); got != "" {
+		t.Errorf("%q", got)
 	}
 }

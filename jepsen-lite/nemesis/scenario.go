@@ -28,18 +28,25 @@ var scenarios = map[string]func(p *play){
 	"stopping":    disturbStopping,
 	"mute":        leaveWithoutAnswers,
 	"stale":       holdRequests,
-	"deposed":     answerDeposed,
 }
 
 // scenario plays one of them.
 func scenario(f *field, fault Fault) (string, func()) {
-	p := &play{field: f, d: dice(fault.Dice), touched: map[string]bool{}}
+	return perform(f, fault, scenarios[fault.Variant])
+}
+
+// deposed has leaders answer when others have taken their place.
+func deposed(f *field, fault Fault) (string, func()) { return perform(f, fault, answerDeposed) }
+
+// perform plays a sequence of steps.
+func perform(f *field, fault Fault, steps func(p *play)) (string, func()) {
+	p, what := &play{field: f, d: dice(fault.Dice), touched: map[string]bool{}}, fault.Kind+" "+fault.Variant+": "
 	p.cast()
 	if p.leader == "" || len(p.others) < 2 {
-		return "scenario " + fault.Variant + ": nobody leads", nil
+		return what + "nobody leads", nil
 	}
-	scenarios[fault.Variant](p)
-	what := "scenario " + fault.Variant + ": " + strings.Join(p.told, ", ")
+	steps(p)
+	what += strings.Join(p.told, ", ")
 	if f.limit != nil { // it may have harmed a majority
 		p.end()
 		return what, nil
@@ -400,7 +407,7 @@ func holdRequests(p *play) {
 	p.between(50*time.Millisecond, 500*time.Millisecond)
 }
 
-// Times of the scenario deposed.
+// Times of the fault deposed.
 const (
 	deposedTries = 3
 	deposedLog   = 60 * time.Millisecond  // for a leader to log a write and send it, less than its lease

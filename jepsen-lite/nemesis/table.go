@@ -267,13 +267,23 @@ var Table = []Kind{
 			"disk, and so on; in a step of its own",
 		Variants: []string{
 			"save twice", "hand over", "stop leader", "join", "install", "large", "folder", "elected", "stopping",
-			"mute", "stale", "deposed",
+			"mute", "stale",
 		},
 		Port:     true,
 		alone:    true,
-		reads:    some{"save twice", "mute", "stale", "deposed"},
+		reads:    some{"save twice", "mute", "stale"},
 		grounded: some{"folder"},
 		StopTurn: restarts, Start: scenario,
+	},
+	{
+		Name: "deposed",
+		Summary: "a leader is cut off and paused with a write under way, and what the others answer to that arrives when " +
+			"another one leads; in a step of its own",
+		Variants: []string{"leader"},
+		alone:    true,
+		reads:    every,
+		grounded: every,
+		StopTurn: restarts, Start: deposed,
 	},
 	{
 		Name: "backup",

@@ -47,7 +47,7 @@ func (b *twoReleases) ID(node string) string {
 	return node
 }
 func (b *twoReleases) Logged(string, string) bool { return !b.mum }
-func (b *twoReleases) Running(node string) bool { return node != b.former || b.older }
+func (b *twoReleases) Running(node string) bool   { return node != b.former || b.older }
 
 func (b *twoReleases) SetBuild(node, build string) error {
 	if b.former = ""; build == target.FormerBuild {
