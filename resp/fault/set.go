@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -31,8 +32,9 @@ type Set struct {
 	Draw func(n int) int         // draws how long a slow point waits, below n; nil: by chance
 	Gone <-chan struct{}         // closed when the node has ended: nothing waits at a point any more; nil: never
 
-	mu     sync.Mutex
-	points map[string]*armed
+	isArmed atomic.Bool // a point is armed, or was since the last Reset
+	mu      sync.Mutex
+	points  map[string]*armed
 }
 
 // armed is the fault that waits at a point.
@@ -94,6 +96,9 @@ func (s *Set) upTo(most time.Duration) time.Duration {
 
 // due returns the fault that strikes at a point now, or nil.
 func (s *Set) due(point string) *armed {
+	if !s.isArmed.Load() {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.points[point]
@@ -123,6 +128,7 @@ func (s *Set) Arm(point, act string, stall time.Duration, skip int) (struck <-ch
 	}
 	a := &armed{act: act, stall: stall, skip: skip, struck: make(chan struct{})}
 	s.points[point] = a
+	s.isArmed.Store(true)
 	return a.struck, nil
 }
 
@@ -131,4 +137,5 @@ func (s *Set) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.points = nil
+	s.isArmed.Store(false)
 }
