@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"lockd/jepsen-lite/model"
+	"lockd/jepsen-lite/nemesis"
 )
 
 // A run knows how long it must be, takes that time if it is given none, and says so if it is given less.
@@ -22,20 +25,67 @@ func TestNeeds(t *testing.T) {
 		{"line", "kill", judgeAll, 0, 30 * time.Second, ""}, // 20 of them without a fault
 		{"line", "none", judgeAll, 0, 20 * time.Second, ""},
 		{"line", "kill", judgeSafety, 0, 10 * time.Second, ""},
-		{"set,lock,line", "kill", judgeAll, 0, 90 * time.Second, ""},
+		{"set,lock,line", "kill", judgeAll, 0, 60 * time.Second, ""},
+		{"line", "kill,absent", judgeAll, 0, 54 * time.Second, ""}, // 24 of them for two nodes that are absent
+		{"line", "kill,absent:kill-leader", judgeAll, 0, 54 * time.Second, ""},
+		{"line", "kill,absent", judgeSafety, 0, 10 * time.Second, ""},
 		{"set,line", "kill", judgeAll, 60 * time.Second, 60 * time.Second, ""},
 		{"set,line", "kill", judgeAll, 20 * time.Second, 20 * time.Second,
 			"each workload has 10s, and there are rules that need more (line 30s): rules that were hardly at stake will be " +
-				"undecided; --time 1m0s is enough"},
+				"undecided; --time 40s is enough"},
 		{"set,line", "kill", judgeSafety, 6 * time.Second, 6 * time.Second,
 			"each workload has 3s, and there are rules that need more (set 10s, line 10s): rules that need more will not be " +
 				"judged; --time 20s is enough"},
 	} {
 		s := &session{cmd: &runCmd{Time: c.time, Judge: c.judge, Workload: strings.Split(c.workloads, ","),
-			Nemesis: []string{c.nemesis}, Nodes: 3, Workers: 1, Rate: 1, Target: "lockd"}}
+			Nemesis: strings.Split(c.nemesis, ","), Nodes: 3, Workers: 1, Rate: 1, Target: "lockd"}}
 		if _, err := s.check(); err != nil || s.cmd.Time != c.becomes || s.needs().tooShort(s.workloads, s.cmd.Time) != c.says {
 			t.Errorf("%+v: %v, %s, %q", c, err, s.cmd.Time, s.needs().tooShort(s.workloads, s.cmd.Time))
 		}
+	}
+}
+
+// Each workload has what it needs and an equal part of the rest; where that is too little for all, all have the same.
+func TestParts(t *testing.T) {
+	for _, c := range []struct{ run, set, line time.Duration }{
+		{40 * time.Second, 10 * time.Second, 30 * time.Second},
+		{60 * time.Second, 20 * time.Second, 40 * time.Second},
+		{39 * time.Second, 19500 * time.Millisecond, 19500 * time.Millisecond},
+	} {
+		s := &session{cmd: &runCmd{Judge: judgeAll}, kinds: []string{"kill"}}
+		if got := s.needs().parts([]string{"set", "line"}, c.run); got[0] != c.set || got[1] != c.line {
+			t.Errorf("%s: %v", c.run, got)
+		}
+	}
+}
+
+// A mixed run of all begins the workloads whose rules need a node that is absent with that, and the others with faults
+// that have a step to themselves, each of these kinds once at least.
+func TestFirstFaults(t *testing.T) {
+	s := &session{cmd: &runCmd{Workload: []string{"all"}, Nemesis: []string{"all"}, Judge: judgeAll, Mixed: true,
+		Nodes: 3, Workers: 1, Rate: 1, Target: "lockd", Seed: 5}}
+	if _, err := s.check(); err != nil {
+		t.Fatal(err)
+	}
+	lone, _ := nemesis.Apart(s.kinds)
+	begun := map[string]int{}
+	for turn, name := range s.workloads {
+		plan := s.schedule(turn, time.Minute)
+		first, absent := plan[0].Faults[0].Kind, len(model.Wants(name)) > 0
+		if absent != (first == nemesis.Absent) || absent && plan[1].Faults[0].Kind != first {
+			t.Errorf("%s begins with %+v", name, plan[:2])
+		}
+		if len(plan[0].Faults) == 1 {
+			begun[first]++
+		}
+	}
+	for _, kind := range lone {
+		if begun[kind] == 0 {
+			t.Errorf("no workload begins with %s", kind)
+		}
+	}
+	if s.cmd.Time > 12*time.Minute {
+		t.Errorf("a run of all needs %s", s.cmd.Time)
 	}
 }
 

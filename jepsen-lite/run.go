@@ -553,8 +553,8 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 		Pause:  time.Duration(c.Workers) * time.Second / time.Duration(c.Rate),
 		Loaded: c.State > 0 || slices.ContainsFunc(s.kinds, nemesis.KeepsKeys),
 	}
-	length := c.Time / time.Duration(len(s.workloads))
-	plan := s.schedule(c.Seed+turn, length-s.needs().calmTail(w.Name, length))
+	length := s.needs().parts(s.workloads, c.Time)[turn]
+	plan := s.schedule(int(turn), length-s.needs().calmTail(w.Name, length))
 	if err := writeJSON(filepath.Join(dir, scheduleFile), c.scheduleOf(c.Seed+turn, began, length, plan)); err != nil {
 		return report.Result{}, err
 	}

@@ -70,8 +70,9 @@ func (s *session) plan() error {
 	return nil
 }
 
-// schedule returns the faults of a workload with this seed, for this length.
-func (s *session) schedule(seed uint64, length time.Duration) []nemesis.Step {
+// schedule returns the faults of the workload of a turn, for this length.
+func (s *session) schedule(turn int, length time.Duration) []nemesis.Step {
+	seed := s.cmd.Seed + uint64(turn)
 	if s.cmd.Schedule != "" {
 		return s.steps
 	}
@@ -82,5 +83,6 @@ func (s *session) schedule(seed uint64, length time.Duration) []nemesis.Step {
 	if s.swarm != nil {
 		return s.swarm.plan(seed, length, s.kinds, hidden)
 	}
-	return nemesis.Plan(seed, length, s.kinds, s.cmd.Mixed, hidden)
+	first := s.needs().first(s.workloads, turn, s.cmd.Time)
+	return nemesis.Plan(seed, length, s.kinds, s.cmd.Mixed, hidden, first...)
 }

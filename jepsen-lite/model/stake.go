@@ -200,6 +200,17 @@ func TimeFor(workload string, safety bool) (need time.Duration) {
 	return need
 }
 
+// Wants returns the kinds of faults that rules of a workload need alone, far from others.
+func Wants(workload string) (kinds []string) {
+	for _, r := range Rules {
+		if len(r.Workloads) > 0 && r.of(workload) && r.Need.Alone && len(r.Need.Faults) == 1 &&
+			!slices.Contains(kinds, r.Need.Faults[0]) {
+			kinds = append(kinds, r.Need.Faults[0])
+		}
+	}
+	return kinds
+}
+
 // lastFault is the time in which most faults end that began before a quiet time was to begin.
 const lastFault = 5 * time.Second
 

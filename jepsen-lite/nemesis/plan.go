@@ -34,11 +34,13 @@ const wideOneIn = 8
 // different kinds. Most mixed steps spare a majority of the nodes, since otherwise the cluster could rarely answer. Now
 // and then a mixed step has one fault of the kinds that are alone, half of them Absent, far from other faults. Plan
 // chooses no variant of a kind that hidden returns, as (*Kind).Reads; nil: all can be chosen. Each kind must have
-// others.
-func Plan(seed uint64, total time.Duration, kinds []string, mixed bool, hidden func(*Kind) []string) []Step {
+// others. The plan begins with a step of one fault for each kind of first.
+func Plan(
+	seed uint64, total time.Duration, kinds []string, mixed bool, hidden func(*Kind) []string, first ...string,
+) []Step {
 	rng := rand.New(rand.NewPCG(seed, 0x6e656d65736973))
 	var steps []Step
-	lone, others := apart(kinds)
+	lone, others := Apart(kinds)
 	calm := time.Duration(0) // after the last step
 	for sum := time.Duration(0); len(kinds) > 0 && sum < total; {
 		s := Step{
@@ -61,6 +63,9 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed bool, hidden f
 			}
 			count = min(count, len(from))
 		}
+		if len(first) > 0 {
+			from, first, count = first[:1], first[1:], 1
+		}
 		for _, i := range rng.Perm(len(from))[:count] {
 			k := Find(from[i])
 			if hidden != nil {
@@ -81,8 +86,8 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed bool, hidden f
 	return steps
 }
 
-// apart returns those of some kinds that have a step to themselves, and the others.
-func apart(kinds []string) (lone, others []string) {
+// Apart returns those of some kinds that have a step to themselves, and the others.
+func Apart(kinds []string) (lone, others []string) {
 	for _, k := range kinds {
 		if Find(k).alone {
 			lone = append(lone, k)
