@@ -282,19 +282,27 @@ func (l *ledger) knows(node string) bool {
 	return false
 }
 
+// heir is a new cluster that is made of an estate.
+type heir struct {
+	*ledger
+	*estate
+	node *target.Single
+}
+
 // settle makes a new cluster of an estate, and judges it.
 func (l *ledger) settle(e *estate) {
 	if l.isOver() {
 		return
 	}
-	heir, err := l.Target.NewSingle(e.id, e.dir)
+	node, err := l.Target.NewSingle(e.id, e.dir)
+	h := &heir{l, e, node}
 	if err == nil {
-		err = l.refound(e, heir)
+		err = h.refound()
 	}
 	began := time.Now()
 	if err == nil {
-		defer heir.Stop()
-		err = heir.Start()
+		defer node.Stop()
+		err = node.Start()
 	}
 	if err != nil && l.isOver() {
 		return
@@ -303,11 +311,11 @@ func (l *ledger) settle(e *estate) {
 		l.found.add("no new cluster", fmt.Sprintf("of %s: %v", e.what, err))
 		return
 	}
-	if entries, ok := l.read(e, heir); ok {
-		l.audit(e, entries)
-		l.judgeHeld(e, heir)
-		l.judgeHold(e, heir, began)
-		l.judgeNew(e, heir)
+	if entries, ok := h.read(); ok {
+		h.audit(entries)
+		h.judgeHeld()
+		h.judgeHold(began)
+		h.judgeNew()
 	}
 }
 
@@ -315,11 +323,11 @@ func (l *ledger) settle(e *estate) {
 var fenceAbove = regexp.MustCompile(`--fence-above (\d+); else`)
 
 // refound makes the folder of a new cluster.
-func (l *ledger) refound(e *estate, heir *target.Single) error {
-	args := append(slices.Clone(e.make), "--hold", heirHold.String(), "--peer-advertise", heir.PeerAddr)
-	status, said, err := l.tool(args...)
+func (h *heir) refound() error {
+	args := append(slices.Clone(h.make), "--hold", heirHold.String(), "--peer-advertise", h.node.PeerAddr)
+	status, said, err := h.tool(args...)
 	if n := fenceAbove.FindStringSubmatch(said); err == nil && status != 0 && n != nil {
-		status, said, err = l.tool(append(args, "--fence-above", n[1])...)
+		status, said, err = h.tool(append(args, "--fence-above", n[1])...)
 	}
 	if err == nil && status != 0 {
 		err = fmt.Errorf("status %d: %s", status, strings.TrimSpace(said))
@@ -328,57 +336,57 @@ func (l *ledger) refound(e *estate, heir *target.Single) error {
 }
 
 // read reads what the witnesses wrote, from a new cluster: their list, and the other keys after it.
-func (l *ledger) read(e *estate, heir *target.Single) (entries []string, ok bool) {
+func (h *heir) read() (entries []string, ok bool) {
 	var err error
 	for until := time.Now().Add(heirServes); time.Now().Before(until); {
 		var r target.Reply
-		if r, err = heir.Do(ledgerWait, l.reading()...); err == nil && !r.IsErr() && len(r.Elems) > 0 {
-			l.found.stake("new-cluster-serves")
+		if r, err = h.node.Do(ledgerWait, h.reading()...); err == nil && !r.IsErr() && len(r.Elems) > 0 {
+			h.found.stake("new-cluster-serves")
 			return r.Texts(), true
 		}
 		if err == nil {
 			err = errors.New(r.Text())
 		}
-		if !l.wait(heirLook) {
+		if !h.wait(heirLook) {
 			return nil, false
 		}
 	}
-	l.found.add("new cluster silent", fmt.Sprintf("that of %s for %s: %v", e.what, heirServes, err))
+	h.found.add("new cluster silent", fmt.Sprintf("that of %s for %s: %v", h.what, heirServes, err))
 	return nil, false
 }
 
 // audit judges what the witnesses wrote, as a new cluster has it.
-func (l *ledger) audit(e *estate, entries []string) {
-	lacks, torn := l.check(entries, e.sure)
-	if e.sure != nil {
-		l.found.stake(e.rule)
+func (h *heir) audit(entries []string) {
+	lacks, torn := h.check(entries, h.sure)
+	if h.sure != nil {
+		h.found.stake(h.rule)
 	}
-	l.found.stake("copy-of-one-moment")
+	h.found.stake("copy-of-one-moment")
 	if lacks != "" {
-		l.found.add(e.lacks, e.what+" "+lacks)
+		h.found.add(h.lacks, h.what+" "+lacks)
 	}
 	if torn != "" {
-		l.found.add("torn copy", e.what+" "+torn)
+		h.found.add("torn copy", h.what+" "+torn)
 	}
 }
 
 // judgeNew judges that a new cluster has another id than the old one, and so takes none of its nodes.
-func (l *ledger) judgeNew(e *estate, heir *target.Single) {
-	own := idIn(heir.Do(ledgerWait, "INFO", "raft"))
-	for _, node := range l.Target.Nodes() {
-		old := idIn(l.Target.Do(node, time.Second, "INFO", "raft"))
+func (h *heir) judgeNew() {
+	own := idIn(h.node.Do(ledgerWait, "INFO", "raft"))
+	for _, node := range h.Target.Nodes() {
+		old := idIn(h.Target.Do(node, time.Second, "INFO", "raft"))
 		if own == "" || old == "" {
 			continue
 		}
-		l.found.stake("new-cluster-is-new")
+		h.found.stake("new-cluster-is-new")
 		if own == old {
-			l.found.add("old cluster goes on", fmt.Sprintf("the cluster made of %s has the id %s, as %s has", e.what, own, node))
+			h.found.add("old cluster goes on", fmt.Sprintf("the cluster made of %s has the id %s, as %s has", h.what, own, node))
 			return
 		}
 		// A node that is refused gets no vote, and the answer tells how far it is, after a while.
-		r, err := heir.Do(heirVote, "LOCKD", "ADD", l.Target.ID(node), l.Target.PeerAddr(node))
+		r, err := h.node.Do(heirVote, "LOCKD", "ADD", h.Target.ID(node), h.Target.PeerAddr(node))
 		if err == nil && !r.IsErr() {
-			l.found.add("old cluster goes on", fmt.Sprintf("the cluster made of %s takes %s: %s", e.what, node, r.Text()))
+			h.found.add("old cluster goes on", fmt.Sprintf("the cluster made of %s takes %s: %s", h.what, node, r.Text()))
 		}
 		return
 	}
@@ -396,51 +404,51 @@ func idIn(info target.Reply, err error) string {
 
 // judgeHeld judges that a lock which was held before is held with its fence: nobody else gets it, and its holder can
 // renew and release it.
-func (l *ledger) judgeHeld(e *estate, heir *target.Single) {
-	if e.fence == 0 {
+func (h *heir) judgeHeld() {
+	if h.fence == 0 {
 		return
 	}
-	key := l.name("held")
-	other, err := heir.Do(ledgerWait, "LOCK", key, "other", "PX", lockPx)
+	key := h.name("held")
+	other, err := h.node.Do(ledgerWait, "LOCK", key, "other", "PX", lockPx)
 	if err != nil || strings.HasPrefix(other.Str, "LOADING lockd has no leader") {
 		return
 	}
-	own, err := heir.Do(ledgerWait, "RENEW", key, "held", "PX", lockPx)
+	own, err := h.node.Do(ledgerWait, "RENEW", key, "held", "PX", lockPx)
 	if err != nil {
 		return
 	}
-	free, err := heir.Do(ledgerWait, "UNLOCK", key, "held")
+	free, err := h.node.Do(ledgerWait, "UNLOCK", key, "held")
 	if err != nil {
 		return
 	}
-	l.found.stake("held-over-restores")
-	if !other.Nil || own.Int != e.fence || free.Int != 1 {
-		l.found.add("held lock lost", fmt.Sprintf("in the cluster made of %s: LOCK by another answers %q, RENEW by the "+
-			"holder %q, whose fence was %d, and UNLOCK %q", e.what, other.Text(), own.Text(), e.fence, free.Text()))
+	h.found.stake("held-over-restores")
+	if !other.Nil || own.Int != h.fence || free.Int != 1 {
+		h.found.add("held lock lost", fmt.Sprintf("in the cluster made of %s: LOCK by another answers %q, RENEW by the "+
+			"holder %q, whose fence was %d, and UNLOCK %q", h.what, other.Text(), own.Text(), h.fence, free.Text()))
 	}
 }
 
 // judgeHold judges that a lock which the new cluster does not know is granted when the hold is over, and not before,
 // and then with a fence above all that the old cluster gave. The hold ends by hand, or its node is away for a while
 // meanwhile, which does not count.
-func (l *ledger) judgeHold(e *estate, heir *target.Single, began time.Time) {
-	key, held := l.name("later"), false
+func (h *heir) judgeHold(began time.Time) {
+	key, held := h.name("later"), false
 	for {
-		r, err := heir.Do(ledgerWait, "LOCK", key, "heir", "PX", lockPx)
+		r, err := h.node.Do(ledgerWait, "LOCK", key, "heir", "PX", lockPx)
 		age := time.Since(began)
 		switch {
 		case err != nil:
 			return
 		case r.Kind == ':':
-			l.judgeGrant(e, r.Int, age, held)
+			h.judgeGrant(r.Int, age, held)
 			return
 		case strings.HasPrefix(r.Str, "LOADING this cluster was restored"):
-			if !held && e.ends {
-				l.endHold(e, heir, key)
+			if !held && h.ends {
+				h.endHold(key)
 				return
 			}
 			if !held {
-				dark, ok := l.darken(e, heir)
+				dark, ok := h.darken()
 				if !ok {
 					return
 				}
@@ -448,16 +456,16 @@ func (l *ledger) judgeHold(e *estate, heir *target.Single, began time.Time) {
 			}
 			held = true
 		case !strings.HasPrefix(r.Str, "LOADING "):
-			l.found.add("held lock lost", fmt.Sprintf("in the cluster made of %s: LOCK of a free lock answers %q",
-				e.what, r.Text()))
+			h.found.add("held lock lost", fmt.Sprintf("in the cluster made of %s: LOCK of a free lock answers %q",
+				h.what, r.Text()))
 			return
 		}
 		if age > heirHold+heirServes+heirFree {
-			l.found.add("hold never ends", fmt.Sprintf("in the cluster made of %s, %.1f s after its start with --hold %s: %s",
-				e.what, age.Seconds(), heirHold, r.Str))
+			h.found.add("hold never ends", fmt.Sprintf("in the cluster made of %s, %.1f s after its start with --hold %s: %s",
+				h.what, age.Seconds(), heirHold, r.Str))
 			return
 		}
-		if !l.wait(heirLook) {
+		if !h.wait(heirLook) {
 			return
 		}
 	}
@@ -465,63 +473,63 @@ func (l *ledger) judgeHold(e *estate, heir *target.Single, began time.Time) {
 
 // darken takes the node of a new cluster away for a while, and waits until it serves again. It returns for how long it
 // did not run.
-func (l *ledger) darken(e *estate, heir *target.Single) (dark time.Duration, ok bool) {
-	heir.Stop()
+func (h *heir) darken() (dark time.Duration, ok bool) {
+	h.node.Stop()
 	stopped := time.Now()
-	l.wait(heirDark)
+	h.wait(heirDark)
 	dark = time.Since(stopped)
-	if err := heir.Start(); err != nil {
-		l.found.add("new cluster silent", fmt.Sprintf("that of %s does not start again: %v", e.what, err))
+	if err := h.node.Start(); err != nil {
+		h.found.add("new cluster silent", fmt.Sprintf("that of %s does not start again: %v", h.what, err))
 		return 0, false
 	}
-	_, ok = l.read(e, heir)
+	_, ok = h.read()
 	return dark, ok
 }
 
 // endHold ends the hold of a new cluster by hand, and judges that a lock is granted then.
-func (l *ledger) endHold(e *estate, heir *target.Single, key string) {
-	set, err := heir.Do(ledgerWait, "CONFIG", "SET", "lock-hold-until", "-1")
+func (h *heir) endHold(key string) {
+	set, err := h.node.Do(ledgerWait, "CONFIG", "SET", "lock-hold-until", "-1")
 	if err != nil {
 		return
 	}
-	r, err := heir.Do(ledgerWait, "LOCK", key, "heir", "PX", lockPx)
+	r, err := h.node.Do(ledgerWait, "LOCK", key, "heir", "PX", lockPx)
 	if err != nil {
 		return
 	}
-	l.found.stake("hold-ended-by-hand")
+	h.found.stake("hold-ended-by-hand")
 	if set.Str != "OK" || r.Kind != ':' {
-		l.found.add("hold not ended", fmt.Sprintf("in the cluster made of %s: CONFIG SET lock-hold-until -1 answers %q, and "+
-			"LOCK then %q", e.what, set.Text(), r.Text()))
+		h.found.add("hold not ended", fmt.Sprintf("in the cluster made of %s: CONFIG SET lock-hold-until -1 answers %q, and "+
+			"LOCK then %q", h.what, set.Text(), r.Text()))
 		return
 	}
-	l.judgeFence(e, r.Int)
+	h.judgeFence(r.Int)
 }
 
 // judgeGrant judges the first grant of a new cluster. held: a request before it was held back.
-func (l *ledger) judgeGrant(e *estate, fence int64, age time.Duration, held bool) {
+func (h *heir) judgeGrant(fence int64, age time.Duration, held bool) {
 	if held {
-		l.found.stake("hold-ends")
+		h.found.stake("hold-ends")
 	}
 	if held || age < heirHold {
-		l.found.stake("hold-kept")
+		h.found.stake("hold-kept")
 	}
 	if age < heirHold {
-		l.found.add("granted in the hold", fmt.Sprintf("in the cluster made of %s, when its node had run for %.1f s with "+
-			"--hold %s", e.what, age.Seconds(), heirHold))
+		h.found.add("granted in the hold", fmt.Sprintf("in the cluster made of %s, when its node had run for %.1f s with "+
+			"--hold %s", h.what, age.Seconds(), heirHold))
 	}
-	l.judgeFence(e, fence)
+	h.judgeFence(fence)
 }
 
 // judgeFence judges the fence of the first grant of a new cluster.
-func (l *ledger) judgeFence(e *estate, fence int64) {
-	before := max(e.fence, e.later, l.lock("last"))
+func (h *heir) judgeFence(fence int64) {
+	before := max(h.fence, h.later, h.lock("last"))
 	if before == 0 {
 		return
 	}
-	l.found.stake("fences-rise-over-restores")
+	h.found.stake("fences-rise-over-restores")
 	if fence <= before {
-		l.found.add("fence of before", fmt.Sprintf("the cluster made of %s gives fence %d, and the old one gave %d",
-			e.what, fence, before))
+		h.found.add("fence of before", fmt.Sprintf("the cluster made of %s gives fence %d, and the old one gave %d",
+			h.what, fence, before))
 	}
 }
 
