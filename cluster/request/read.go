@@ -24,6 +24,7 @@ type Reader struct {
 	Claims     *wait.Claims
 	gate       keyGate
 	responders responders // the members that it asks first
+	status     func(ctx context.Context, of raft.Server) (peer.Status, error)
 	opQueue
 
 	delay batchDelay // under the queue's lock
@@ -32,6 +33,7 @@ type Reader struct {
 func newReader(c *Config, p *Proposer) *Reader {
 	return &Reader{
 		Config: c, proposer: p, Claims: wait.NewClaims(c.State), responders: responders{gone: c.Gone},
+		status:  c.Clocks.Ask,
 		opQueue: opQueue{wake: make(chan struct{}, 1)}, delay: roundDelay,
 	}
 }
@@ -132,7 +134,11 @@ func (r *Reader) view(lead *clock.Leadership, wall int64, req resp.Request) resp
 // of its own term before it leads). Raft's VerifyLeader counts answers that were
 // on their way before the question: it is not enough.
 func (r *Reader) Confirm(lead *clock.Leadership) bool {
-	voters := r.Raft.Voters()
+	return r.confirmedBy(r.Raft.Voters(), lead.Term) && r.Raft.State() == raft.Leader && r.Raft.CurrentTerm() == lead.Term
+}
+
+// confirmedBy reports whether a majority of the voters says that a term is still theirs.
+func (r *Reader) confirmedBy(voters []raft.Server, term uint64) bool {
 	need, have := len(voters)/2+1, 0
 	others := make([]raft.Server, 0, len(voters))
 	for _, v := range voters {
@@ -142,10 +148,7 @@ func (r *Reader) Confirm(lead *clock.Leadership) bool {
 			others = append(others, v)
 		}
 	}
-	if have < need && !r.ask(lead.Term, others, need-have) {
-		return false
-	}
-	return r.Raft.State() == raft.Leader && r.Raft.CurrentTerm() == lead.Term
+	return have >= need || r.ask(term, others, need-have)
 }
 
 // HedgeAfter bounds the wait for the members that are asked first, before the rest is asked
@@ -166,7 +169,7 @@ func (r *Reader) ask(term uint64, others []raft.Server, enough int) bool {
 	question := func(servers []raft.Server) {
 		for _, o := range servers {
 			go func() {
-				st, err := r.Clocks.Ask(ctx, o)
+				st, err := r.status(ctx, o)
 				votes <- vote{o.ID, err == nil && st.Term == term}
 			}()
 		}
