@@ -85,8 +85,7 @@ const hashHolderShared = 1
 func (l *HashLock) Read(r *value.Reader, names func(field string) bool) {
 	h := l.Hash()
 	if h == nil {
-		r.Fail("what is known of a lock that is neither a string nor a hash")
-		return
+		return // readEntry has refused it
 	}
 	n := r.U64()
 	for ; n > 0 && r.OK(); n-- {

@@ -146,6 +146,12 @@ func TestViewStays(t *testing.T) {
 	}
 }
 
+// Two keys of one position.
+const (
+	twinA = "WoSCQF3Wm"
+	twinB = "eqBn82ISl"
+)
+
 // raw writes a key as an image has it, with fields of a test.
 func raw(w *value.Writer, key string, fence, version uint64, d Deadline, rest func()) {
 	w.Text(key)
@@ -198,6 +204,8 @@ func TestImageRefused(t *testing.T) {
 		{"", 2, func(w *value.Writer) { raw(w, keys[0], 1, 1, Never, text(w)); raw(w, keys[1], 1, 1, Never, text(w)) }},
 		{"not in order", 2, func(w *value.Writer) { raw(w, keys[1], 1, 1, Never, text(w)); raw(w, keys[0], 1, 1, Never, text(w)) }},
 		{"not in order", 2, func(w *value.Writer) { raw(w, "k", 1, 1, Never, text(w)); raw(w, "k", 1, 1, Never, text(w)) }},
+		{"", 2, func(w *value.Writer) { raw(w, twinA, 1, 1, Never, text(w)); raw(w, twinB, 1, 1, Never, text(w)) }},
+		{"not in order", 2, func(w *value.Writer) { raw(w, twinB, 1, 1, Never, text(w)); raw(w, twinA, 1, 1, Never, text(w)) }},
 		{"newer than the clock", 1, func(w *value.Writer) { raw(w, "k", 10, 5, Never, text(w)) }},
 		{"newer than the clock", 1, func(w *value.Writer) { raw(w, "k", 9, 6, Never, text(w)) }},
 		{"a deadline that is none", 1, func(w *value.Writer) { raw(w, "k", 1, 1, Deadline{Never.Tick, 3}, text(w)) }},

@@ -171,9 +171,13 @@ func TestPutWork(t *testing.T) {
 	if want := find(); d.FindWork("key") != want {
 		t.Errorf("%d to find a key, not %d", d.FindWork("key"), want)
 	}
-	each := value.TreeWork(d.Keys.Len() + 2)
-	if want := 2*(each+3*value.HashWork) + 2*(each+5*value.HashWork); d.EditWork([]string{"key", "v", "other", "v"}, 2) != want {
-		t.Errorf("%d to edit two keys, not %d", d.EditWork([]string{"key", "v", "other", "v"}, 2), want)
+	each, names := value.TreeWork(d.Keys.Len()+10), []string{"other", "value"}
+	want := 2 * (each + 5*value.HashWork)
+	for range 9 {
+		names, want = append(names, "key", "value"), want+2*(each+3*value.HashWork)
+	}
+	if work := d.EditWork(names, 2); work != want {
+		t.Errorf("%d to edit ten keys, not %d", work, want)
 	}
 }
 
@@ -344,7 +348,8 @@ func TestKept(t *testing.T) {
 // The room of a small attempt is used again, that of a large one is let go.
 func TestRoomOfAttempts(t *testing.T) {
 	s := New()
-	for _, n := range []int{undoneReused, undoneReused + 1} {
+	for _, n := range []int{1, undoneReused, undoneReused + 1} {
+		created := s.CreatedAt
 		s.Begin()
 		for i := range n {
 			s.Put(1, 0, nil, NewEntry(fmt.Sprint(n, i), nil, value.OfString("v"), Never, nil, NoLock), false)
@@ -354,8 +359,8 @@ func TestRoomOfAttempts(t *testing.T) {
 		if kept := cap(s.attempt.undo); kept != room && room <= undoneReused || kept != 0 && room > undoneReused {
 			t.Errorf("of room for %d is kept %d", room, kept)
 		}
-		if s.journal != nil {
-			t.Error("an attempt that is taken back goes on")
+		if s.journal != nil || s.Len() != 0 || s.CreatedAt != created {
+			t.Errorf("an attempt that is taken back goes on, or leaves %d keys", s.Len())
 		}
 	}
 	s.Begin()
