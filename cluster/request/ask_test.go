@@ -135,3 +135,18 @@ func TestConfirm(t *testing.T) {
 		}
 	})
 }
+
+// A node that leads, and whose voters do not say so, has not been confirmed.
+func TestConfirmNeedsOthers(t *testing.T) {
+	withNode(t, func(t *testing.T, n *oneNode) {
+		lead := n.leads(1)
+		n.Reader.status = func(context.Context, raft.Server) (peer.Status, error) { return peer.Status{}, errors.New("down") }
+		n.Raft.AddVoter("n2", "nowhere", 0, 0)
+		if synctest.Wait(); len(n.Raft.Voters()) != 2 || n.Raft.State() != raft.Leader {
+			t.Fatal("this node does not lead two voters")
+		}
+		if n.Reader.Confirm(lead) {
+			t.Error("confirmed by one of two voters")
+		}
+	})
+}

@@ -1064,3 +1064,15 @@ func TestServeDoesNotWait(t *testing.T) {
 		}
 	})
 }
+
+// A write of which no attempt may begin, because the log is in a later term, is given up after LeaderWait, too.
+func TestRunWithoutAttempt(t *testing.T) {
+	withNode(t, func(t *testing.T, n *oneNode) {
+		lead := n.leads(1)
+		n.Attempts.Applied(lead.Term+1, &record.Entry{}, nil)
+		began := n.Clock.Monotonic()
+		if res := n.Run(t.Context(), n.req("W k")); said(res) != "LOADING not done" || n.Clock.Monotonic()-began != leaderWait {
+			t.Errorf("%+v after %v", res, n.Clock.Monotonic()-began)
+		}
+	})
+}
