@@ -54,24 +54,7 @@ var untold = []struct{ why, promises string }{
 }
 
 // holes are promises that lack a rule or a bug, with what is missing. A hole that is filled must go.
-var holes = map[string]string{
-	// Programs of operators: lockd run, backup, restore, recover, drain, upgrades.
-	"run-holds-the-lock":            noBug,
-	"run-outlives-a-node":           noBug,
-	"backup-blocks-nobody":          noRule,
-	"backup-needs-a-majority":       noRule,
-	"restored-cluster-is-new":       noBug,
-	"restored-lock-keeps-its-fence": noBug,
-	"hold-counts-log-time":          noBug,
-	"backup-is-whole":               noBug,
-	"hold-lets-holders-go-on":       noBug,
-	"hold-can-be-ended":             noRule,
-	"drain-says-whether-it-may":     noRule,
-	"taken-is-answered":             noBug,
-	"level-can-be-asked-for":        noRule,
-	"level-never-falls":             noBug,
-	"older-release-stops":           noRule,
-}
+var holes = map[string]string{}
 
 // What a promise lacks.
 const (
