@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -723,7 +724,7 @@ func TestStop(t *testing.T) {
 		submit()
 		q.close()
 		submit()
-		if fmt.Sprint(outcomes) != fmt.Sprint([]peer.Outcome{peer.NotDone, peer.NotDone}) || len(q.waiting) != 0 || q.bytes != 0 {
+		if !slices.Equal(outcomes, []peer.Outcome{peer.NotDone, peer.NotDone}) || len(q.waiting) != 0 || q.bytes != 0 {
 			t.Errorf("%v, %d wait", outcomes, len(q.waiting))
 		}
 	})
