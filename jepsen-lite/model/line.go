@@ -29,19 +29,45 @@ var LineMachine = Machine{func(h *history.History) machine { return lineLock.pic
 
 // untold adds to a history the grants that waiting clients perhaps never heard of. During a fault a lock may be granted
 // and taken back before the leader agrees that the client is told; the request then waits in line again, or is told that
-// nothing was done. So each such request may have held the lock once before its answer, like an unanswered one. (More
-// than once is possible and so rare that it is left out: each case doubles the orders to search.)
+// nothing was done. UNLOCK by its token frees such a grant, too. So each such request may have held the lock once before
+// its answer, like an unanswered one. (More than once is possible and so rare that it is left out: each case doubles the
+// orders to search.)
 func untold(h *history.History) *history.History {
 	more := *h
 	more.Ops = slices.Clone(h.Ops)
+	freed := releasesOf(h)
 	for _, o := range h.Ops {
-		if o.Name != "enter" || o.Outcome == history.Info || waits(&o) == 0 || h.Disturbed(o.Start, o.End, settleTime) == 0 {
+		if o.Name != "enter" || o.Outcome == history.Info || waits(&o) == 0 ||
+			h.Disturbed(o.Start, o.End, settleTime) == 0 && !freed.during(&o) {
 			continue
 		}
 		o.Outcome, o.Out = history.Info, nil
 		more.Ops = append(more.Ops, o)
 	}
 	return &more
+}
+
+// releases are releases that freed a lock, or may have, by its key and their token.
+type releases map[[2]string][]*history.Op
+
+func releasesOf(h *history.History) releases {
+	all := releases{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if o.Name == "release" && o.Maybe() && (!o.OK() || o.Out[0] == "1") {
+			of := [2]string{o.Key, o.In[0]}
+			all[of] = append(all[of], o)
+		}
+	}
+	return all
+}
+
+// during reports whether a request's own token may have freed the lock before the request was answered: a grant that its
+// client was not told of. The request then waits on, at the end of the line.
+func (r releases) during(o *history.Op) bool {
+	return slices.ContainsFunc(r[[2]string{o.Key, o.In[0]}], func(b *history.Op) bool {
+		return b.Start < o.End && b.End > o.Start
+	})
 }
 
 // lineLeasing describes the leases of lineLock. An operation that waited does not show that the lock was held before
@@ -278,8 +304,9 @@ func linesOf(h *history.History) map[string]*lineOf {
 
 // inTurn judges what happened while a client certainly waited, without faults.
 func (l *lineOf) inTurn(v *Verdict, h *history.History) {
+	freed := releasesOf(h)
 	for _, a := range l.ops {
-		if a.Name != "enter" || !a.OK() || a.Out[0] != absent && !isGrant(a) {
+		if a.Name != "enter" || !a.OK() || a.Out[0] != absent && !isGrant(a) || freed.during(a) {
 			continue
 		}
 		in := a.Start + settledIn // by then it is in line
