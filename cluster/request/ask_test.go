@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,10 +104,10 @@ func TestAskAgain(t *testing.T) {
 func TestConfirm(t *testing.T) {
 	withNode(t, func(t *testing.T, n *oneNode) {
 		lead := n.leads(1)
-		asked := 0
+		var asked atomic.Int64 // by goroutines of one question
 		answers := map[raft.ServerID]uint64{}
 		n.Reader.status = func(_ context.Context, of raft.Server) (peer.Status, error) {
-			asked++
+			asked.Add(1)
 			return peer.Status{Term: answers[of.ID]}, nil
 		}
 		term := lead.Term
@@ -114,12 +115,13 @@ func TestConfirm(t *testing.T) {
 			voters string // besides n1
 			yes    string
 			want   bool
-			asked  int
+			asked  int64
 		}{
 			{"", "", true, 0}, {"b", "b", true, 1}, {"b", "", false, 1}, {"bc", "b", true, 1}, {"bc", "c", true, 2}, {"bc", "", false, 2},
 			{"bcd", "bc", true, 2}, {"bcd", "b", false, 3}, {"bcde", "bc", true, 2}, {"bcde", "b", false, 4},
 		} {
-			asked, answers = 0, map[raft.ServerID]uint64{}
+			answers = map[raft.ServerID]uint64{}
+			asked.Store(0)
 			servers := []raft.Server{{ID: "n1"}}
 			for _, id := range c.voters {
 				servers = append(servers, raft.Server{ID: raft.ServerID(id)})
@@ -128,8 +130,8 @@ func TestConfirm(t *testing.T) {
 				answers[raft.ServerID(id)] = term
 			}
 			n.Reader.responders = responders{gone: n.Gone}
-			if is := n.Reader.confirmedBy(servers, term); is != c.want || c.want && asked != c.asked {
-				t.Errorf("case %d: %v, %d are asked", i, is, asked)
+			if is := n.Reader.confirmedBy(servers, term); is != c.want || c.want && asked.Load() != c.asked {
+				t.Errorf("case %d: %v, %d are asked", i, is, asked.Load())
 			}
 			synctest.Wait()
 		}
