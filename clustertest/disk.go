@@ -177,13 +177,10 @@ func (d *Disk) Rot(which Store) (what string) {
 	return what
 }
 
-// leave ends a process on this disk, by a death; false if it has ended before. how and why are what Exit returns.
-func (d *Disk) leave(p *Process, by death, how End, why error) bool {
+// leave ends a process on this disk, by a death. how and why are what Exit returns.
+func (d *Disk) leave(p *Process, by death, how End, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p.ended.Load() {
-		return false
-	}
 	if why != nil {
 		p.died.Store(&why)
 	}
@@ -194,7 +191,6 @@ func (d *Disk) leave(p *Process, by death, how End, why error) bool {
 	d.lose(by)
 	p.own.log.content.clip() // both go on from here
 	d.stores.log.content.clip()
-	return true
 }
 
 // losePower takes away what is not synced, where no process runs.

@@ -43,9 +43,10 @@ type Process struct {
 	server *server.Server
 	served chan struct{} // closed when the listener has ended
 
-	ended atomic.Bool   // it sends nothing any more, and writes nothing; set under the disk's lock
-	dead  chan struct{} // closed when its connections and ports are gone, too
-	gone  chan struct{} // closed when its goroutines have ended, as far as they can
+	silent atomic.Bool   // it sends nothing any more
+	ended  atomic.Bool   // it writes nothing either; set under the disk's lock
+	dead   chan struct{} // closed when its connections and ports are gone, too
+	gone   chan struct{} // closed when its goroutines have ended, as far as they can
 
 	own     stores                // what it sees of its disk once it has ended; under the disk's lock
 	closing atomic.Bool           // its goroutines are being ended
@@ -285,14 +286,17 @@ func (p *Process) why() error {
 	return nil
 }
 
-// end ends the process as seen from outside, at once: nothing that it still does reaches the network or the disk. Its
-// goroutines end on their own. why is the reason of a process that ends itself.
+// end ends the process as seen from outside, at once: nothing that it still does reaches the network or the disk, the
+// network first, so that nobody is told of what is not on the disk. Its goroutines end on their own. why is the reason
+// of a process that ends itself.
 func (p *Process) end(by death, how End, why error) {
-	if !p.disk.leave(p, by, how, why) {
+	if p.silent.Swap(true) {
+		<-p.dead
 		return
 	}
 	p.machine.world.net.Kill(p.machine.PeerAddr)
 	p.machine.world.net.Kill(p.machine.ClientAddr)
+	p.disk.leave(p, by, how, why)
 	close(p.dead)
 	if !p.closing.Swap(true) {
 		go p.close(context.Background(), 0, 0)

@@ -30,7 +30,7 @@ func (m *machine) setPaused(paused bool) {
 	}
 	for _, addr := range []string{m.PeerAddr, m.ClientAddr} {
 		m.world.net.SetPaused(paused, addr)
-		if p.ended.Load() { // meanwhile: its end may have ended the pause before this began one
+		if p.silent.Load() { // meanwhile: its end may have ended the pause before this began one
 			m.world.net.SetPaused(false, addr)
 		}
 	}
@@ -77,7 +77,7 @@ func (l pausedLog) WithGroup(name string) slog.Handler {
 	return pausedLog{l.Handler.WithGroup(name), l.p}
 }
 
-// processNetwork is a network as one process uses it: nothing reaches it once the process has ended.
+// processNetwork is a network as one process uses it: nothing reaches it once the process ends.
 type processNetwork struct {
 	peertest.View
 	p *Process
@@ -85,14 +85,14 @@ type processNetwork struct {
 
 // Dial implements peer.Network.
 func (v processNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
-	if v.p.ended.Load() {
+	if v.p.silent.Load() {
 		return nil, os.ErrDeadlineExceeded
 	}
 	if at, ok := v.p.machine.Ways[addr]; ok {
 		addr = at
 	}
 	conn, err := v.View.Dial(addr, timeout)
-	if err == nil && v.p.ended.Load() {
+	if err == nil && v.p.silent.Load() {
 		_ = conn.Close()
 		return nil, syscall.ECONNRESET
 	}
@@ -101,11 +101,11 @@ func (v processNetwork) Dial(addr string, timeout time.Duration) (net.Conn, erro
 
 // Listen implements peer.Network.
 func (v processNetwork) Listen(addr string) (net.Listener, error) {
-	if v.p.ended.Load() {
+	if v.p.silent.Load() {
 		return nil, os.ErrDeadlineExceeded
 	}
 	l, err := v.View.Listen(addr)
-	if err == nil && v.p.ended.Load() {
+	if err == nil && v.p.silent.Load() {
 		_ = l.Close()
 	}
 	return processListener{l, v.p}, err
@@ -120,7 +120,7 @@ type processListener struct {
 // Accept implements net.Listener.
 func (l processListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
-	if err == nil && l.p.ended.Load() {
+	if err == nil && l.p.silent.Load() {
 		_ = conn.Close()
 		return nil, net.ErrClosed
 	}

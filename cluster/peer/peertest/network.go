@@ -213,8 +213,8 @@ func (n *Network) dialled(from, to string) []*conn {
 }
 
 // Kill ends every connection of a node and frees its port, as the end of its process does. Bytes under way are lost,
-// except those that were sent before this instant and are late only by a delay (SetDelays); the other side reads the
-// end, unless the link is cut.
+// except those that were sent before this instant, or before a pause that lasts, and are late only by a delay
+// (SetDelays); the other side reads the end, unless the link is cut.
 func (n *Network) Kill(addr string) {
 	n.mu.Lock()
 	var dead []*conn
@@ -223,9 +223,9 @@ func (n *Network) Kill(addr string) {
 			dead = append(dead, c)
 		}
 	}
-	if _, paused := n.paused[addr]; paused {
-		delete(n.paused, addr)
-		relinked(n)
+	last := time.Now() // what was sent from then on is lost
+	if since, paused := n.paused[addr]; paused {
+		last = since
 	}
 	ln := n.listeners[addr]
 	n.mu.Unlock()
@@ -233,7 +233,13 @@ func (n *Network) Kill(addr string) {
 		_ = ln.Close()
 	}
 	for _, c := range dead {
-		c.out.change(c.out.lose)
+		c.out.change(func() {
+			c.out.lose(last)
+			c.out.finish(false) // nothing is sent any more
+		})
+	}
+	n.SetPaused(false, addr) // what the pause held back is gone
+	for _, c := range dead {
 		_ = c.Close()
 	}
 }
@@ -575,10 +581,9 @@ func (q *queue) finish(breaks bool) {
 	time.AfterFunc(time.Until(q.end.due), func() { q.change(func() { close(q.ended) }) })
 }
 
-// lose drops what is under way, except what was sent before this instant and has a delay. q.mu is held.
-func (q *queue) lose() {
-	now := time.Now()
-	q.parcels = slices.DeleteFunc(q.parcels, func(p parcel) bool { return p.due.IsZero() || !p.sent.Before(now) })
+// lose drops what is under way, except what was sent before a time and has a delay. q.mu is held.
+func (q *queue) lose(last time.Time) {
+	q.parcels = slices.DeleteFunc(q.parcels, func(p parcel) bool { return p.due.IsZero() || !p.sent.Before(last) })
 	q.size = 0
 	for _, p := range q.parcels {
 		q.size += len(p.data)

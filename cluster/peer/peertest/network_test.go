@@ -175,6 +175,32 @@ func TestKillLosesNothingOnItsWay(t *testing.T) {
 	})
 }
 
+// A node that is killed in a pause has sent nothing in it: its peers hear what it sent before, and the end.
+func TestKillInAPause(t *testing.T) {
+	for _, delay := range []time.Duration{0, time.Millisecond} {
+		for range 200 {
+			synctest.Test(t, func(t *testing.T) {
+				n, a, b := connect(t, delay)
+				n.SetPaused(true, "b")
+				_, _ = b.Write([]byte("never"))
+				heard := make(chan string)
+				go func() {
+					text, err := io.ReadAll(a)
+					if err != nil {
+						t.Error(err)
+					}
+					heard <- string(text)
+				}()
+				time.Sleep(time.Minute)
+				n.Kill("b")
+				if text := <-heard; text != "" {
+					t.Fatalf("%q, with a delay of %s", text, delay)
+				}
+			})
+		}
+	}
+}
+
 // A network that is closed has no connections and no ports.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
