@@ -452,3 +452,72 @@ func TestRefusalThatIsNotLogged(t *testing.T) {
 		c.granted(lock, "bob")
 	})
 }
+
+// A token that leaves by UNLOCK before its client is told of the grant has left: the LOCK is answered nil, and the lock
+// is free for others.
+func TestTokenLeavesBeforeTheClaim(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		refused bool // the leader has decided to take the grant back
+		away    time.Duration
+	}{{name: "at once"}, {name: "refused", refused: true}, {name: "late", away: 3 * time.Second}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := startCluster(t, 3, withKeyspace)
+				defer c.close()
+				leader := c.settle()
+				node := c.others(leader)[0]
+				c.expect(leader, "SET door alice NX PX 600000", "+OK")
+				stall, resume := c.mayStall(node)
+				defer resume()
+				bob := c.block(node, "LOCK door bob PX 600000 WAIT 600000")
+				c.waiting(2)
+				stall()
+				c.expect(leader, "UNLOCK door alice", ":1")
+				if lead := leader.lead.Load(); tc.refused && len(leader.requests.Reader.Claims.Refuse(lead, 1)) != 2 {
+					t.Fatal("the leader takes nothing back")
+				}
+				c.expect(leader, "UNLOCK door bob", ":1")
+				time.Sleep(tc.away)
+				resume()
+				c.want(bob, "_")
+				c.waiting(0)
+				c.expect(leader, "GET door", "_")
+				time.Sleep(time.Minute)
+				if sessions := node.blocker.Sessions(); len(sessions) > 0 {
+					t.Errorf("not settled: %v", sessions)
+				}
+			})
+		})
+	}
+}
+
+// A grant that was late twice is settled like any other.
+func TestLateGrantTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		node := c.others(leader)[0]
+		c.expect(leader, "SET door alice NX PX 600000", "+OK")
+		stall, resume := c.mayStall(node)
+		again, resumeAgain := c.mayStall(node)
+		bob := c.block(node, "LOCK door bob PX 600000 WAIT 600000")
+		c.waiting(3)
+		stall()
+		c.expect(leader, "UNLOCK door alice", ":1")
+		time.Sleep(3 * time.Second)
+		again()
+		resume()
+		time.Sleep(3 * time.Second)
+		if got := bob.answer(); got != "" {
+			t.Fatalf("answered %q by a node that applies nothing", got)
+		}
+		resumeAgain()
+		c.granted(bob, "bob")
+		time.Sleep(time.Minute)
+		if sessions := node.blocker.Sessions(); len(sessions) > 0 {
+			t.Errorf("not settled: %v", sessions)
+		}
+	})
+}

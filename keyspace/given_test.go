@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -307,5 +308,111 @@ func TestTokenInLineHoldsTheLock(t *testing.T) {
 		s.said = nil
 		s.run("UNLOCK q t2")
 		s.expect("1/1 served " + s.run("FENCE q"))
+	}
+}
+
+// instead asks for a LOCK anew, as its client could not be told what it was given under another number.
+func instead(number, of uint64, line string) resp.Request {
+	req := asking(1, number, 0, split(line))
+	req.Block.Instead = resp.BlockID{Session: 1, Number: of}
+	return req
+}
+
+// A token that leaves by UNLOCK between its grant and the answer has left: its LOCK is not granted again, and stands in
+// no line, whatever became of the grant.
+func TestTokenLeavesBeforeItsGrantIsTold(t *testing.T) {
+	const lock = "LOCK door bob PX 9000 WAIT 60000"
+	takenBack := resp.BlockSuspending(nil, []resp.BlockID{{Session: 1, Number: 1}})
+	for _, tc := range []struct {
+		name      string
+		holder    string
+		ask       string
+		before    *resp.Request // the leader's step, before the token leaves
+		unlock    string
+		unlocked  string
+		after     *resp.Request
+		given     bool
+		otherwise string // what the LOCK is answered when it is asked for again; "": nil
+	}{
+		{name: "granted", unlock: "UNLOCK door bob", unlocked: "1", given: true},
+		{name: "granted at once", holder: "-", unlock: "UNLOCK door bob", unlocked: "1", given: true},
+		{name: "shared", ask: lock + " SHARED", unlock: "UNLOCK door bob", unlocked: "1", given: true},
+		{name: "taken back before", before: &takenBack, unlock: "UNLOCK door bob", unlocked: "0"},
+		{name: "taken back after", unlock: "UNLOCK door bob", unlocked: "1", after: &takenBack},
+		{name: "another token", unlock: "UNLOCK door carol", unlocked: "0", given: true, otherwise: "fence"},
+		{name: "another lock", unlock: "UNLOCK window bob", unlocked: "0", given: true, otherwise: "fence"},
+		{name: "a script", unlock: "EVAL 'UNLOCK door bob' 0", given: true, otherwise: "fence"},
+		{name: "forced", unlock: "LOCKS FORCE door REASON stuck", unlocked: "1", given: true, otherwise: "fence"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newBlockStage(t)
+			if tc.holder == "" {
+				s.run("LOCK door alice PX 600000")
+			}
+			ask := cmp.Or(tc.ask, lock)
+			s.ask(1, ask)
+			s.run("UNLOCK door alice")
+			if tc.before != nil {
+				s.send(*tc.before)
+			}
+			if got := s.run(tc.unlock); tc.unlocked != "" && got != tc.unlocked {
+				t.Errorf("%s: %s, want %s", tc.unlock, got, tc.unlocked)
+			}
+			if tc.after != nil {
+				s.send(*tc.after)
+			}
+			s.m = restored(t, image(t, s.m))
+			if given := s.m.Blocks().Given(resp.BlockID{Session: 1, Number: 1}); given != tc.given {
+				t.Errorf("given: %t", given)
+			}
+			s.said = nil
+			s.send(instead(2, 1, ask))
+			want := "1/2 served " + plain(resp.Nil())
+			if tc.otherwise != "" {
+				want = "1/2 served " + s.run("FENCE door")
+			}
+			s.expect(want)
+			if n := s.m.state.Waits.Len(); n > 0 {
+				t.Errorf("%d wait", n)
+			}
+			if tc.otherwise == "" && s.m.state.Waits.Gifts.Len() > 0 {
+				t.Error("the first grant is still remembered")
+			}
+		})
+	}
+}
+
+// A LOCK that was granted and taken back stands in line again, where its token leaves as any other; nothing is
+// remembered of its first grant.
+func TestTakenBackAndInLineAgain(t *testing.T) {
+	s := newBlockStage(t)
+	s.run("LOCK door alice PX 600000")
+	s.ask(1, "LOCK door bob PX 9000 WAIT 60000")
+	s.ask(2, "LOCK door carol PX 9000 WAIT 60000")
+	s.run("UNLOCK door alice")
+	s.said = nil
+	s.send(resp.BlockSuspending(nil, []resp.BlockID{{Session: 1, Number: 1}}))
+	s.expect("1/2 served " + s.run("FENCE door"))
+	s.send(instead(3, 1, "LOCK door bob PX 9000 WAIT 60000"))
+	s.expect()
+	if n := s.m.state.Waits.Gifts.Len(); n != 1 {
+		t.Errorf("%d gifts are remembered, want that of carol alone", n)
+	}
+	s.run("UNLOCK door bob")
+	s.expect("1/3 served " + plain(resp.Nil()))
+}
+
+// To take back one grant of a token is no UNLOCK by it: its other grants may still be told.
+func TestTakenBackIsNotLeft(t *testing.T) {
+	s := newBlockStage(t)
+	s.ask(1, "LOCK door bob PX 9000 WAIT 60000")
+	s.run("DEL door")
+	s.ask(2, "LOCK door bob PX 9000 WAIT 60000")
+	s.send(returning(2))
+	if got := s.run("EXISTS door"); got != "0" {
+		t.Error("the second grant was not taken back")
+	}
+	if gift := s.m.state.Waits.Gifts.Get(resp.BlockID{Session: 1, Number: 1}); gift == nil || gift.Left {
+		t.Errorf("the first grant: %+v", gift)
 	}
 }

@@ -43,11 +43,15 @@ type blocks state.State
 func (b *blocks) State(id resp.BlockID) resp.BlockState { return b.Waits.State(id) }
 func (b *blocks) Sessions() []resp.BlockSession         { return b.Waits.Sessions.All() }
 func (b *blocks) Revision() uint64                      { return b.Waits.Sessions.Revision }
-func (b *blocks) Given(id resp.BlockID) bool            { return b.Waits.Gifts.Get(id) != nil }
+
+func (b *blocks) Given(id resp.BlockID) bool {
+	gift := b.Waits.Gifts.Get(id)
+	return gift != nil && !gift.Returned
+}
 
 func (b *blocks) Gifts(session uint64) (all []resp.BlockGift) {
 	for _, gift := range b.Waits.Gifts.Of(session, math.MaxUint64) {
-		if gift.Waited {
+		if gift.Waited && !gift.Returned {
 			all = append(all, resp.BlockGift{ID: gift.ID, Entry: gift.Entry})
 		}
 	}

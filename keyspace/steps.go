@@ -38,10 +38,10 @@ func (s steps) run(req resp.Request) resp.Reply {
 		for _, id := range step.Sessions {
 			s.suspend(id)
 		}
-		s.giveBackAll(step.Undelivered)
+		s.giveBackAll(step.Undelivered, s.state.Waits.Gifts.Return)
 		reply = resp.OK()
 	case resp.BlockClose:
-		s.giveBackAll(step.Undelivered)
+		s.giveBackAll(step.Undelivered, s.state.Waits.Gifts.TakeBack)
 		for _, id := range step.Sessions {
 			s.closeSession(id)
 			s.state.Meter.Spend(s.state.Waits.Gifts.Settle(id, math.MaxUint64)) // whatever else was given is delivered
@@ -56,11 +56,11 @@ func (s steps) run(req resp.Request) resp.Reply {
 
 const errStep = "ERR a step of blocking commands that can not be"
 
-// giveBackAll takes gifts back.
-func (s steps) giveBackAll(ids []resp.BlockID) {
+// giveBackAll takes gifts back, which take removes from those that are remembered.
+func (s steps) giveBackAll(ids []resp.BlockID, take func(resp.BlockID) *wait.Gift) {
 	for _, id := range ids {
 		s.state.Meter.Spend(meter.CommandWork)
-		s.giveBack(id)
+		s.giveBack(take(id))
 		s.state.Digest.Reply(resp.OK())
 	}
 }
@@ -81,6 +81,11 @@ func (s steps) askOnce(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (
 		return 0
 	}
 	sessions.Use(id, now)
+	if gift := s.state.Waits.Gifts.Get(step.Instead); gift != nil && gift.Left {
+		s.state.Waits.Gifts.TakeBack(gift.ID)
+		s.state.Out.EmitServed(resp.BlockEnd{ID: id, Reply: resp.Nil()}, s.state.Out.Mark()) // its token has left meanwhile
+		return 0
+	}
 	return s.ask(step, cmd, client)
 }
 
@@ -113,21 +118,24 @@ func (s steps) ask(step *resp.BlockStep, cmd resp.Cmd, client resp.Sender) (left
 		return 0
 	}
 	s.enter(w)
+	if w.Lock() != nil {
+		s.replacesGift(step.Instead, w.Lock(), w.Name().Key)
+	}
 	if !s.mayWait(s.at.Tick, w) {
 		return 0
 	}
 	return w.LeftMs(st.Tick)
 }
 
-// replacesGift forgets a lock that was granted under another id, of which no client was told, and reports whether there
-// was one: the lock that the token is granted now takes its place, as if no fence had been given before.
+// replacesGift forgets a lock that was granted under another id, of which no client was told, and reports whether the
+// token may still hold it. What the token is granted now takes its place, as if no fence had been given before. A token
+// that waits now has lost it.
 func (s steps) replacesGift(instead resp.BlockID, want *lock.Want, key string) bool {
 	gift := s.state.Waits.Gifts.Get(instead)
 	if gift == nil || gift.Lock == nil || gift.Lock.Key != key || gift.Cmds[0][2] != want.Token {
 		return false
 	}
-	s.state.Waits.Gifts.TakeBack(gift.ID)
-	return true
+	return s.state.Waits.Gifts.TakeBack(gift.ID) != nil
 }
 
 // enter lets a waiter wait. In the line for a lock it takes the place of the waiter with its token.
@@ -169,7 +177,7 @@ func (s steps) tend(step *resp.BlockStep) resp.Reply {
 		s.state.Meter.Spend(meter.CommandWork)
 		s.state.Digest.Reply(resp.OK())
 	}
-	s.giveBackAll(step.Undelivered)
+	s.giveBackAll(step.Undelivered, s.state.Waits.Gifts.TakeBack)
 	for _, id := range step.Sessions {
 		s.state.Meter.Spend(s.state.Waits.Gifts.Settle(id, step.Settled))
 	}
@@ -218,10 +226,9 @@ func (s steps) resume(id, suspensions uint64) {
 	})
 }
 
-// giveBack takes a gift back, as long as it is remembered: a node may ask for it twice. It is never refused for lack of
-// memory. A database that was emptied or exchanged since takes nothing back.
-func (s steps) giveBack(id resp.BlockID) {
-	gift := s.state.Waits.Gifts.TakeBack(id)
+// giveBack takes a gift back; nil: it is not remembered any more, as a node may ask for it twice. It is never refused for
+// lack of memory. A database that was emptied or exchanged since takes nothing back.
+func (s steps) giveBack(gift *wait.Gift) {
 	if gift == nil || gift.Version == 0 || s.state.Keys.DBs[gift.DB].Swapped > gift.Version ||
 		gift.Lock != nil && s.state.HaveChanged([]resp.Watch{*gift.Lock}) {
 		return

@@ -70,7 +70,7 @@ type telling uint8
 
 const (
 	tellingOpen      telling = iota
-	tellingDone              // its end: Waiter.Served has been, or is about to be called
+	tellingDone              // its end: Waiter.Served has been, or is about to be called; or it is asked for again
 	tellingAbandoned         // the client has been told something else, or is gone: what it was given goes back
 )
 
@@ -251,6 +251,10 @@ func (w *Wait) sleep(ctx context.Context, call *waiter, leftMs int64) (reply res
 		patience.Stop()
 	}
 	unblock, cancelled := w.unblock, false
+	if leftMs != 0 {
+		w.b.forgetGift(w.instead) // its token waits again: the machine has forgotten it as well
+		w.instead = resp.BlockID{}
+	}
 	for {
 		select {
 		case end := <-call.ended:
@@ -296,7 +300,8 @@ func (w *Wait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 		w.b.lapse(end.ID.Session)
 	case blockLate, blockTakenBack:
 		if isLock(&w.cmd) {
-			w.instead = end.ID // if the token still holds it, it is granted again, and can go back
+			w.b.forgetGift(w.instead) // it was granted again
+			w.instead = end.ID        // if the token still holds it, it is granted again, and can go back
 		}
 	}
 	if end.Args != nil {

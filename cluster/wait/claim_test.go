@@ -55,3 +55,21 @@ func TestLateClaimForgetsNothing(t *testing.T) {
 		t.Errorf("the leader takes back %v, to which it has agreed", back)
 	}
 }
+
+// A client that goes when its command is about to be asked for again is answered by that command's end: what it was
+// given under the first number is not forgotten.
+func TestAskedForAgainIsNotAbandoned(t *testing.T) {
+	b := NewBlocker(BlockerConfig{})
+	for _, gone := range []bool{false, true} {
+		call := &waiter{}
+		if gone && !b.abandon(call) {
+			t.Error("a client that waits cannot go")
+		}
+		if again := (&claimer{b}).asksAgain(call); again == gone {
+			t.Errorf("gone %t, asked for again %t", gone, again)
+		}
+		if !gone && b.abandon(call) {
+			t.Error("a client went whose command is asked for again: nobody gives back what it was given")
+		}
+	}
+}

@@ -34,8 +34,9 @@ func (c *claimer) next() []claimed {
 	return all
 }
 
-// settleAll asks for some ends, and tells their clients. A LOCK that was granted too long ago is asked for again, by
-// the token that holds it: its lease is thereby renewed.
+// settleAll asks for some ends, and tells their clients. A LOCK that was granted too long ago, or whose grant is refused,
+// is asked for again: a token that holds the lock renews its lease thereby, one that has left by UNLOCK is answered nil,
+// and another one stands in line again.
 func (c *claimer) settleAll(ctx context.Context, all []claimed) {
 	var given []resp.BlockID
 	var locks []resp.HeldLock
@@ -55,24 +56,25 @@ func (c *claimer) settleAll(ctx context.Context, all []claimed) {
 	took := c.b.Clock.Monotonic() - began
 	ofGiven, ofLocks := verdicts[:len(given)], verdicts[len(given):]
 	for _, served := range all {
-		how := resp.BlockServed
+		how, isLock := resp.BlockServed, served.call.grantsLock(&served.end)
 		if served.end.Given {
 			if ofGiven[0].Int == resp.ClaimRefused {
 				how = blockTakenBack
-				c.b.giveBack(served.end.ID) // the leader may lead no more before it has taken it back
 			}
 			ofGiven = ofGiven[1:]
 		}
-		if served.call.grantsLock(&served.end) {
+		if isLock {
 			switch age := ofLocks[0].Int; {
 			case how != resp.BlockServed:
 			case age == resp.ClaimRefused:
 				how = blockTakenBack
-				c.b.giveBack(served.end.ID)
 			case millis(age)+took > AnswerAgeMax:
 				how = blockLate
 			}
 			ofLocks = ofLocks[1:]
+		}
+		if how == blockTakenBack && !isLock {
+			c.b.giveBack(served.end.ID) // the leader may lead no more before it has taken it back
 		}
 		c.settle(served, how)
 	}
@@ -82,15 +84,23 @@ func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond 
 
 // settle tells a client, or has its command asked for again.
 func (c *claimer) settle(served claimed, how resp.Ending) {
-	c.b.mu.Lock()
-	abandoned := served.call.telling == tellingAbandoned
-	c.b.mu.Unlock()
-	if how == resp.BlockServed || abandoned {
+	if how == resp.BlockServed || !c.asksAgain(served.call) {
 		c.b.tell(served.call, served.end)
 		return
 	}
 	served.call.client.ResumePushes()
 	served.call.end(resp.BlockEnd{ID: served.end.ID, How: how})
+}
+
+// asksAgain has a command asked for again, unless its client has been told something else, or is gone.
+func (c *claimer) asksAgain(call *waiter) bool {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	if call.telling != tellingOpen {
+		return false
+	}
+	call.telling = tellingDone
+	return true
 }
 
 // ask asks the leader until it has answered; it returns nothing if this node stops.

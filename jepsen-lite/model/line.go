@@ -29,8 +29,8 @@ var LineMachine = Machine{func(h *history.History) machine { return lineLock.pic
 
 // untold adds to a history the grants that waiting clients perhaps never heard of. During a fault a lock may be granted
 // and taken back before the leader agrees that the client is told; the request then waits in line again, or is told that
-// nothing was done. UNLOCK by its token frees such a grant, too. So each such request may have held the lock once before
-// its answer, like an unanswered one. (More than once is possible and so rare that it is left out: each case doubles the
+// nothing was done. UNLOCK by its token frees such a grant, too, and the request is told that nothing came. So each such
+// request may have held the lock once before its answer, like an unanswered one. (More than once is possible and so rare that it is left out: each case doubles the
 // orders to search.)
 func untold(h *history.History) *history.History {
 	more := *h
@@ -38,7 +38,7 @@ func untold(h *history.History) *history.History {
 	freed := releasesOf(h)
 	for _, o := range h.Ops {
 		if o.Name != "enter" || o.Outcome == history.Info || waits(&o) == 0 ||
-			h.Disturbed(o.Start, o.End, settleTime) == 0 && !freed.during(&o) {
+			h.Disturbed(o.Start, o.End, settleTime) == 0 && !freed.left(&o) {
 			continue
 		}
 		o.Outcome, o.Out = history.Info, nil
@@ -62,10 +62,10 @@ func releasesOf(h *history.History) releases {
 	return all
 }
 
-// during reports whether a request's own token may have freed the lock before the request was answered: a grant that its
-// client was not told of. The request then waits on, at the end of the line.
-func (r releases) during(o *history.Op) bool {
-	return slices.ContainsFunc(r[[2]string{o.Key, o.In[0]}], func(b *history.Op) bool {
+// left reports whether a request in vain may have been granted the lock, and its own token freed it before the client
+// was told.
+func (r releases) left(o *history.Op) bool {
+	return o.OK() && o.Out[0] == absent && slices.ContainsFunc(r[[2]string{o.Key, o.In[0]}], func(b *history.Op) bool {
 		return b.Start < o.End && b.End > o.Start
 	})
 }
@@ -306,7 +306,7 @@ func linesOf(h *history.History) map[string]*lineOf {
 func (l *lineOf) inTurn(v *Verdict, h *history.History) {
 	freed := releasesOf(h)
 	for _, a := range l.ops {
-		if a.Name != "enter" || !a.OK() || a.Out[0] != absent && !isGrant(a) || freed.during(a) {
+		if a.Name != "enter" || !a.OK() || a.Out[0] != absent && !isGrant(a) || freed.left(a) {
 			continue
 		}
 		in := a.Start + settledIn // by then it is in line

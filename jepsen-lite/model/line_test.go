@@ -49,9 +49,11 @@ func TestLine(t *testing.T) {
 	expect(t, Line, waits+"3000-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 4000-4001 3 release l c = 1", "overtaken@3") //
 	expect(t, Line, waits+"3400-3401 1 release l a = 1\n 3500-3501 3 acquire l c,9000 = OK\n 4000-4001 3 release l c = 1", "overtaken@4")
 	expect(t, Line, waits+"3000-4600 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 4000-4001 4 release l c = 1", "overtaken@3") // told later
-	// Granted, and freed by UNLOCK before its client was told: it waits on, behind the other one.
-	expect(t, Line, waits+"3000-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 3402-3403 5 release l b = 1\n "+
-		"4000-4001 3 release l c = 1")
+	// Granted, and freed by UNLOCK before its client was told: its wait has ended.
+	const leaves = "3000-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 3402-3403 5 release l b = 1\n " +
+		"4000-4001 3 release l c = 1"
+	expect(t, Line, taken+"2-3500 2 enter l b,9000,9000 = nil\n "+leaves)
+	expect(t, Line, waits+leaves, "overtaken@3")
 	expect(t, Line, waits+"3000-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 3402-3403 5 release l b = 0\n "+
 		"4000-4001 3 release l c = 1", "overtaken@3")
 	expect(t, Line, waits+"3400-3401 1 release l a = 1\n 3500-3501 3 holder l = nil", "free in spite of a line@4")

@@ -122,7 +122,7 @@ func Serve(c *Ctx, w *wait.Waiter, key string) (resp.Reply, *wait.Reversal) {
 // Redo executes a command that takes back what was given, whatever limits say. It reports whether that did anything.
 func Redo(c *Ctx, args resp.Args) bool {
 	row, _ := table.Find(args)
-	c.Why = lifecycle.Cause{By: row.Name}
+	c.Why, c.takesBack = lifecycle.Cause{By: row.Name}, true
 	c.s.Meter.Spend(meter.CommandWork)
 	req, wrong := row.Run(args)
 	reply := perform(c, req, wrong)

@@ -407,12 +407,16 @@ type unlockCall [2]string
 
 func parseUnlock(args resp.Args) (call, error) { return (*unlockCall)(args[1:]), nil }
 
-// Run also ends the wait of a token that does not hold the lock yet: its program has given up.
-// In a script it does not, as that might be undone.
+// Run also ends the wait of the token: its program has given up. The token may have been granted the lock already, and
+// its client not told yet. In a script it ends no wait, as that might be undone.
 func (r *unlockCall) Run(c *Ctx) resp.Reply {
 	key, token := r[0], r[1]
 	e, many, err := lookupLock(c, key)
 	c.Why.Condition = true
+	leaves := c.run == nil && !c.takesBack
+	if leaves {
+		c.s.Meter.Spend(c.s.Waits.Gifts.Leave(c.db, key, token))
+	}
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -422,7 +426,7 @@ func (r *unlockCall) Run(c *Ctx) resp.Reply {
 	case many == nil && e != nil && e.Str() == token:
 		return deleteIf(c, key, true)
 	}
-	if at := c.s.Waits.Line().Waiter(c.lockName(key), token); at != nil && c.run == nil {
+	if at := c.s.Waits.Line().Waiter(c.lockName(key), token); at != nil && leaves {
 		c.s.Waiters().End(c.s.Waits.InLine(at), resp.BlockServed, resp.Nil())
 	}
 	return resp.Int(0)

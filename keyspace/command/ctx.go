@@ -30,6 +30,8 @@ type Ctx struct {
 	Moment int64
 	run    *scriptRun // the script that runs this command, or nil
 
+	takesBack bool // the command takes back what a client was given: see Redo
+
 	reads bool       // the command's row says that it only reads: its look-ups count
 	block *BlockCall // the command may wait; or nil
 }

@@ -25,5 +25,5 @@
 //     in the order of their places (Queues.Next). Serving takes a waiter away (Leave), so chains end.
 //   - The waiters of a session that is suspended are passed over. They keep their places, and their time goes on.
 //   - What a waiter was given is remembered (Gifts.Give) until its node says that it was delivered (Settle), or not
-//     (TakeBack).
+//     (TakeBack). UNLOCK by the token of a LOCK marks what that was given (Leave).
 package wait

@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -43,8 +44,16 @@ type Gift struct {
 	DB      int
 	Version uint64 // the last one of the machine then; 0: the database was emptied since
 	Waited  bool   // the command had waited
+
+	// Of a LOCK alone, which is asked for again under another id if its client could not be told.
+	Returned bool // it was taken back
+	Left     bool // its token has left by UNLOCK since
+
 	Reversal
 }
+
+// token returns the token of a LOCK.
+func (g *Gift) token() string { return g.Cmds[0][2] }
 
 func giftsByID(a, b *Gift) bool { return byID(a.ID, b.ID) }
 
@@ -54,6 +63,12 @@ func giftsByAge(a, b *Gift) bool {
 		return a.Entry < b.Entry
 	}
 	return giftsByID(a, b)
+}
+
+// giftsByLock orders gifts of LOCK by lock and token.
+func giftsByLock(a, b *Gift) bool {
+	order := cmp.Or(cmp.Compare(a.DB, b.DB), cmp.Compare(a.Lock.Key, b.Lock.Key), cmp.Compare(a.token(), b.token()))
+	return order < 0 || order == 0 && giftsByID(a, b)
 }
 
 func (g *Gift) bytes() int64 {
@@ -86,18 +101,23 @@ type Gifts struct {
 	all *btree.BTreeG[*Gift] // by id
 
 	// Derived.
-	byAge *btree.BTreeG[*Gift]
-	bytes int64
+	byAge  *btree.BTreeG[*Gift]
+	byLock *btree.BTreeG[*Gift] // of LOCK, whose token has not left
+	bytes  int64
 
 	// Forgotten counts the gifts that this node has forgotten since it was started; in no image.
 	Forgotten int64
 }
 
-func newGifts() Gifts { return Gifts{all: newOrder(giftsByID), byAge: newOrder(giftsByAge)} }
+func newGifts() Gifts {
+	return Gifts{all: newOrder(giftsByID), byAge: newOrder(giftsByAge), byLock: newOrder(giftsByLock)}
+}
 
 // Copy returns the gifts as they are now, in O(1).
 func (g *Gifts) Copy() *Gifts {
-	return &Gifts{all: g.all.Copy(), byAge: g.byAge.Copy(), bytes: g.bytes, Forgotten: g.Forgotten}
+	return &Gifts{
+		all: g.all.Copy(), byAge: g.byAge.Copy(), byLock: g.byLock.Copy(), bytes: g.bytes, Forgotten: g.Forgotten,
+	}
 }
 
 // Len is the number of gifts.
@@ -138,12 +158,18 @@ func (g *Gifts) Give(gift *Gift) (kept bool, work int64) {
 func (g *Gifts) add(gift *Gift) {
 	g.all.Set(gift)
 	g.byAge.Set(gift)
+	if gift.Lock != nil && !gift.Left {
+		g.byLock.Set(gift)
+	}
 	g.bytes += gift.bytes()
 }
 
 func (g *Gifts) remove(gift *Gift) {
 	g.all.Delete(gift)
 	g.byAge.Delete(gift)
+	if gift.Lock != nil {
+		g.byLock.Delete(gift)
+	}
 	g.bytes -= gift.bytes()
 }
 
@@ -169,13 +195,66 @@ func (g *Gifts) Settle(session, upTo uint64) (work int64) {
 	return work
 }
 
-// TakeBack forgets the gift of a command and returns it, for the caller to take back; nil: there is none.
+// TakeBack forgets the gift of a command and returns it, for the caller to take back; nil: there is none, or it was
+// taken back before.
 func (g *Gifts) TakeBack(id resp.BlockID) *Gift {
 	gift := g.Get(id)
-	if gift != nil {
-		g.remove(gift)
+	if gift == nil {
+		return nil
+	}
+	g.remove(gift)
+	if gift.Returned {
+		return nil
 	}
 	return gift
+}
+
+// Return is TakeBack for a command that may be asked for again: a LOCK is remembered, as its token may leave meanwhile.
+func (g *Gifts) Return(id resp.BlockID) *Gift {
+	gift := g.Get(id)
+	if gift == nil || gift.Lock == nil || gift.Returned {
+		return g.TakeBack(id)
+	}
+	next := *gift
+	next.Returned = true
+	g.replace(&next)
+	return gift
+}
+
+// Leave marks the gifts of a lock to a token that leaves by UNLOCK: a client that was not told of its grant is told that
+// its wait has ended. It returns its work.
+func (g *Gifts) Leave(db int, key, token string) (work int64) {
+	if g.byLock.Len() == 0 {
+		return 0
+	}
+	pivot := &Gift{DB: db, Reversal: Reversal{Cmds: []resp.Args{{"", "", token}}, Lock: &resp.Watch{Key: key}}}
+	var left []*Gift
+	g.byLock.Ascend(pivot, func(gift *Gift) bool {
+		same := gift.DB == db && gift.Lock.Key == key && gift.token() == token
+		if same {
+			left = append(left, gift)
+		}
+		return same
+	})
+	for _, gift := range left {
+		next := *gift
+		next.Left = true
+		g.replace(&next)
+	}
+	return value.TreeWork(g.all.Len()) * int64(1+3*len(left))
+}
+
+// replace puts a gift in the place of the one with its id, which has the same size.
+func (g *Gifts) replace(next *Gift) {
+	g.all.Set(next)
+	g.byAge.Set(next)
+	switch {
+	case next.Lock == nil:
+	case next.Left:
+		g.byLock.Delete(next)
+	default:
+		g.byLock.Set(next)
+	}
 }
 
 // Returnable lists the gifts that could return to the databases from one to before another, and the work of that.
@@ -195,10 +274,9 @@ func (g *Gifts) Forfeit(gifts []*Gift) (work int64) {
 	for _, gift := range gifts {
 		next := *gift
 		next.Version = 0
-		g.all.Set(&next)
-		g.byAge.Set(&next)
+		g.replace(&next)
 	}
-	return 2 * value.TreeWork(g.all.Len()) * int64(len(gifts))
+	return 3 * value.TreeWork(g.all.Len()) * int64(len(gifts))
 }
 
 func bytesOf(args resp.Args) (n int) {

@@ -25,9 +25,11 @@ const (
 
 	waiterClient = 1
 
-	giftWaited = 1 // the command had waited
-	giftLock   = 2 // on condition of a version
-	giftHolder = 4 // which is that of one holder of many
+	giftWaited   = 1  // the command had waited
+	giftLock     = 2  // on condition of a version
+	giftHolder   = 4  // which is that of one holder of many
+	giftReturned = 8  // a lock that was taken back
+	giftLeft     = 16 // a lock whose token has left
 )
 
 // Write writes the table into an image.
@@ -114,6 +116,12 @@ func (g *Gift) parts() (parts uint64) {
 		parts |= giftLock
 		if g.Lock.Holder {
 			parts |= giftHolder
+		}
+		if g.Returned {
+			parts |= giftReturned
+		}
+		if g.Left {
+			parts |= giftLeft
 		}
 	}
 	return parts
@@ -218,7 +226,7 @@ func (r *reader) readGifts() {
 		g := readGift(r.Reader)
 		unknown := func(cmd resp.Args) bool { return !r.commands.Reverses(cmd) }
 		if r.OK() && (before != nil && !giftsByID(before, g) || g.DB < 0 || g.DB >= store.Databases || len(g.Cmds) == 0 ||
-			slices.ContainsFunc(g.Cmds, unknown) || g.ID.Session > r.Sessions.Last) {
+			slices.ContainsFunc(g.Cmds, unknown) || g.Lock != nil && len(g.Cmds[0]) != 3 || g.ID.Session > r.Sessions.Last) {
 			r.Fail("something given that can not be")
 		}
 		if r.OK() {
@@ -229,7 +237,7 @@ func (r *reader) readGifts() {
 }
 
 func readGift(r *value.Reader) *Gift {
-	parts := r.Parts("what a client was given", giftWaited|giftLock|giftHolder)
+	parts := r.Parts("what a client was given", giftWaited|giftLock|giftHolder|giftReturned|giftLeft)
 	g := &Gift{
 		ID: resp.BlockID{Session: r.U64(), Number: r.U64()}, Entry: r.U64(), Tick: r.I64(), DB: int(r.U64()),
 		Version: r.U64(), Waited: parts&giftWaited != 0,
@@ -239,6 +247,7 @@ func readGift(r *value.Reader) *Gift {
 	}
 	if parts&giftLock != 0 {
 		g.Lock = &resp.Watch{DB: g.DB, Key: strings.Clone(r.Text()), Version: r.U64(), Holder: parts&giftHolder != 0}
+		g.Returned, g.Left = parts&giftReturned != 0, parts&giftLeft != 0
 	}
 	g.Key = strings.Clone(r.Text())
 	g.Until = store.Deadline{Tick: r.I64(), WallMs: r.I64()}

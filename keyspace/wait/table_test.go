@@ -276,7 +276,7 @@ func (w *world) serveLine(q Queue, want []*Waiter) {
 func (w *world) give(id resp.BlockID) {
 	w.entry++
 	g := &Gift{ID: id, Entry: w.entry, Tick: w.now, DB: w.r.IntN(3), Version: w.entry, Waited: w.r.IntN(2) == 0}
-	g.Cmds, g.Key = []resp.Args{{"back", fmt.Sprint(w.entry)}}, "key"
+	g.Cmds, g.Key = []resp.Args{{"back", fmt.Sprint(w.entry), w.anyToken()}}, "key"
 	if w.r.IntN(2) == 0 {
 		g.Lock = &resp.Watch{DB: g.DB, Key: "key", Version: w.entry, Holder: w.r.IntN(2) == 0}
 	}
@@ -284,27 +284,63 @@ func (w *world) give(id resp.BlockID) {
 		w.t.Fatal("a gift was not remembered")
 	}
 	w.gifts = slices.DeleteFunc(w.gifts, func(other *Gift) bool { return w.now-other.Tick > GiftKeepMs })
-	w.gifts = append(w.gifts, g)
+	model := *g
+	w.gifts = append(w.gifts, &model)
+}
+
+func (w *world) anyToken() string { return fmt.Sprint("token ", w.r.IntN(3)) }
+
+// unlock has a token leave.
+func (w *world) unlock() {
+	db, token := w.r.IntN(3), w.anyToken()
+	if len(w.gifts) > 0 && w.r.IntN(4) > 0 {
+		g := w.gifts[w.r.IntN(len(w.gifts))]
+		db, token = g.DB, g.token()
+	}
+	w.table.Gifts.Leave(db, "key", token)
+	for _, g := range w.gifts {
+		if g.Lock != nil && g.DB == db && g.token() == token {
+			g.Left = true
+			w.served["left"]++
+		}
+	}
+}
+
+// takeBack takes a gift back; if its command may be asked for again, a lock stays.
+func (w *world) takeBack(again bool) {
+	if len(w.gifts) == 0 {
+		return
+	}
+	want, take := w.gifts[w.r.IntN(len(w.gifts))], w.table.Gifts.TakeBack
+	if again {
+		take = w.table.Gifts.Return
+	}
+	g := take(want.ID)
+	if (g == nil) != want.Returned || g != nil && (g.Entry != want.Entry || g.Cmds[0][1] != want.Cmds[0][1] || (g.Lock != nil) != (want.Lock != nil)) {
+		w.t.Fatalf("taken back %v, want %v", g, want)
+	}
+	w.served["taken back"]++
+	if again && want.Lock != nil && !want.Returned {
+		want.Returned = true
+		w.served["returned"]++
+		return
+	}
+	w.gifts = slices.DeleteFunc(w.gifts, func(other *Gift) bool { return other == want })
 }
 
 // settle ends gifts: delivered, taken back, or of a database that was emptied.
 func (w *world) settle() {
 	session, upTo := w.anyID().Session, w.entry-w.r.Uint64N(w.entry+1)
-	switch w.r.IntN(4) {
+	switch w.r.IntN(8) {
 	case 0:
 		w.table.Gifts.Settle(session, upTo)
 		w.gifts = slices.DeleteFunc(w.gifts, func(g *Gift) bool { return g.ID.Session == session && g.Entry <= upTo })
 	case 1, 2:
-		if len(w.gifts) == 0 {
-			return
-		}
-		want := w.gifts[w.r.IntN(len(w.gifts))]
-		g := w.table.Gifts.TakeBack(want.ID)
-		if g == nil || g.Entry != want.Entry || g.Cmds[0][1] != want.Cmds[0][1] || (g.Lock != nil) != (want.Lock != nil) {
-			w.t.Fatalf("taken back %v, want %v", g, want)
-		}
-		w.gifts = slices.DeleteFunc(w.gifts, func(other *Gift) bool { return other == want })
-		w.served["taken back"]++
+		w.takeBack(false)
+	case 4, 5:
+		w.takeBack(true)
+	case 6, 7:
+		w.unlock()
 	case 3:
 		from, before := w.r.IntN(3), w.table.Gifts.Copy()
 		found, _ := w.table.Gifts.Returnable(from, from+1)
@@ -445,12 +481,16 @@ func (w *world) check() {
 	if got := w.table.State(id); got != over {
 		w.t.Fatalf("%v is %v, want %v", id, got, over)
 	}
-	bytes := int64(0)
+	bytes, locks := int64(0), 0
 	for _, g := range w.gifts {
 		bytes += g.bytes()
-		if got := w.table.Gifts.Get(g.ID); got == nil || got.Entry != g.Entry {
-			w.t.Fatalf("of %v is remembered %v", g.ID, got)
+		if got := w.table.Gifts.Get(g.ID); got == nil || got.Entry != g.Entry || got.Left != g.Left || got.Returned != g.Returned {
+			w.t.Fatalf("of %v is remembered %v, want %v", g.ID, got, g)
 		}
+		locks += resp.One(g.Lock != nil && !g.Left)
+	}
+	if n := w.table.Gifts.byLock.Len(); n != locks {
+		w.t.Fatalf("%d gifts can be found by their locks, want %d", n, locks)
 	}
 	if w.table.Gifts.Len() != len(w.gifts) || w.table.Gifts.byAge.Len() != len(w.gifts) || w.table.Gifts.bytes != bytes {
 		w.t.Fatalf("%d gifts of %d bytes, want %d of %d", w.table.Gifts.Len(), w.table.Gifts.bytes, len(w.gifts), bytes)
@@ -483,7 +523,7 @@ func TestTableAtRandom(t *testing.T) {
 	what := map[string]int{}
 	for seed := range uint64(20) {
 		w := newWorld(t, seed)
-		for range 2000 {
+		for range 3000 {
 			w.step()
 			w.check()
 			if w.r.IntN(50) == 0 {
@@ -497,6 +537,7 @@ func TestTableAtRandom(t *testing.T) {
 	}
 	for _, how := range []string{
 		"served", "granted", "timed out", "cancelled", "lapsed", "replaced", "passed over", "came back", "taken back",
+		"returned", "left",
 	} {
 		if what[how] < 50 {
 			t.Errorf("%d were %s: too few to say anything", what[how], how)
