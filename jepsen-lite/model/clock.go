@@ -135,9 +135,10 @@ func handedOver(h *history.History, from, to int64) bool {
 }
 
 // silent reports whether a fault moves leadership only through silence. A fault that strikes at a vote makes
-// leadership move until there is a vote.
+// leadership move until there is a vote, and one of late answers may have the leader hand over.
 func silent(f history.Window) bool {
-	return slices.Contains(silentKinds, f.Kind) && !strings.Contains(f.What, "vote.")
+	return slices.Contains(silentKinds, f.Kind) && !strings.Contains(f.What, "vote.") &&
+		!strings.HasSuffix(f.What, "hand-over")
 }
 
 // ranMax returns the longest time that the clock can have run between two moments.

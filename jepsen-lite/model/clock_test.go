@@ -1,6 +1,7 @@
 package model
 
 import (
+	"strings"
 	"testing"
 
 	"lockd/jepsen-lite/history"
@@ -44,9 +45,16 @@ func TestClockLosesTimeWhereLeadershipIsHandedOver(t *testing.T) {
 		"point drop at vote.write after 1":   true,
 		"store full at log.write [n2]":       false,
 		"stall log.sync stalls 3s after 10 ": false,
+		"late hand-over":                     true,
+		"late answers hand-over":             true,
+		"late leader":                        false,
 	} {
 		h := beating()
-		h.Faults = []history.Window{{Start: 4000 * ms, End: 5000 * ms, Kind: "store", What: what}}
+		kind := "store"
+		if strings.HasPrefix(what, "late") {
+			kind = "late"
+		}
+		h.Faults = []history.Window{{Start: 4000 * ms, End: 5000 * ms, Kind: kind, What: what}}
 		clock := newLogClock(h, isBeat)
 		if got := clock.lostMax(3000*ms, 6000*ms); (got > 0) != lost {
 			t.Errorf("%s: the clock may have lost %d ms", what, got/ms)
