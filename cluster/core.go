@@ -17,6 +17,7 @@ type core struct {
 	clock clock.Clock
 	raft  *group.Group
 	lead  clock.CurrentTerm
+	heard clock.LastLeader
 
 	changed      wake.Broadcast // the leader or the members have changed
 	wakeProposer chan struct{}  // capacity 1

@@ -99,6 +99,7 @@ func (e *elections) startClock(term uint64) bool {
 	if e.broken.Load() || e.raft.State() != raft.Leader || e.raft.CurrentTerm() != term {
 		return false
 	}
+	lead.Former, lead.Heard = e.heard.Led(term)
 	e.state.Led.Heard(term, lead.Origin, 0)
 	e.lead.Store(lead)
 	return true
@@ -485,14 +486,11 @@ func (w *leaderWatch) lossText(loss change) string {
 	return fmt.Sprintf("a majority of the voters did not answer for %s, or a later term has begun", w.cfg.Heartbeat)
 }
 
-// silence returns how long this node has neither heard from a leader nor led. Raft does not count the time for which a
-// node leads as contact with a leader.
+// silence returns the time since this node led, or another one is known to have led. A message proves that its leader
+// led when the answer before it was sent, not when it arrives (serveLog).
 func (w *leaderWatch) silence() time.Duration {
-	silent := w.clock.Monotonic() - max(w.began, time.Duration(w.led.Load()))
-	if last := w.raft.LastContact(); !last.IsZero() {
-		silent = min(silent, clock.Since(last))
-	}
-	return silent.Round(time.Millisecond)
+	since := max(w.began, time.Duration(w.led.Load()), w.heard.Sure())
+	return (w.clock.Monotonic() - since).Round(time.Millisecond)
 }
 
 // listen drops this node's subscribers once no leader has been heard from for LeaderWait. Their

@@ -46,6 +46,7 @@ func (t *transport) serveLog(conn net.Conn) {
 		resp, _ := a.Response.(*raft.AppendEntriesResponse)
 		if resp != nil && resp.Term == req.Term {
 			t.led.Heard(req.Term, heard, answered)
+			t.heard.Heard(req.Term, string(req.ID), heard, answered)
 		}
 		answered = t.clock.Monotonic()
 		_, err = c.Send(func(b []byte) []byte { return followers.AppendAnswer(b, resp, a.Error) })

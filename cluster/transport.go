@@ -297,7 +297,7 @@ func (t *transport) RequestPreVote(
 	if err := t.yielder.standsBack(); err != nil {
 		return err
 	}
-	return t.NetworkTransport.RequestPreVote(id, target, args, resp)
+	return t.heardFrom(id, t.NetworkTransport.RequestPreVote(id, target, args, resp))
 }
 
 // RequestVote implements raft.Transport.
@@ -307,7 +307,15 @@ func (t *transport) RequestVote(
 	if err := t.yielder.standsBack(); err != nil {
 		return err
 	}
-	return t.NetworkTransport.RequestVote(id, target, args, resp)
+	return t.heardFrom(id, t.NetworkTransport.RequestVote(id, target, args, resp))
+}
+
+// heardFrom records that a member has answered this node, unless there is an error, which it returns.
+func (t *transport) heardFrom(id raft.ServerID, err error) error {
+	if err == nil {
+		t.contacts.Heard(id)
+	}
+	return err
 }
 
 // TimeoutNow implements raft.Transport: it tells the successor in a transfer to stand for election.

@@ -3,6 +3,7 @@
 //	clock.go    the clocks of the machine, behind an interface
 //	term.go     the log clock of a leader, by which leases end, and the leadership that it belongs to
 //	led.go      the time for which a leader was heard since the last entry
+//	last.go     which leader was heard last
 //	wall.go     the wall clock of the cluster, as a leader computes it
 //	members.go  the wall clocks of the members, whose median it is
 //	error_*.go  the possible error of this machine's wall clock

@@ -15,6 +15,9 @@ type Leadership struct {
 	Clock  Clock
 	Wall   *Wall // of the cluster
 	Alone  bool  // this node was the only voter when the term began
+
+	Former string        // the node that led before, if that was another one and this node heard it
+	Heard  time.Duration // monotonic: when Former was heard last
 }
 
 // CurrentTerm holds this node's leadership; nil while it does not lead, and while it is elected but not ready.

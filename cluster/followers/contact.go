@@ -131,6 +131,13 @@ func (c *Contacts) Answered(id raft.ServerID, busy bool) {
 	m.heard, m.busy = now, busy
 }
 
+// Heard records that a member has answered a question of this node that was not a leader's.
+func (c *Contacts) Heard(id raft.ServerID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.of(id).heard = c.clock.Monotonic()
+}
+
 // Followed records that a member has answered a message that was sent at a monotonic time, and knew of no later term
 // then.
 func (c *Contacts) Followed(id raft.ServerID, term uint64, sent time.Duration) {

@@ -23,8 +23,6 @@ type Suspender struct {
 	SuspenderConfig
 
 	Due chan struct{} // capacity 1: look now, as this node leads, or a member has died
-
-	former string // the last leader that was another node
 }
 
 // suspendEvery divides the heartbeat timeout: the suspender looks at that interval.
@@ -70,9 +68,6 @@ func (s *Suspender) Run() {
 		case <-s.Due:
 		case <-s.Stop:
 			return
-		}
-		if _, id := s.Raft.LeaderWithID(); id != "" && string(id) != s.Self {
-			s.former = string(id)
 		}
 		if lead := s.Lead.Load(); lead != nil {
 			s.look(ctx, lead)
@@ -122,9 +117,9 @@ func (s *Suspender) isLost(lead *clock.Leadership, session *resp.BlockSession) b
 // silent returns the time since a node was last heard. This leader asks the others from the beginning of its term on;
 // the leader before it was last heard when it led.
 func (s *Suspender) silent(lead *clock.Leadership, id string) time.Duration {
-	asked := s.Clock.Monotonic() - lead.Origin
-	if heard := s.Raft.LastContact(); id == s.former && !heard.IsZero() {
-		asked = clock.Since(heard)
+	since := lead.Origin
+	if id == lead.Former {
+		since = lead.Heard
 	}
-	return min(s.Contacts.Silent(raft.ServerID(id)), asked)
+	return min(s.Contacts.Silent(raft.ServerID(id)), s.Clock.Monotonic()-since)
 }
