@@ -410,26 +410,36 @@ func (d *deaths) conclude(l *life, q *inquiry) bool {
 	reports, agreed := d.ask(q)
 	d.log.Debug("asked whether the process of a member has ended",
 		"member", q.id, "agreed", agreed, "reports", len(reports))
-	if !agreed || d.inspect(l, func(l *life) bool { return q.heardSince(l, l.foundAt) }) {
+	if !agreed {
 		return false
 	}
-	d.mark(l, q)
-	if !leads {
+	marked, gone := d.mark(l, q)
+	switch {
+	case !marked:
+		return false
+	case !leads:
 		return d.standInTurn(q, reports)
+	case gone:
+		d.log.Warn("the process of a member has ended: start it, or look at its log", "member", q.id)
+	default:
+		d.log.Info("the process of a member has ended, and its next one runs", "member", q.id)
 	}
-	d.log.Warn("the process of a member has ended: start it, or look at its log", "member", q.id)
 	d.gone(q.id)
 	return true
 }
 
-// mark keeps that a process has ended.
-func (d *deaths) mark(l *life, q *inquiry) {
+// mark keeps that a process has ended, unless it was heard since that was found; gone: no later one was heard, either.
+func (d *deaths) mark(l *life, q *inquiry) (marked, gone bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if q.heardSince(l, l.foundAt) {
+		return false, false
+	}
 	l.told = q.process
-	if l.process == q.process && l.heard <= l.foundAt {
+	if gone = l.process == q.process; gone {
 		d.contacts.Lost(q.id)
 	}
+	return true, gone
 }
 
 // voterReport is the report of one of the voters.

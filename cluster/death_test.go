@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -447,6 +448,62 @@ func TestRestartedLeader(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A leader that meets the next process of a member at once does not tell anybody to start it.
+func TestRestartedFollower(t *testing.T) {
+	for _, after := range []time.Duration{0, lookPause / 2} {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := countingLog{mu: &sync.Mutex{}, said: map[string]int{}}
+				c, lead, others := startDeaths(t, 3, func(cfg *Config) { cfg.Log = slog.New(log) })
+				defer c.close()
+				told := lead.tellDeaths()
+				back := others[0]
+				c.kill(back.id)
+				time.Sleep(after)
+				c.start(back.id)
+				time.Sleep(time.Second)
+				if got := told(); !slices.Equal(got, []string{back.id}) || lead.contacts.Gone(back.id) {
+					t.Errorf("the leader was told of the ends of %q", got)
+				}
+				log.mu.Lock()
+				defer log.mu.Unlock()
+				if log.said["the process of a member has ended: start it, or look at its log"] > 0 {
+					t.Error("the leader says that a member is to be started, which runs")
+				}
+				if n := log.said["the process of a member has ended, and its next one runs"]; n != 1 {
+					t.Errorf("it says %d times that the next process of the member runs", n)
+				}
+			})
+		})
+	}
+}
+
+// A process that is heard of while it is found to have ended is not noted as one that has: its end is told later.
+func TestProcessHeardOfAtTheLastMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, lead, others := startDeaths(t, 3)
+		defer c.close()
+		n, d := others[0], lead.deaths
+		q := &inquiry{id: n.id, addr: n.addr, process: n.members.process}
+		d.mu.Lock()
+		l := d.lives[n.id]
+		d.mu.Unlock()
+		d.found(l, q, peer.Ended)
+		time.Sleep(time.Millisecond)
+		d.heard(n.members.identity(), true)
+		d.mark(l, q)
+		if lead.contacts.Gone(n.id) || d.inspect(l, q.known) {
+			t.Error("it has ended, and was heard of")
+		}
+		told := lead.tellDeaths()
+		c.kill(n.id)
+		time.Sleep(2 * atOnce)
+		if !lead.contacts.Gone(n.id) || len(told()) != 1 {
+			t.Errorf("its end is not noted: told of %q", told())
+		}
+	})
 }
 
 // What a leader has sent before its process ended is stored first: it may be what a majority has.
