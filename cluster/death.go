@@ -161,9 +161,12 @@ func (d *deaths) heard(who peer.Identity, admitted bool) {
 		return // another node that has its name
 	case same && (who.Starts < l.starts || slices.Contains(l.former, who.Process)):
 		return // what is left of an earlier process
-	case !same:
+	case l == nil:
 		l = &life{process: who.Process}
 		d.lives[who.ID] = l
+	case !same: // its own, so that an inquiry that is under way hears of it
+		l.process, l.former, l.told = who.Process, nil, 0
+		wake.Signal(d.due)
 	}
 	l.starts, l.incarnation, l.heard = who.Starts, who.Incarnation, d.clock.Monotonic()
 	if l.told == who.Process {
@@ -300,7 +303,8 @@ func (d *deaths) end(l *life, q *inquiry) {
 		if !d.begin(q.id, l, l.waiting[0].process, true) {
 			left, l.waiting = l.waiting, nil
 		}
-	case again:
+	}
+	if again { // after what was asked, if anything
 		d.begin(q.id, l, l.process, false)
 	}
 	d.mu.Unlock()

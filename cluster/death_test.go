@@ -506,6 +506,53 @@ func TestProcessHeardOfAtTheLastMoment(t *testing.T) {
 	})
 }
 
+// A member that comes with another data folder while the end of its former process is found is not gone.
+func TestNewFolderWhileTheEndIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, lead, others := startDeaths(t, 3)
+		defer c.close()
+		n, d := others[0], lead.deaths
+		q := &inquiry{id: n.id, addr: n.addr, process: n.members.process}
+		d.mu.Lock()
+		l := d.lives[n.id]
+		d.mu.Unlock()
+		d.found(l, q, peer.Ended)
+		time.Sleep(time.Millisecond)
+		next := n.members.identity()
+		next.Incarnation, next.Process = "another", next.Process+1
+		d.heard(next, true)
+		d.mark(l, q)
+		if lead.contacts.Gone(n.id) {
+			t.Error("it is gone, and its next process was heard of")
+		}
+	})
+}
+
+// A connection that has ended is looked into, although another node asks meanwhile about another process.
+func TestEndOfConnectionIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, lead, others := startDeaths(t, 3)
+		defer c.close()
+		n, d := others[0], lead.deaths
+		d.mu.Lock()
+		l := d.lives[n.id]
+		q := &inquiry{id: n.id, addr: n.addr, process: n.members.process + 1}
+		l.inquiry, l.again = q, true
+		l.waiting = []asker{{n.members.process, func(peer.Report) {}}}
+		d.mu.Unlock()
+		d.end(l, q)
+		d.mu.Lock()
+		if l.inquiry == nil || !l.inquiry.asked || !l.again {
+			t.Errorf("the next inquiry is %+v, and the end of the connection is to be looked into: %v", l.inquiry, l.again)
+		}
+		d.mu.Unlock()
+		time.Sleep(time.Second)
+		if d.inspect(l, func(l *life) bool { return l.inquiry != nil || l.again || len(l.waiting) > 0 }) {
+			t.Error("it is not over")
+		}
+	})
+}
+
 // What a leader has sent before its process ended is stored first: it may be what a majority has.
 func TestKilledLeaderAndSlowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
