@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/raft"
 )
 
 // A node drops its subscribers once no leader has led for LeaderWait, as far as this node can know, whatever else it has
@@ -119,4 +121,32 @@ func (n *testNode) leads() {
 		time.Sleep(5 * time.Millisecond)
 	}
 	time.Sleep(5 * time.Millisecond)
+}
+
+// The waiters of a new member keep their turn, also before the roster has it.
+func TestWaitersOfNewMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		leader.keeper.changing <- struct{}{} // the keeper waits, as for a change of the members that takes long
+		defer func() { <-leader.keeper.changing }()
+		for _, id := range []string{"n4", "n5"} {
+			c.add(id, withKeyspace)
+			c.start(id)
+			if err := leader.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(id+":1"), 0, 0).Error(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second)
+		}
+		if _, known := leader.members.roster.Load().Members["n5"]; known {
+			t.Fatal("the roster has it")
+		}
+		c.block(c.nodes["n5"], "BLPOP jobs 0")
+		c.waiting(1)
+		time.Sleep(time.Second)
+		if s := leader.state.Sessions(); len(s) != 1 || s[0].Suspensions > 0 {
+			t.Errorf("the sessions: %+v", s)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package wait
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -108,10 +109,16 @@ func (s *Suspender) isLost(lead *clock.Leadership, session *resp.BlockSession) b
 	if who, ok := s.Met(session.Node); ok && session.Process > 0 && who.Starts > session.Process {
 		return true
 	}
-	if _, member := s.Roster().Members[session.Node]; !member {
+	if !s.isMember(session.Node) {
 		return true
 	}
 	return s.Contacts.Gone(session.Node) || s.silent(lead, session.Node) >= s.Heartbeat
+}
+
+// isMember reports whether a node is a member. Raft knows a new one before the roster does.
+func (s *Suspender) isMember(id string) bool {
+	_, known := s.Roster().Members[id]
+	return known || slices.ContainsFunc(s.Raft.Servers(), func(m raft.Server) bool { return string(m.ID) == id })
 }
 
 // silent returns the time since a node was last heard. This leader asks the others from the beginning of its term on;
