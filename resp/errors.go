@@ -102,6 +102,12 @@ func UnknownSubcommand(container, word string) Reply {
 		"'. Try " + strings.ToUpper(container) + " HELP.")
 }
 
+// UnknownOption returns the error of a command of lockd's own for an option that it does not have: UnknownOption("LOCK",
+// "EX").
+func UnknownOption(command, word string) Error {
+	return Error("ERR " + command + " has no option '" + cString(word, argsShown) + "'")
+}
+
 // WrongArity returns Redis's error for a wrong number of arguments. name is in lower case; a subcommand includes its
 // container, "client|setname".
 func WrongArity(name string) Reply {

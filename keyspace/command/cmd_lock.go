@@ -22,7 +22,7 @@ import (
 // or up to a LIMIT, is a value of its own, in the same line.
 var lockRows = []row{
 	{Spec: resp.Spec{
-		Name: resp.LockCommand, Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
+		Name: resp.LockCommand, Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW access insert", Waits: "WAIT", Refuses: "*", NilBulk: true,
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Take a lock for a token, or wait in line for it; the answer is its fence",
@@ -57,6 +57,12 @@ const (
 	errHeldOtherwise  = "ERR this token holds the lock in another way: UNLOCK it first"
 	errTextTooLongFmt = "ERR the %s of a lock may have %d bytes at most"
 	errPermitsFmt     = "ERR LIMIT is a number from 1 to %d"
+	errNoPXFmt        = "ERR PX is missing: %s key token PX milliseconds"
+	errOptionTwiceFmt = "ERR %s is given twice"
+	errOptionAloneFmt = "ERR %s needs a value"
+	errNotIntegerFmt  = "ERR %s is not an integer or out of range"
+	errWaitNegative   = "ERR WAIT is negative"
+	errSharedAndLimit = "ERR SHARED and LIMIT exclude each other"
 	errOtherLimitFmt  = "ERR this lock is held with LIMIT %d now"
 )
 
@@ -89,22 +95,28 @@ func parseLock(args resp.Args) (call, error) {
 	var seen [len(lockOptions)]bool
 	for i := 3; i < len(args); i++ {
 		option := slices.IndexFunc(lockOptions[:], func(name string) bool { return resp.Is(args[i], name) })
-		if option < 0 || seen[option] {
-			return nil, resp.Error(resp.ErrSyntax)
+		switch {
+		case option < 0:
+			return nil, resp.UnknownOption("LOCK", args[i])
+		case seen[option]:
+			return nil, resp.Errorf(errOptionTwiceFmt, lockOptions[option])
 		}
 		seen[option] = true
 		if option != optionShared {
 			i++
 		}
 		if i == len(args) {
-			return nil, resp.Error(resp.ErrSyntax)
+			return nil, resp.Errorf(errOptionAloneFmt, lockOptions[option])
 		}
 		if err := l.option(option, args[i]); err != nil {
 			return nil, err
 		}
 	}
-	if !seen[optionPX] || seen[optionShared] && seen[optionLimit] {
-		return nil, resp.Error(resp.ErrSyntax)
+	switch {
+	case !seen[optionPX]:
+		return nil, resp.Errorf(errNoPXFmt, "LOCK")
+	case seen[optionShared] && seen[optionLimit]:
+		return nil, resp.Error(errSharedAndLimit)
 	}
 	return l, nil
 }
@@ -134,7 +146,7 @@ func (l *lockRequest) number(option int, n int64, isInt bool) error {
 		l.leaseMs = n
 		switch {
 		case !isInt:
-			return resp.Error(resp.ErrNotInteger)
+			return resp.Errorf(errNotIntegerFmt, "PX")
 		case n <= 0:
 			return resp.Error(invalidExpire(resp.LockCommand).Str)
 		}
@@ -142,9 +154,9 @@ func (l *lockRequest) number(option int, n int64, isInt bool) error {
 		l.waitMs = n
 		switch {
 		case !isInt:
-			return resp.Error(errTimeoutInteger)
+			return resp.Errorf(errNotIntegerFmt, "WAIT")
 		case n < 0:
-			return resp.Error(errTimeoutNegative)
+			return resp.Error(errWaitNegative)
 		}
 	case optionLimit:
 		l.Mode = lock.Mode(n)
@@ -371,7 +383,7 @@ func parseRenew(args resp.Args) (call, error) {
 		return nil, err
 	}
 	if !resp.Is(args[3], "PX") {
-		return nil, resp.Error(resp.ErrSyntax)
+		return nil, resp.Errorf(errNoPXFmt, "RENEW")
 	}
 	ms, err := expiryPX.read(args[4], "renew")
 	if err != nil {
