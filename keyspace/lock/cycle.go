@@ -97,6 +97,9 @@ func (s *search) waits(i int, token, owner string) bool {
 		if w.owner() != name {
 			return false
 		}
+		if s.isServed(w) {
+			return true
+		}
 		if waits = s.look("") && w.End >= s.now; waits {
 			s.follow(w, place)
 		}
@@ -115,6 +118,20 @@ func (s *search) waits(i int, token, owner string) bool {
 	}
 	s.owners = append(s.owners, stuckOwner{shown, i})
 	return true
+}
+
+// isServed reports whether the token of a waiter that is passed over has got the lock by another request: the waiter is
+// answered when its session is heard again, and blocks nobody until then.
+func (s *search) isServed(w *Waiter) bool {
+	if s.Present(w) {
+		return false
+	}
+	s.Looked++
+	held := s.Keys.Holding(w.Lock)
+	if held.Many != nil {
+		return held.Many.Holder(w.Token) != nil
+	}
+	return held.Held && held.Token == w.Token
 }
 
 // look counts one more holder, or wait; false if there are too many.

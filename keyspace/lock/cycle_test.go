@@ -201,6 +201,45 @@ func TestCircleEndsTheLastWait(t *testing.T) {
 	}
 }
 
+// A waiter that is passed over, whose token has got the lock by another request, closes no circle: neither with itself,
+// nor through a lock whose other holders wait for its owner. Its owner may wait for something else.
+func TestCircleOfOneThatIsServed(t *testing.T) {
+	twice := func(held Holding, owner string) *Table {
+		line := NewLine()
+		asked := &Waiter{Want: Want{Token: "a", Owner: owner, Mode: Exclusive}, Lock: first, Seq: 1, End: 50}
+		line.Enter(asked)
+		line.PassOver(asked)
+		line.Enter(&Waiter{Want: Want{Token: "b"}, Lock: first, Seq: 2, End: 50})
+		return &Table{Line: &line, Keys: &keys{map[Name]Holding{first: held}, map[Name]bool{}}}
+	}
+	table := twice(Holding{Held: true, Token: "a", Ends: 100}, "")
+	if turn := table.Turn(first, 10, 10, true); turn.Action != Rest {
+		t.Errorf("the next in line: %+v", turn)
+	}
+	table = twice(Holding{Held: true, Many: NewMany(Shared, &Holder{Token: "a", Fence: 1, Tick: 100}), Ends: 100}, "")
+	if circle := table.Circle(first, 10); circle != nil {
+		t.Errorf("one of many: %+v", circle)
+	}
+	table = twice(Holding{Held: true, Token: "of the same owner", Owner: "o", Ends: 100}, "o")
+	if circle := table.Circle(first, 10); circle == nil || circle.Waiter.Token != "a" {
+		t.Errorf("another token of the owner: %+v", circle)
+	}
+	for _, waits := range []bool{false, true} {
+		table, k := letters(2)
+		own := table.Waiter(Name{0, "k1"}, "token of a")
+		table.Leave(own)
+		if waits {
+			table.Enter(own)
+		}
+		again := &Waiter{Want: own.Want, Lock: first, Seq: 7, End: 50}
+		table.Enter(again)
+		table.PassOver(again)
+		if circle := table.Circle(Name{0, "k0"}, 10); (circle != nil) != waits {
+			t.Errorf("it waits for k1 %v: %+v, %+v", waits, circle, k.held)
+		}
+	}
+}
+
 func tell(c *Circle) string {
 	owner, holds, waits, through := c.Tell()
 	return fmt.Sprintf("%s holds %s and waits for %s%s", owner, holds, waits, through)
