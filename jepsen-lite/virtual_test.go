@@ -63,6 +63,9 @@ func TestWhatCannotBeSimulated(t *testing.T) {
 				}
 			}
 		}
+		if kinds := strings.Join(s.kinds, " "); !strings.Contains(kinds, "deposed") || strings.Contains(kinds, "backup") {
+			t.Errorf("nemeses: %s", kinds)
+		}
 		if loads := strings.Join(s.workloads, " "); strings.Contains(loads, busyWorkload) || !strings.Contains(loads, "lock") {
 			t.Errorf("workloads: %s", loads)
 		}

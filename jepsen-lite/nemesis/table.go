@@ -282,7 +282,6 @@ var Table = []Kind{
 		Variants: []string{"leader"},
 		alone:    true,
 		reads:    every,
-		grounded: every,
 		StopTurn: restarts, Start: deposed,
 	},
 	{
