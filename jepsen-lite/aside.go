@@ -44,22 +44,54 @@ const endMax = 30 * time.Second
 
 // run makes one run, in a folder that is there, and returns when it has ended.
 func (s *simulator) run(ctx context.Context, c *runCmd) (o figures, err error) {
+	said := filepath.Join(c.Out, saidFile)
 	p, err := process.Command{
-		Name: fmt.Sprint("seed ", c.Seed), Path: s.path, Args: append(c.words(), "--out", c.Out), Log: filepath.Join(c.Out, saidFile),
+		Name: fmt.Sprint("seed ", c.Seed), Path: s.path, Args: append(c.words(), "--out", c.Out), Log: said,
 		Env: append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", plantedVar+"="+s.bug),
 	}.Start()
 	if err != nil {
 		return o, err
 	}
-	select {
-	case <-p.Ended():
-	case <-ctx.Done():
-		p.Stop(syscall.SIGINT, endMax)
-	}
-	if o, err = loadFigures(c.Out); err != nil {
+	hung := !awaitRun(ctx, p, said)
+	o, err = loadFigures(c.Out)
+	o.CPU = p.State().UserTime() + p.State().SystemTime()
+	switch {
+	case hung:
+		return o, fmt.Errorf("it has said nothing for %s: its stacks are in %s", silentMax, saidFile)
+	case err != nil:
 		return o, errors.New(whyNotMade(p))
 	}
 	return o, nil
+}
+
+// Times of a process that makes a run: it says something every five virtual seconds.
+const (
+	silentMax  = 20 * time.Minute // before it is taken for one that never ends; a busy machine needs a minute
+	silentLook = 10 * time.Second
+)
+
+// awaitRun waits until a process has ended, and tells it to end when ctx does. One whose output stands still ends with
+// the stacks of its goroutines; then awaitRun returns false.
+func awaitRun(ctx context.Context, p *process.Process, output string) bool {
+	look := time.NewTicker(silentLook)
+	defer look.Stop()
+	for size, since := int64(-1), time.Now(); ; {
+		select {
+		case <-p.Ended():
+			return true
+		case <-ctx.Done():
+			p.Stop(syscall.SIGINT, endMax)
+			return true
+		case <-look.C:
+		}
+		switch info, err := os.Stat(output); {
+		case err == nil && info.Size() != size:
+			size, since = info.Size(), time.Now()
+		case time.Since(since) > silentMax:
+			p.Stop(syscall.SIGQUIT, endMax)
+			return false
+		}
+	}
 }
 
 // whyNotMade says in a line why a process has made no run.

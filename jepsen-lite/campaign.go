@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
-	"text/tabwriter"
 	"time"
-
-	"lockd/jepsen-lite/model"
 )
 
 // campaign is a marathon on simulated machines: runs of one seed after the other, several beside each other, each in a
@@ -28,26 +24,32 @@ type campaign struct {
 
 	mu       sync.Mutex // not held while a run is made
 	seeds    func() (uint64, bool)
-	made     int // runs that have begun
+	first    uint64 // the first seed
+	made     int    // runs that have begun
+	loads    map[string]int
 	sum      figures
+	silent   uint64 // the seed of the longest time without a write
 	passed   int
-	doubtful int // runs in which nothing was wrong, and a rule was hardly at stake
+	doubtful int // runs in which nothing was wrong, and a rule was hardly at stake, or a search gave up
 	failed   []string
 }
 
 // simulate makes runs until their time is over, or all are made, and prints what they had in all.
 func (c *marathonCmd) simulate(ctx context.Context, out io.Writer) (passed bool, err error) {
-	m := &campaign{cmd: c, out: out, began: time.Now(), sum: newFigures(nil, true)}
+	m := &campaign{cmd: c, out: out, began: time.Now(), loads: map[string]int{}, sum: newFigures(nil, true)}
 	if m.sim, err = itself(); err == nil && c.Flags.Plant != m.sim.bug {
 		m.sim, err = c.Flags.buildSimulator()
 	}
 	if err != nil {
 		return false, err
 	}
-	next, stop := iter.Pull(seeds(c.Flags.Seed))
+	if m.first = c.Flags.Seed; m.first == 0 {
+		m.first = rand.Uint64N(1e9) + 1
+	}
+	next, stop := iter.Pull(seeds(m.first))
 	defer stop()
 	m.seeds = next
-	fmt.Fprintf(out, "output in %s\n", c.Flags.Out)
+	fmt.Fprintf(out, "output in %s\n%s\n", c.Flags.Out, m.command())
 	saying, quiet := context.WithCancel(ctx)
 	go m.say(saying)
 	var all sync.WaitGroup
@@ -59,8 +61,7 @@ func (c *marathonCmd) simulate(ctx context.Context, out io.Writer) (passed bool,
 	}
 	all.Wait()
 	quiet()
-	m.table()
-	return len(m.failed) == 0, nil
+	return len(m.failed) == 0, m.summarize()
 }
 
 // one makes the next run, if there is one.
@@ -100,8 +101,19 @@ func (m *campaign) one(ctx context.Context) bool {
 			err = os.RemoveAll(run.Out)
 		}
 	}
-	m.sum.join(&o)
+	m.count(run.Seed, &o)
 	return err == nil || len(m.failed) < failuresMax
+}
+
+// count adds a run to the sums. m.mu is held.
+func (m *campaign) count(seed uint64, o *figures) {
+	if o.Silence > m.sum.Silence {
+		m.silent = seed
+	}
+	for load := range o.Loads {
+		m.loads[load]++
+	}
+	m.sum.join(o)
 }
 
 // failuresMax bounds the failed runs of a campaign that is to go on.
@@ -112,18 +124,6 @@ func (m *campaign) fail(run *runCmd, why string) {
 	line := fmt.Sprintf("seed %d: %s: %s\n  %s", run.Seed, why, run.Out, run.again())
 	m.failed = append(m.failed, line)
 	fmt.Fprintln(m.out, line)
-}
-
-// join adds the figures of a run.
-func (o *figures) join(more *figures) {
-	o.OK, o.Fail, o.Info, o.Faults = o.OK+more.OK, o.Fail+more.Fail, o.Info+more.Info, o.Faults+more.Faults
-	o.Ended, o.Lasted, o.Silence = o.Ended+more.Ended, o.Lasted+more.Lasted, max(o.Silence, more.Silence)
-	for id, n := range more.AtStake {
-		o.AtStake[id] += n
-	}
-	for kind, n := range more.Kinds {
-		o.Kinds[kind] += n
-	}
 }
 
 // sayCampaign is the time between two lines that tell how far a campaign is.
@@ -141,29 +141,7 @@ func (m *campaign) say(ctx context.Context) {
 // total is the campaign in one line. m.mu is held, or no run is being made.
 func (m *campaign) total() string {
 	took := time.Since(m.began)
-	return fmt.Sprintf("%6.0f s: %d seeds passed, %d failed; %d operations ok, %d unknown; %d faults, %d processes "+
-		"ended; %s simulated, %.0f times as much", took.Seconds(), m.passed, len(m.failed), m.sum.OK, m.sum.Info, m.sum.Faults,
-		m.sum.Ended, m.sum.Lasted.Round(time.Second), m.sum.Lasted.Seconds()/took.Seconds())
-}
-
-// table prints what all runs had together.
-func (m *campaign) table() {
-	fmt.Fprintln(m.out, m.total())
-	fmt.Fprintf(m.out, "longest time without a successful write %s; %d runs were too short, or had too few faults, for a "+
-		"rule\n", m.sum.Silence.Round(time.Millisecond), m.doubtful)
-	tw := tabwriter.NewWriter(m.out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "fault\ttimes")
-	for _, kind := range slices.Sorted(maps.Keys(m.sum.Kinds)) {
-		fmt.Fprintf(tw, "%s\t%d\n", kind, m.sum.Kinds[kind])
-	}
-	fmt.Fprintln(tw, "rule\tat stake")
-	for _, r := range model.Rules {
-		if n, counted := m.sum.AtStake[r.ID]; counted {
-			fmt.Fprintf(tw, "%s\t%d\n", r.ID, n)
-		}
-	}
-	_ = tw.Flush()
-	for _, line := range m.failed {
-		fmt.Fprintln(m.out, line)
-	}
+	return fmt.Sprintf("%6.0f s: %d seeds passed, %d failed; %d operations, %d of them unknown; %d faults, %d processes "+
+		"ended; %s simulated, %.0f times as much", took.Seconds(), m.passed, len(m.failed), m.sum.operations(), m.sum.Info,
+		m.sum.Faults, m.sum.Ended, m.sum.Lasted.Round(time.Second), m.sum.Lasted.Seconds()/took.Seconds())
 }

@@ -59,6 +59,7 @@ func linearizable(v *Verdict, h *history.History, m machine) {
 		case porcupine.Illegal:
 			m.blame(v, keys[key])
 		case porcupine.Unknown:
+			v.GaveUp++
 			v.Undecided = append(v.Undecided, "key "+key+": no order found or excluded in "+decideMax.String())
 		}
 	}

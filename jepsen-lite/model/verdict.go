@@ -23,6 +23,8 @@ type Verdict struct {
 	NotJudged []string
 	// AtStake counts how often each rule was at stake, by ID.
 	AtStake map[string]int `json:",omitempty"`
+	// GaveUp counts the searches that found no answer in time; each is in Undecided, too.
+	GaveUp int `json:",omitempty"`
 	// Rarest is the kind of request, or of answer, that was seen the fewest times: see Least.
 	Rarest string `json:"-"`
 	// Stakes are the rules that were to be judged; that which came nearest to its bound is the first one: see Weigh.
@@ -92,6 +94,7 @@ func All(checkers ...Checker) Checker {
 			all.Problems = append(all.Problems, v.Problems...)
 			all.Undecided = append(all.Undecided, v.Undecided...)
 			all.Notes = append(all.Notes, v.Notes...)
+			all.GaveUp += v.GaveUp
 			all.Count(v.AtStake)
 			all.Rarest = cmp.Or(all.Rarest, v.Rarest)
 		}
