@@ -14,26 +14,31 @@ import (
 // Bounds on how long a cluster may keep its clients waiting, in ns.
 const (
 	silenceMax = int64(3 * time.Second)         // without a successful write, while a majority serves
+	longMax    = int64(15 * time.Second)        // such a time, while there is a fault that makes nodes slow
 	answerMax  = int64(1500 * time.Millisecond) // for one answer, without a fault
 	// nodeSilenceMax is silenceMax for one node: longer than it holds a command without a leader.
 	nodeSilenceMax = int64(4 * time.Second)
 )
 
-// unmarked are faults that the marks of the history do not describe, by kind or by kind and variant. While one lasts, a
-// serving majority may be slow, out of reach of clients, or idle.
-var unmarked = []string{
-	"clients", "load", "clock", "stall", "drag", "full", "scenario hand over", "scenario large", // which are slow
-	"quiet", "together", "scenario save twice", // which have the clients ask for nothing
-}
+// Faults that the marks of the history do not describe, by kind or by kind and variant. While one lasts, a serving
+// majority may be slow, or idle.
+var (
+	slowing = []string{"clock", "stall", "drag", "full", "scenario hand over", "scenario large"}
+	idling  = []string{
+		"clients", "load", // clients do not reach it, or others keep it busy
+		"quiet", "together", "scenario save twice", // which have the clients ask for nothing
+	}
+	unmarked = slices.Concat(slowing, idling)
+)
 
 // unnoticed is the kind of fault that may make answers late, and nothing more: hostile clients.
 const unnoticed = "hostile"
 
-// isUnmarked reports whether a fault is one of unmarked. Its description begins with its variant, or, when it is over,
+// isOneOf reports whether a fault is one of some of these. Its description begins with its variant, or, when it is over,
 // with its kind.
-func isUnmarked(f history.Window) bool {
+func isOneOf(some []string, f history.Window) bool {
 	what := f.Kind + " " + strings.TrimPrefix(f.What, f.Kind+" ") + " "
-	return slices.ContainsFunc(unmarked, func(u string) bool { return strings.HasPrefix(what, u) })
+	return slices.ContainsFunc(some, func(u string) bool { return strings.HasPrefix(what, u) })
 }
 
 // onlyRead are the operations that a node answers without a write. Operations without a node are not the cluster's.
@@ -78,27 +83,37 @@ func silences(v *Verdict, h *history.History) {
 	for _, at := range acked {
 		slices.Sort(at)
 	}
-	excused, nodes := excused(h), nodesOf(h)
+	slow, idle, nodes := excused(h, unmarked), excused(h, idling), nodesOf(h)
 	for _, q := range h.Quorums {
 		if q.Slow {
 			continue
 		}
-		for _, well := range outside(excused, span{q.Start, q.End}) {
-			if n := int((well.to - well.from) / silenceMax); n > 0 {
-				v.Stake(ruleSilence, n)
-			}
-			for gap := range gaps(acked[""], well) {
-				if first, asked := demand(h, q.Nodes, gap); asked > silenceMax {
-					v.Add("silence", first,
-						"no write succeeded from %.3f s to %.3f s, although %s served and were connected, and asked "+
-							"for %.1f s",
-						sec(gap.from), sec(gap.to), strings.Join(q.Nodes, ", "), sec(asked))
-				}
-			}
+		for _, well := range outside(slow, span{q.Start, q.End}) {
+			judgeSilence(v, h, ruleSilence, q.Nodes, gaps(acked[""], well), silenceMax)
 			for _, node := range nodes {
 				silentNode(v, h, node, acked[node], well)
 			}
 		}
+		for _, asked := range outside(idle, span{q.Start, q.End}) {
+			judgeSilence(v, h, ruleLongSilence, q.Nodes, gaps(acked[""], asked), longMax)
+		}
+	}
+}
+
+// judgeSilence reports those of some times without a successful write in which nodes were asked for writes for longer than
+// most, and puts the rule at stake as often as such times fit in.
+func judgeSilence(v *Verdict, h *history.History, r *Rule, nodes []string, times iter.Seq[span], most int64) {
+	all := int64(0)
+	for gap := range times {
+		all += gap.to - gap.from
+		if first, asked := demand(h, nodes, gap, most); asked > most {
+			v.Add(r.Kinds[0], first,
+				"no write succeeded from %.3f s to %.3f s, although %s served and were connected, and asked for %.1f s",
+				sec(gap.from), sec(gap.to), strings.Join(nodes, ", "), sec(asked))
+		}
+	}
+	if n := int(all / most); n > 0 {
+		v.Stake(r, n)
 	}
 }
 
@@ -171,14 +186,14 @@ func gaps(moments []int64, in span) iter.Seq[span] {
 // sec returns a time in seconds.
 func sec(ns int64) float64 { return float64(ns) / 1e9 }
 
-// excused returns the times in which a serving majority need not write, by their starts.
-func excused(h *history.History) []span {
+// excused returns the times in which a serving majority need not write, by their starts: some faults are among them.
+func excused(h *history.History, faults []string) []span {
 	spans := poisoned(h)
 	for _, s := range h.Stood {
 		spans = append(spans, span{s.Start, s.End})
 	}
 	for _, f := range h.Faults {
-		if isUnmarked(f) {
+		if isOneOf(faults, f) {
 			spans = append(spans, span{f.Start, f.End})
 		}
 	}
@@ -236,9 +251,10 @@ func unwell(h *history.History) (spans []span) {
 }
 
 // demand returns the first write that nodes were asked for in a time, and for how much of that time a write was waiting
-// for an answer. Writes that were sent before may have been lost with their connections.
-func demand(h *history.History, nodes []string, in span) (first *history.Op, asked int64) {
-	if in.to-in.from <= silenceMax {
+// for an answer; 0 if the time is no longer than most. Writes that were sent before may have been lost with their
+// connections.
+func demand(h *history.History, nodes []string, in span, most int64) (first *history.Op, asked int64) {
+	if in.to-in.from <= most {
 		return nil, 0
 	}
 	reach := in.from

@@ -114,6 +114,35 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// Faults that make nodes slow excuse no silence that lasts: half a minute is judged, whichever of them is on, while a
+// majority is in touch. Faults in which clients ask for nothing, or do not get there, excuse it.
+func TestLongSilence(t *testing.T) {
+	planted := func(to int, more string) string {
+		return "0-1 1@n1 set a = OK" + asks("n2", 400, to) + fmt.Sprintf("\n %d-%d 1@n2 set a = OK\n ", to, to+1) + more
+	}
+	for _, fault := range []string{
+		"clock step leader", "stall leader", "drag all", "full follower", "scenario hand over", "scenario large",
+		"kill follower", "snapshot all", "transfer often", "frame lost", "port flap follower",
+	} {
+		during := "200-30000 fault " + fault
+		if v := onlyKind(live(story(t, planted(30000, during))), "long silence"); len(v) != 1 || v[0].Line != 2 {
+			t.Errorf("%s: 30 s: %v", fault, v)
+		}
+		if v := onlyKind(live(story(t, planted(15300, during))), "long silence"); len(v) > 0 {
+			t.Errorf("%s: 15 s: %v", fault, v)
+		}
+	}
+	for _, excuse := range []string{
+		"200-30000 fault clients delay", "200-30000 fault load burst", "200-30000 fault quiet", "200-30000 fault together kill",
+		"200-30000 fault scenario save twice", "200-30000 7@n1 poison p = 1", "200-30000 stood", "10000-20000 link n1 n2 slow\n 10000-20000 link n1 n3 slow\n 10000-20000 link n2 n3 slow",
+		"200-14000 away n1\n 200-14000 away n3",
+	} {
+		if v := onlyKind(live(story(t, planted(28000, excuse))), "long silence"); len(v) > 0 {
+			t.Errorf("%s: %v", excuse, v)
+		}
+	}
+}
+
 func onlyKind(v *Verdict, kind string) (found []Problem) {
 	for _, p := range v.Problems {
 		if p.Kind == kind {
@@ -199,7 +228,7 @@ func TestIsUnmarked(t *testing.T) {
 		{"install", "install kill n1: kill n2 after 1 s", false},
 		{"transfer", "", false},
 	} {
-		if got := isUnmarked(history.Window{Kind: c.kind, What: c.what}); got != c.want {
+		if got := isOneOf(unmarked, history.Window{Kind: c.kind, What: c.what}); got != c.want {
 			t.Errorf("%s %q: %v", c.kind, c.what, got)
 		}
 	}

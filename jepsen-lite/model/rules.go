@@ -117,6 +117,10 @@ var (
 	ruleSilence = lateRule("no-silence", "A connected majority that is asked for writes does one every three seconds.",
 		"silence", everywhere, times(1)).told().
 		judging("failover-of-a-process failover-of-silence")
+	ruleLongSilence = lateRule("no-long-silence",
+		"Disks that are slow, full or hang, and clocks that step, keep a connected majority from writing for less than 15 s.",
+		"long silence", everywhere, times(1)).told().
+		judgingNone("no page says how long a write takes on such disks; a cluster that has stopped for good must show")
 	ruleNodeSilence = lateRule("no-node-silent",
 		"A node that reaches a majority, and is asked for writes, does one every four seconds.",
 		"node silent", everywhere, times(1)).told().

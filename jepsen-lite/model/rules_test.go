@@ -88,6 +88,8 @@ func TestRules(t *testing.T) {
 		{ruleEach, Least("get"), "0-1 1@n1 get a = x", ""},
 		{ruleSilence, live, "0-1 1@n1 set a = OK\n 3001-3002 1@n1 set a = OK",
 			"0-1 1@n1 set a = OK" + asks("n1", 400, 9000)},
+		{ruleLongSilence, live, "0-1 1@n1 set a = OK\n 15001-15002 1@n1 set a = OK",
+			"0-1 1@n1 set a = OK" + asks("n1", 400, 20000)},
 		{ruleNodeSilence, live, "0-1 1@n1 set a = OK\n 4001-4002 1@n1 set a = OK",
 			"0-1 1@n1 set a = OK" + refusals("n1", 400, 9000)},
 		{ruleUndisturbed, live, "0-1 1@n1 get a = x", "0-1501 1@n1 get a = x"},
