@@ -149,10 +149,12 @@ func newScene(key string, own, wide []*history.Op) *scene {
 // forSearch returns the operations as those of one key. What was answered too late counts as unknown. A request that
 // waited while there was a fault may have held the lock once before: see untold. So may one that waited while another
 // scene wiped all databases: what that gave to it may have been taken, or moved, before it was told, and it waited on.
+// So may one that waited while a request was refused, as then a leader was lost, whatever the reason: on a busy machine
+// that needs no fault.
 func (s *scene) forSearch(h *history.History) (ops []history.Op) {
 	twice := slices.Clone(h.Faults)
 	for _, o := range s.ops {
-		if s.isOthers(o) {
+		if s.isOthers(o) || o.Outcome == history.Fail {
 			twice = append(twice, history.Window{Start: o.Start, End: o.Told})
 		}
 		one := *o

@@ -42,6 +42,10 @@ func TestKeys(t *testing.T) {
 		// what another scene gives to a waiter is renamed before the waiter is told, which waits on
 		took + waits("1020", "9") + "600-1012 3 enter 3.k b,8000,9000,a1, = 8\n 990-1001 7 change all flushall,3.j = OK\n " +
 			"995-1002 1 change 3.k rename,3.k,a1,a2 = OK\n 1013-1014 3 release 3.k b,a1 = 1\n " + look("1030", "a2", "string,a,7,7980"),
+		// what a waiter was given was taken back before it was told, and it is refused, or waits on: a leader was lost
+		took + "10-1200 2 enter 3.k a,8000,9000,a1, failed\n 1000-1005 1 change 3.k del,3.k,a1 = 1\n " + look("1010", "a1", "string,a,7,7995") + look("1300", "a1", "none,,nil,-2"),
+		took + waits("1306", "9") + "600-1150 3 enter 3.k b,8000,9000,a1, failed\n 1000-1005 1 change 3.k del,3.k,a1 = 1\n " +
+			look("1010", "a1", "string,a,7,7995") + look("1100", "a1", "none,,nil,-2"),
 		// unknown outcomes, also of another scene
 		took + waits("1006", "7") + "1000-? 1 change 3.k del,3.k,a1",
 		"0-? 9 change dbs3 swap,3.j\n " + took + twin + look("10", "a1", "string,g,7,29992") + look("12", "b1", "string,h,8,29990"),
@@ -63,6 +67,7 @@ func TestKeys(t *testing.T) {
 		{took + "1000-1005 1 change 3.k expire,3.k,a1,500 = 1\n " + look("1010", "a1", "string,h,5,-1"), "wrong lease@3"},
 		{took + "1000-1005 1 change 3.k expire,3.k,a1,500 = 1\n 1490-1491 2 try 3.k b,9000,0,a1, = 9", "two holders@3"},
 		{"0-1 1 try 3.k h,30000,0,a1,shared = 5\n 4-5 1 change 3.k persist,3.k,a1 = 1\n " + look("7", "a1", "lock,,5,29990"), "wrong lease@3"},
+		{took + waits("1306", "9") + "1000-1005 1 change 3.k del,3.k,a1 = 1\n " + look("1010", "a1", "string,a,7,7995") + look("1100", "a1", "none,,nil,-2"), "two holders@2"},
 		{took + "10-11 1 change 3.k del,3.k,a1 = 1\n 12-13 2 try 3.k b,9000,0,a1, = nil", "refused although free@3"},
 		// those in line are served, and told, at once
 		{took + waits("3006", "7") + "1000-1005 1 change 3.k del,3.k,a1 = 1" + later, "left in line@2"},
