@@ -131,7 +131,7 @@ func (s *search) isServed(w *Waiter) bool {
 	if held.Many != nil {
 		return held.Many.Holder(w.Token) != nil
 	}
-	return held.Held && held.Token == w.Token
+	return held.Token == w.Token
 }
 
 // look counts one more holder, or wait; false if there are too many.

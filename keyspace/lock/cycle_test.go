@@ -217,8 +217,8 @@ func TestCircleOfOneThatIsServed(t *testing.T) {
 		t.Errorf("the next in line: %+v", turn)
 	}
 	table = twice(Holding{Held: true, Many: NewMany(Shared, &Holder{Token: "a", Fence: 1, Tick: 100}), Ends: 100}, "")
-	if circle := table.Circle(first, 10); circle != nil {
-		t.Errorf("one of many: %+v", circle)
+	if circle := table.Circle(first, 10); circle != nil || table.Looked != 3 { // a lock, a holder, and the lock again
+		t.Errorf("one of many: %+v, %d looks", circle, table.Looked)
 	}
 	table = twice(Holding{Held: true, Token: "of the same owner", Owner: "o", Ends: 100}, "o")
 	if circle := table.Circle(first, 10); circle == nil || circle.Waiter.Token != "a" {
