@@ -134,6 +134,7 @@ func (m *campaign) say(ctx context.Context) {
 	for wait(ctx, sayCampaign); ctx.Err() == nil; wait(ctx, sayCampaign) {
 		m.mu.Lock()
 		fmt.Fprintln(m.out, m.total())
+		_, _ = m.keep() // the end of the campaign tells of an error
 		m.mu.Unlock()
 	}
 }

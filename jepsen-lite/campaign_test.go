@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,13 @@ func TestCampaignSummary(t *testing.T) {
 	m.count(8, run(200, 3*time.Second, "lock"))
 	m.count(9, run(50, 2*time.Second, "keys"))
 	m.passed, m.failed = 2, []string{"seed 9: keys FAILED: two holders: DIR"}
+	m.began, m.cmd.Flags.Out = time.Now(), t.TempDir()
+	kept, err := m.keep()
+	written, _ := os.ReadFile(filepath.Join(m.cmd.Flags.Out, summaryFile))
+	totals, _ := os.ReadFile(filepath.Join(m.cmd.Flags.Out, totalsFile))
+	if err != nil || kept == "" || string(written) != kept || !strings.Contains(string(totals), `"one-holder": 350`) {
+		t.Errorf("%v: %q is kept, and %s", err, written, totals)
+	}
 	var text strings.Builder
 	m.summary(&text, time.Minute)
 	said := strings.Join(strings.Fields(text.String()), " ")

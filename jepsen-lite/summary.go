@@ -16,19 +16,25 @@ import (
 
 // Files that a campaign leaves in its folder.
 const (
-	summaryFile = "summary.txt"  // what it prints at its end
+	summaryFile = "summary.txt"  // what it prints at its end; until then that of the runs so far
 	totalsFile  = "summary.json" // the sums of the figures of its runs
 )
 
-// summarize prints what all runs had together, and writes it into files.
+// summarize prints what all runs had together, and keeps it.
 func (m *campaign) summarize() error {
+	text, err := m.keep()
+	fmt.Fprintf(m.out, "%s", text)
+	return err
+}
+
+// keep writes what the runs so far had together into files, and returns its text. m.mu is held, or no run is being made.
+func (m *campaign) keep() (string, error) {
 	var text strings.Builder
 	m.summary(&text, time.Since(m.began))
-	fmt.Fprint(m.out, text.String())
 	if err := os.WriteFile(filepath.Join(m.cmd.Flags.Out, summaryFile), []byte(text.String()), 0o644); err != nil {
-		return err
+		return text.String(), err
 	}
-	return writeJSON(filepath.Join(m.cmd.Flags.Out, totalsFile), m.sum)
+	return text.String(), writeJSON(filepath.Join(m.cmd.Flags.Out, totalsFile), m.sum)
 }
 
 // command is the command that makes the same runs once more.
