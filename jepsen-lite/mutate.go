@@ -19,10 +19,10 @@ type mutateCmd struct {
 	Mutant   []string      `help:"Only these." placeholder:"ID,..."`
 	Sample   int           `help:"Only so many of each package (default: all)." placeholder:"N"`
 	Seed     uint64        `default:"1" help:"Decides which ones --sample draws."`
-	TestTime time.Duration `default:"1m" help:"Leave out tests that take longer."`
+	TestTime time.Duration `default:"1m" help:"Leave out tests that take longer; 0s: all tests, as to see what --sim catches."`
 	Sim      time.Duration `help:"Look so long for each mutant that no test notices in simulated runs (default: not at all)."`
 	Again    bool          `help:"Run the mutants that are judged equivalent, too: one that is noticed is an error."`
-	Side     int           `default:"1" help:"Processes that run tests beside each other." placeholder:"N"`
+	Side     int           `default:"1" help:"Processes that run tests, or simulated runs, beside each other." placeholder:"N"`
 	Out      string        `help:"Folder for what is built (default: a new one in the temporary folder)." placeholder:"DIR"`
 	List     bool          `help:"List the mutants, and run nothing."`
 }

@@ -84,12 +84,32 @@ func TestEndless(t *testing.T) {
 func TestBroken(t *testing.T) { t.Error("it fails without a mutant, too") }
 `
 
+// calcRuns stands for jepsen-lite, and finds some mistakes of calc.
+const calcRuns = `package main
+
+import (
+	"fmt"
+	"os"
+
+	"lockd/calc"
+)
+
+func main() {
+	fmt.Println("output in a folder")
+	if calc.Endless(2); !new(calc.Counter).Add(3) {
+		fmt.Println("seed 7: too few: a folder")
+		os.Exit(1)
+	}
+}
+`
+
 // module writes a module with the package calc.
 func module(t *testing.T, text string) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod": "module lockd\n\ngo 1.26\n", "calc/calc.go": text, "calc/calc_test.go": calcTest,
+		"jepsen-lite/main.go": calcRuns,
 	} {
 		file := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -186,6 +206,40 @@ func TestRun(t *testing.T) {
 	}
 	if !strings.Contains(said.String(), "calc: without TestBroken") {
 		t.Errorf("a test that fails without a mutant: %s", &said)
+	}
+}
+
+// A mutant that no test notices is looked for in simulated runs, which may fail, or go on for ever.
+func TestSimulate(t *testing.T) {
+	s, err := Find(module(t, calc), "calc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(id string) *Mutant {
+		return s.Mutants[slices.IndexFunc(s.Mutants, func(m *Mutant) bool { return m.ID == "calc/calc.go:"+id })]
+	}
+	var said bytes.Buffer
+	r := &Runner{Root: filepath.Dir(s.pkg.dir), Dir: t.TempDir(), Out: &said, Sim: time.Second, Side: 1}
+	results, err := r.Run(t.Context(), Package{"calc", []string{"calc"}}, s, []*Mutant{of("Counter.Add:1:gt-ge"), of("unused:1:and-or")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one := results[0]; one.Fate != Caught || one.By != "seed 7: too few: a folder" || !strings.Contains(said.String(), one.By) {
+		t.Errorf("%s by %s: %s", one.Fate, one.By, &said)
+	}
+	if strings.Contains(said.String(), "without a mutant") {
+		t.Errorf("tests run without a time for them: %s", &said)
+	}
+	if one := results[1]; one.Fate != Alive {
+		t.Errorf("%s by %s", one.Fate, one.By)
+	}
+	built, err := filepath.Glob(filepath.Join(r.Dir, "*", "jepsen-lite"))
+	if err != nil || len(built) != 1 {
+		t.Fatalf("%v, %v", built, err)
+	}
+	problem, err := r.campaign(t.Context(), built[0], r.Dir, of("Endless:1:minus-plus").number, 100*time.Millisecond)
+	if problem != "a run does not end" || err != nil {
+		t.Errorf("a run without an end: %q, %v", problem, err)
 	}
 }
 
