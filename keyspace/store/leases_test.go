@@ -1,10 +1,12 @@
 package store
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -188,4 +190,96 @@ func TestRunsKeepKeysOfEntries(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// shape lists the runs of an order: of each its leases, and the room that it has for them.
+func shape(o *LeaseOrder) string {
+	var runs []string
+	o.runs.Scan(func(r leaseRun) bool {
+		runs = append(runs, fmt.Sprintf("%d/%d", r.len(), max(cap(r.leases.of), cap(r.leases.after))))
+		return true
+	})
+	return strings.Join(runs, " ")
+}
+
+// ascending has n leases, a second from each other.
+func ascending(n int) (all []Lease) {
+	for i := range n {
+		all = append(all, leaseAt(int64(i+1)*1000, "lock"))
+	}
+	return all
+}
+
+// A full run is divided into halves by a lease that comes into it, wherever that is, and the half without the lease has
+// no more room than it needs. A lease before or behind it begins another run.
+func TestFullRunsAreDivided(t *testing.T) {
+	for at := range runMax + 1 {
+		o, all := newLeaseOrder(), ascending(runMax)
+		o.load(all)
+		l := leaseAt(int64(at)*1000+500, "lock")
+		o.add(l)
+		all = slices.Insert(all, at, l)
+		checkLeases(t, o, all)
+		want := "128/255 128/128"
+		switch {
+		case at == 0:
+			want = "1/1 255/255"
+		case at == runMax:
+			want = "255/255 1/1"
+		case at > runMax/2:
+			want = "127/127 129/255"
+		}
+		if have := shape(o); have != want {
+			t.Errorf("a lease in place %d: %s, not %s", at, have, want)
+		}
+	}
+}
+
+// A run has room for its leases in sizes that fill what Go allocates. It grows to the next size when it is full, and goes
+// back by one when it is a quarter full.
+func TestRoomOfRuns(t *testing.T) {
+	o, all := newLeaseOrder(), ascending(runMax)
+	grown := map[int]int{1: 1, 2: 3, 3: 3, 4: 7, 8: 15, 16: 31, 31: 31, 32: 63, 63: 63, 64: 127, 127: 127, 128: 255, 255: 255}
+	for i, l := range all {
+		o.add(l)
+		if want := fmt.Sprintf("%d/%d", i+1, grown[i+1]); grown[i+1] > 0 && shape(o) != want {
+			t.Errorf("a run that grows: %s, not %s", shape(o), want)
+		}
+	}
+	shrunk := map[int]int{64: 255, 63: 127, 32: 127, 31: 63, 16: 63, 15: 31, 8: 31, 7: 15, 4: 15, 3: 7, 2: 7, 1: 3}
+	for n := runMax - 1; n > 0; n-- {
+		o.remove(all[n])
+		if want := fmt.Sprintf("%d/%d", n, shrunk[n]); shrunk[n] > 0 && shape(o) != want {
+			t.Errorf("a run that shrinks: %s, not %s", shape(o), want)
+		}
+	}
+}
+
+// A run that is a quarter full is joined with the one before if both together fill no more than half a run.
+func TestRunsJoin(t *testing.T) {
+	for before, want := range map[int]string{runMax/2 - 63: "127/255", runMax/2 - 63 + 1: "65/255 63/127"} {
+		o, all := newLeaseOrder(), ascending(2*runMax)
+		o.load(all)
+		for _, l := range slices.Concat(all[before:runMax], all[runMax+63:]) {
+			o.remove(l)
+		}
+		if have := shape(o); have != want {
+			t.Errorf("%d before 63: %s, not %s", before, have, want)
+		}
+		checkLeases(t, o, slices.Concat(all[:before], all[runMax:runMax+63]))
+	}
+}
+
+// A run takes leases up to 2^32-1 milliseconds behind its first.
+func TestRunsReach(t *testing.T) {
+	for behind, want := range map[int64]string{math.MaxUint32: "2/3", math.MaxUint32 + 1: "1/1 1/1"} {
+		o, all := newLeaseOrder(), []Lease{leaseAt(-5, "lock"), leaseAt(behind-5, "lock")}
+		for _, l := range all {
+			o.add(l)
+		}
+		if have := shape(o); have != want {
+			t.Errorf("%d behind the first: %s, not %s", behind, have, want)
+		}
+		checkLeases(t, o, all)
+	}
 }
