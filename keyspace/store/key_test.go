@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
@@ -95,6 +96,13 @@ func TestNewEntryKeeps(t *testing.T) {
 	new(KeyTree).set(next) // which gives it its position
 	if next.Key() != key || next.positionLow() != uint32(value.Position(key)) {
 		t.Errorf("%q at %d", next.Key(), next.positionLow())
+	}
+	if unsafe.StringData(next.Key()) != unsafe.StringData(was.Key()) {
+		t.Error("the name of a key is copied for each change of it")
+	}
+	inline := NewEntry("k", nil, value.OfString("v"), Never, nil, NoLock)
+	if e := NewEntry("k", inline, aHash(), Never, nil, NoLock); unsafe.StringData(e.Key()) == unsafe.StringData(inline.Key()) {
+		t.Error("the name keeps the entry before in memory")
 	}
 	hl := hashLock("k", until, HashHolder{Token: "a"})
 	again := NewEntry("k", hl, hl.Value(), Deadline{Tick: 900}, nil, IsLock)
@@ -350,14 +358,14 @@ func TestRoomOfAttempts(t *testing.T) {
 	s := New()
 	for _, n := range []int{1, undoneReused, undoneReused + 1} {
 		created := s.CreatedAt
+		s.attempt.undo = make([]undo, 0, n)
 		s.Begin()
 		for i := range n {
 			s.Put(1, 0, nil, NewEntry(fmt.Sprint(n, i), nil, value.OfString("v"), Never, nil, NoLock), false)
 		}
-		room := cap(s.attempt.undo)
 		s.Rollback()
-		if kept := cap(s.attempt.undo); kept != room && room <= undoneReused || kept != 0 && room > undoneReused {
-			t.Errorf("of room for %d is kept %d", room, kept)
+		if kept := cap(s.attempt.undo); kept != n && n <= undoneReused || kept != 0 && n > undoneReused {
+			t.Errorf("of room for %d is kept %d", n, kept)
 		}
 		if s.journal != nil || s.Len() != 0 || s.CreatedAt != created {
 			t.Errorf("an attempt that is taken back goes on, or leaves %d keys", s.Len())
@@ -487,33 +495,35 @@ func TestGenerations(t *testing.T) {
 
 // Keys of one position may fill many nodes: each is found, none that is not there, and they go one by one.
 func TestKeyTreeOfTwoPositions(t *testing.T) {
-	var tree KeyTree
-	var model keyModel
-	for i := range 3000 {
-		key := fmt.Sprint((i*7919)%3000 + 10_000)
-		pos := uint64(7 + i%2)
-		e := outsideEntryOf(key)
-		tree.put(pos, e, leafMax/2, innerMax/2)
-		model = model.put(pos, e)
-	}
-	compareKeys(t, tree.KeyView, model)
-	for _, k := range model {
-		if e, ok := tree.find(k.pos, k.e.Key()); !ok || e != k.e {
-			t.Fatalf("%s is not found", k.e.Key())
+	for _, first := range []uint64{7, 0} {
+		var tree KeyTree
+		var model keyModel
+		for i := range 3000 {
+			key := fmt.Sprint((i*7919)%3000 + 10_000)
+			pos := first + uint64(i%2)
+			e := outsideEntryOf(key)
+			tree.put(pos, e, leafMax/2, innerMax/2)
+			model = model.put(pos, e)
 		}
-		if _, ok := tree.find(k.pos, k.e.Key()+"x"); ok {
-			t.Fatalf("%sx is found", k.e.Key())
+		compareKeys(t, tree.KeyView, model)
+		for _, k := range model {
+			if e, ok := tree.find(k.pos, k.e.Key()); !ok || e != k.e {
+				t.Fatalf("%s is not found", k.e.Key())
+			}
+			if _, ok := tree.find(k.pos, k.e.Key()+"x"); ok {
+				t.Fatalf("%sx is found", k.e.Key())
+			}
 		}
-	}
-	for n := 0; len(model) > 0; n++ {
-		i := (n * 31) % len(model)
-		tree.cut(model[i].pos, model[i].e.Key())
-		if model = slices.Delete(model, i, i+1); n%100 == 0 {
-			compareKeys(t, tree.KeyView, model)
-		}
-		if len(model) > 0 {
-			if e, ok := tree.find(model[0].pos, model[0].e.Key()); !ok || e != model[0].e {
-				t.Fatalf("%s is not found", model[0].e.Key())
+		for n := 0; len(model) > 0; n++ {
+			i := (n * 31) % len(model)
+			tree.cut(model[i].pos, model[i].e.Key())
+			if model = slices.Delete(model, i, i+1); n%100 == 0 {
+				compareKeys(t, tree.KeyView, model)
+			}
+			if len(model) > 0 {
+				if e, ok := tree.find(model[0].pos, model[0].e.Key()); !ok || e != model[0].e {
+					t.Fatalf("%s is not found", model[0].e.Key())
+				}
 			}
 		}
 	}
@@ -563,6 +573,48 @@ func leaves(v KeyView) (sizes []int) {
 		return true
 	})
 	return sizes
+}
+
+// A key that comes into a full leaf has it share its entries with the neighbour that has more room, if that has a sixth of
+// a leaf, and divides it otherwise.
+func TestLeavesShareRoom(t *testing.T) {
+	for _, c := range []struct {
+		keep [3]int // entries of three leaves
+		into int
+		want string
+	}{
+		{[3]int{leafMax - leafRoom, leafMax, leafMax}, 1, "[36 37 39]"},
+		{[3]int{leafMax - leafRoom + 1, leafMax, leafMax}, 1, "[34 20 20 39]"},
+		{[3]int{leafMax, leafMax, leafMax - leafRoom}, 1, "[39 37 36]"},
+		{[3]int{leafMax, leafMax, leafMax - leafRoom + 1}, 1, "[39 20 20 34]"},
+		{[3]int{leafMax - leafRoom, leafMax, leafMax - leafRoom - 1}, 1, "[33 36 36]"},
+		{[3]int{leafMax - leafRoom - 1, leafMax, leafMax - leafRoom}, 1, "[35 37 33]"},
+		{[3]int{leafMax - leafRoom, leafMax, leafMax - leafRoom}, 1, "[33 37 36]"},
+		{[3]int{leafMax, leafMax - leafRoom, leafMax}, 0, "[37 36 39]"},
+		{[3]int{leafMax, leafMax - leafRoom, leafMax}, 2, "[39 36 37]"},
+		{[3]int{leafMax, leafMax, leafMax}, 0, "[20 20 39 39]"},
+		{[3]int{leafMax, leafMax, leafMax}, 2, "[39 39 20 20]"},
+	} {
+		var tree KeyTree
+		var model, all keyModel
+		for i := range 3 * leafMax {
+			all = append(all, keyAt{uint64(i) << 40, outsideEntryOf("key")})
+			tree.load(all[i].pos, all[i].e)
+		}
+		for i, k := range all {
+			if i%leafMax < c.keep[i/leafMax] {
+				model = append(model, k)
+			} else {
+				tree.cut(k.pos, "key")
+			}
+		}
+		pos, e := all[c.into*leafMax+10].pos+1, outsideEntryOf("another")
+		tree.put(pos, e, leafMax/2, innerMax/2)
+		compareKeys(t, tree.KeyView, model.put(pos, e))
+		if have := fmt.Sprint(leaves(tree.KeyView)); have != c.want {
+			t.Errorf("%v, and one into %d: %s, not %s", c.keep, c.into, have, c.want)
+		}
+	}
 }
 
 // A leaf that is a third full is joined with a neighbour if both together are three quarters full, and not before.
