@@ -30,26 +30,54 @@ const (
 
 // Build builds the server of a target. It plants the bugs one after the other. flags are more flags of go build.
 func (k Kind) Build(path string, bugs []string, flags ...string) error {
-	if len(bugs) > 0 {
-		repo, err := Repository()
-		if err != nil {
-			return err
-		}
-		dir, err := os.MkdirTemp("", "jepsen-lite-plant-")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		var files []string
-		for _, name := range bugs {
-			files = append(files, filepath.Join(repo, bugDir, name+".bug"))
-		}
+	if len(bugs) == 0 {
+		return k.buildHere(path, flags)
+	}
+	return withBugs(bugs, func(repo, dir string, files []string) error {
 		overlay, err := plant(repo, k.Tags, dir, files...)
 		if err != nil {
 			return fmt.Errorf("%s cannot be planted: %w", strings.Join(bugs, " with "), err)
 		}
-		flags = append(slices.Clone(flags), "-overlay", overlay)
+		return k.buildHere(path, append(slices.Clone(flags), "-overlay", overlay))
+	})
+}
+
+// BuildChoice builds the server with many bugs, none of which is there unless the environment variable has its name. It
+// returns those that the build has: some must be planted alone.
+func (k Kind) BuildChoice(path, variable string, bugs []string, flags ...string) (planted []string, err error) {
+	err = withBugs(bugs, func(repo, dir string, files []string) error {
+		overlay, found, err := plantChoices(repo, k.Tags, dir, variable, files...)
+		if err != nil {
+			return err
+		}
+		for _, file := range found {
+			planted = append(planted, bugs[slices.Index(files, file)])
+		}
+		return k.buildHere(path, append(slices.Clone(flags), "-overlay", overlay))
+	})
+	return planted, err
+}
+
+// withBugs calls do with the repository, a folder that is removed after it, and the files of bugs.
+func withBugs(bugs []string, do func(repo, dir string, files []string) error) error {
+	repo, err := Repository()
+	if err != nil {
+		return err
 	}
+	dir, err := os.MkdirTemp("", "jepsen-lite-plant-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	var files []string
+	for _, name := range bugs {
+		files = append(files, filepath.Join(repo, bugDir, name+".bug"))
+	}
+	return do(repo, dir, files)
+}
+
+// buildHere builds the sources of the working directory's module.
+func (k Kind) buildHere(path string, flags []string) error {
 	if err := k.build("", path, flags); err != nil {
 		return fmt.Errorf("%w (give --binary, or run inside the repository)", err)
 	}

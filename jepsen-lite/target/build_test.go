@@ -21,7 +21,7 @@ import (
 )
 
 // Every bug applies to the present sources, and the types of the changed packages are right. Whether the whole server
-// builds is tested by the run that catches the bug.
+// builds is tested by the run that catches the bug. The same holds for nearly all bugs beside each other.
 func TestBugsApply(t *testing.T) {
 	repo, err := Repository()
 	if err != nil {
@@ -41,6 +41,19 @@ func TestBugsApply(t *testing.T) {
 		}
 		planted[filepath.Base(file)] = s
 	}
+	all := newChoices(repo, Kinds[0].Tags, "SOME_VARIABLE")
+	fit := 0
+	for _, file := range files {
+		if fits, err := all.choose(file); err != nil {
+			t.Error(err)
+		} else if fits {
+			fit++
+		}
+	}
+	if err := all.join(); err != nil || fit < len(files)*9/10 {
+		t.Errorf("%d of %d bugs fit beside each other: %v", fit, len(files), err)
+	}
+	planted["all that fit"] = &all.sources
 	c.readExports(t, planted)
 	for _, name := range slices.Sorted(maps.Keys(planted)) {
 		s := planted[name]

@@ -79,6 +79,178 @@ func (s *sources) add(c *change) error {
 	return s.set(file, c.new)
 }
 
+// choiceFile is the name of the file that is added to a package whose functions ask which bug is chosen.
+const choiceFile = "planted_choice.go"
+
+// choiceText is that file: name of the package, variable of the environment.
+const choiceText = `package %s
+
+import "os"
+
+var plantedChoice = os.Getenv(%q)
+
+func plantedIs(bug string) bool { return plantedChoice == bug }
+`
+
+// choices are sources with many bugs, of which the environment chooses one when the program starts: a function that bugs
+// change has its body, and one more for each of them.
+type choices struct {
+	sources
+	variable string                  // of the environment; its value is the name of a bug
+	bodies   map[string][]chosenBody // by file
+}
+
+// chosenBody is the body of a function with a bug.
+type chosenBody struct {
+	bug, text string
+	at        int // offset of the body that the function has
+	results   bool
+}
+
+// plantChoices plants bugs so that variable chooses among them. It returns the overlay file for go build, and those that
+// are planted: a bug that changes anything but bodies of functions must be planted alone.
+func plantChoices(repo, tags, dir, variable string, bugs ...string) (overlay string, planted []string, err error) {
+	c := newChoices(repo, tags, variable)
+	for _, file := range bugs {
+		fits, err := c.choose(file)
+		if err != nil {
+			return "", nil, err
+		}
+		if fits {
+			planted = append(planted, file)
+		}
+	}
+	if err := c.join(); err != nil {
+		return "", nil, err
+	}
+	overlay, err = c.write(dir)
+	return overlay, planted, err
+}
+
+func newChoices(repo, tags, variable string) *choices {
+	return &choices{sources{repo, tags, map[string]string{}}, variable, map[string][]chosenBody{}}
+}
+
+// choose adds one bug, if it fits beside others.
+func (c *choices) choose(file string) (fits bool, err error) {
+	b, err := readBug(file)
+	if err != nil {
+		return false, err
+	}
+	clean, alone := &sources{c.repo, c.tags, map[string]string{}}, &sources{c.repo, c.tags, map[string]string{}}
+	if err := alone.plant(file); err != nil {
+		return false, err
+	}
+	files, bodies := map[string]string{}, map[string][]chosenBody{}
+	seen := map[string]bool{}
+	for _, change := range b.changes {
+		if change.added != "" {
+			path := filepath.Join(c.repo, filepath.FromSlash(change.added))
+			if files[path] = alone.planted[path]; c.planted[path] != "" || strings.Contains(change.new, "func init()") {
+				return false, nil
+			}
+			continue
+		}
+		at, err := clean.find(change)
+		if err != nil {
+			return false, err
+		}
+		body, fits, err := changedBody(clean, alone, change, at)
+		if !fits || err != nil {
+			return false, err
+		}
+		if where := fmt.Sprint(at); !seen[where] {
+			seen[where] = true
+			body.bug = strings.TrimSuffix(filepath.Base(file), ".bug")
+			bodies[at.file] = append(bodies[at.file], body)
+		}
+	}
+	for path, text := range files {
+		c.planted[path] = text
+	}
+	for path, some := range bodies {
+		c.bodies[path] = append(c.bodies[path], some...)
+	}
+	return true, nil
+}
+
+// changedBody returns the body that a function has with a bug; it does not fit if more than the body is another one.
+func changedBody(clean, alone *sources, c *change, at place) (body chosenBody, fits bool, err error) {
+	is, err := alone.find(c)
+	if err != nil || is.file != at.file || !strings.HasPrefix(c.decl, "func ") || declName(c.decl) == "func init" {
+		return body, false, nil // another name is not found any more
+	}
+	before, err := clean.function(at)
+	if err != nil {
+		return body, false, err
+	}
+	after, err := alone.function(is)
+	if err != nil || !slices.EqualFunc(tokens(before.head), tokens(after.head), func(a, b word) bool { return a.is == b.is }) {
+		return body, false, err
+	}
+	return chosenBody{text: after.body, at: at.from + len(before.head), results: after.results}, !after.labels, nil
+}
+
+// function is a function in two parts.
+type function struct {
+	head, body      string // up to and with {, and from there to }
+	results, labels bool
+}
+
+// function returns the function at a place.
+func (s *sources) function(at place) (f function, err error) {
+	text, err := s.text(at.file)
+	if err != nil {
+		return f, err
+	}
+	const before = "package p; "
+	fset := token.NewFileSet()
+	parsed, err := parser.ParseFile(fset, "", before+text[at.from:at.to], parser.SkipObjectResolution)
+	if err != nil {
+		return f, err
+	}
+	d := parsed.Decls[0].(*ast.FuncDecl)
+	offset := func(pos token.Pos) int { return fset.Position(pos).Offset - len(before) + at.from }
+	opens, closes := offset(d.Body.Lbrace)+1, offset(d.Body.Rbrace)
+	f = function{head: text[at.from:opens], body: text[opens:closes], results: d.Type.Results != nil}
+	ast.Inspect(d.Body, func(n ast.Node) bool {
+		_, label := n.(*ast.LabeledStmt)
+		f.labels = f.labels || label
+		return true
+	})
+	return f, nil
+}
+
+// join writes all bodies into their functions.
+func (c *choices) join() error {
+	for file, bodies := range c.bodies {
+		text, err := c.text(file)
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(bodies, func(a, b chosenBody) int { return b.at - a.at })
+		for _, b := range bodies {
+			ends := "\n"
+			if !b.results {
+				ends = "\nreturn\n"
+			}
+			text = text[:b.at] + fmt.Sprintf("\nif plantedIs(%q) {", b.bug) + b.text + ends + "}\n" + text[b.at:]
+		}
+		if err := c.set(file, text); err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.PackageClauseOnly)
+		if err != nil {
+			return err
+		}
+		err = c.set(filepath.Join(filepath.Dir(file), choiceFile), fmt.Sprintf(choiceText, parsed.Name.Name, c.variable))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // text returns the text of a file, with its changes.
 func (s *sources) text(file string) (string, error) {
 	if text, ok := s.planted[file]; ok {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -244,5 +245,124 @@ func TestPlantFails(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want %s", err, want)
 		}
+	}
+}
+
+// Bugs in bodies of functions are planted beside each other: the environment chooses one. Others are planted alone.
+func TestPlantChoices(t *testing.T) {
+	const source = `package p
+
+func f(n int) int {
+	if n > 0 {
+		return 1 // one
+	}
+	return n
+}
+
+func (s *set) g() { s.n = 1 }
+
+type set struct{ n int }
+
+func h() int {
+	for {
+		return 1
+	}
+}
+`
+	repo := tree(t, map[string]string{"p/p.go": source, "q/q.go": "package other\n\nfunc q() {}\n"})
+	dir := t.TempDir()
+	bug := func(name, changes string) string {
+		file := filepath.Join(dir, name+".bug")
+		if err := os.WriteFile(file, []byte("All.\n\n"+changes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	bugs := []string{
+		bug("one", "in p, func f:\n- 1\n+ 2\n\n- return n\n+ return added()\n\nin p, func (all *set) g:\n- s.n = 1\n\n"+
+			"new file p/added.go:\n+ package p\n+\n+ func added() int { return 7 }\n"),
+		bug("renamed", "in p, func h:\n- h()\n+ i()\n\nnew file p/renamed.go:\n+ package p\n+\n+ func h() int { return i() }\n"),
+		bug("head", "in p, func f:\n- n int\n+ n, m int\n"),
+		bug("other", "in p, func f:\n- n > 0\n+ n > 5\n"),
+		bug("type", "in p, type set:\n- int\n+ int64\n"),
+		bug("label", "in p, func h:\n- for\n+ again:\n+ for\n"),
+		bug("same-file", "new file p/added.go:\n+ package p\n"),
+		bug("begins", "new file p/begins.go:\n+ package p\n+\n+ func init() {}\n"),
+		bug("elsewhere", "in q, func q:\n- q() {\n+ q() {\n+ panic(1)\n"),
+	}
+	overlay, planted, err := plantChoices(repo, "", t.TempDir(), "CHOSEN", bugs...)
+	if want := []string{bugs[0], bugs[3], bugs[8]}; err != nil || !slices.Equal(planted, want) {
+		t.Fatalf("%v: planted %v, want %v", err, planted, want)
+	}
+	want := map[string]string{
+		"p/p.go": `package p
+
+func f(n int) int {
+	if plantedIs("other") {
+		if n > 5 {
+			return 1 // one
+		}
+		return n
+
+	}
+
+	if plantedIs("one") {
+		if n > 0 {
+			return 2 // one
+		}
+		return added()
+
+	}
+
+	if n > 0 {
+		return 1 // one
+	}
+	return n
+}
+
+func (s *set) g() {
+	if plantedIs("one") {
+		return
+	}
+	s.n = 1
+}
+
+type set struct{ n int }
+
+func h() int {
+	for {
+		return 1
+	}
+}
+`,
+		"p/added.go": "package p\n\nfunc added() int { return 7 }\n",
+		"p/planted_choice.go": `package p
+
+import "os"
+
+var plantedChoice = os.Getenv("CHOSEN")
+
+func plantedIs(bug string) bool { return plantedChoice == bug }
+`,
+		"q/q.go": `package other
+
+func q() {
+	if plantedIs("elsewhere") {
+		panic(1)
+
+		return
+	}
+}
+`,
+	}
+	want["q/planted_choice.go"] = strings.Replace(want["p/planted_choice.go"], "package p", "package other", 1)
+	got := replaced(t, repo, overlay)
+	for path, text := range want {
+		if got[path] != text {
+			t.Errorf("%s is\n%s\nand not\n%s", path, got[path], text)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d files are replaced, not %d", len(got), len(want))
 	}
 }
