@@ -56,7 +56,7 @@ fuzz: ## run every fuzz target for FUZZTIME (a number of inputs, or a time), and
 	done
 
 planted: ## plant bugs in lockd, and fail if jepsen-lite misses one
-	$(GO) run ./jepsen-lite planted
+	$(GO) run ./jepsen-lite planted --target any
 
 jepsen: ## break real clusters for an hour and judge what clients saw
 	$(GO) run ./jepsen-lite --time 30m --nemesis all --mixed --rate 500

@@ -32,11 +32,13 @@ func itself() (*simulator, error) {
 	return &simulator{path, os.Getenv(plantedVar)}, err
 }
 
+// ownKind is how this program is built.
+var ownKind = target.Kind{Package: "lockd/jepsen-lite"}
+
 // buildSimulator builds this program with a bug planted in the nodes that it simulates.
 func (c *runCmd) buildSimulator() (*simulator, error) {
 	path := filepath.Join(c.Out, "jepsen-lite")
-	own := target.Kind{Package: "lockd/jepsen-lite"}
-	return &simulator{path, c.Plant}, own.Build(path, c.bug(), c.buildFlags()...)
+	return &simulator{path, c.Plant}, ownKind.Build(path, c.bug(), c.buildFlags()...)
 }
 
 // endMax is how long a process has to end its run in order.

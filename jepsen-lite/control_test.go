@@ -25,7 +25,7 @@ func TestControlIsCutOff(t *testing.T) {
 		t.Fatalf("%d runs in: %s", len(runs), control)
 	}
 	for _, r := range runs {
-		run, err := plantedRun{flags: r[1]}.parse()
+		run, err := plantedRun{flags: r[1]}.parse(false)
 		if err != nil {
 			t.Fatal(err)
 		}

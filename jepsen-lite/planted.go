@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"context"
+	"cmp"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +11,6 @@ import (
 
 	"lockd/jepsen-lite/history"
 	"lockd/jepsen-lite/report"
-	"lockd/jepsen-lite/target"
 )
 
 // plantedRun is a run that catches a bug planted in the server.
@@ -325,170 +320,35 @@ var plantedRuns = []plantedRun{
 }
 
 // bugs returns the names of the bugs that can be planted.
-func bugs() (names []string) {
-	for _, p := range plantedRuns {
+func bugs() []string { return bugsOf(plantedRuns) }
+
+func bugsOf(runs []plantedRun) (names []string) {
+	for _, p := range runs {
 		names = append(names, p.bug)
 	}
 	return names
 }
 
-type plantedCmd struct {
-	Name   []string `arg:"" optional:"" help:"Bugs to plant, one after the other (default: all)."`
-	Sound  bool     `help:"Run the same without the bugs: each run must pass."`
-	Target string   `default:"lockd" enum:"lockd,sim" help:"What the bugs are planted in: lockd, or sim: nodes that are simulated." placeholder:"NAME"`
-	Out    string   `help:"Folder for what the runs leave (default: a new one in the temporary folder)." placeholder:"DIR"`
+// grounded says of bugs why they cannot be simulated. It need not name those whose faults cannot.
+var grounded = map[string]string{
+	"skip-sync":         "is in the disk of a test build, and simulated disks are others",
+	"snapshot-unsynced": "is in the disk of a test build, and simulated disks are others",
+	"vote-unsynced":     "is in the options of bbolt, and simulated disks are others",
 }
 
-// run plants one bug after the other and says whether each was caught.
-func (c *plantedCmd) run(out io.Writer) (passed bool, err error) {
-	ctx, stop := untilTold()
-	defer stop()
-	return c.runUntil(ctx, out)
-}
-
-// runUntil is run that the end of ctx interrupts.
-func (c *plantedCmd) runUntil(ctx context.Context, out io.Writer) (passed bool, err error) {
-	chosen := c.Name
-	if len(chosen) == 0 {
-		chosen = bugs()
-	}
-	if chosen, err = names("bug", chosen, bugs()); err != nil {
-		return false, err
-	}
-	if c.Out, err = folder(c.Out, "planted"); err != nil {
-		return false, err
-	}
-	fmt.Fprintf(out, "output in %s\n", c.Out)
-	missed := 0
-	for _, p := range plantedRuns {
-		if !slices.Contains(chosen, p.bug) {
-			continue
-		}
-		if ctx.Err() != nil {
-			fmt.Fprintf(out, "%-18s was not tried: told to end\n", p.bug)
-			missed++
-			continue
-		}
-		ok, err := c.try(ctx, out, p)
-		if err != nil { // the other bugs can still be tried
-			fmt.Fprintf(out, "%-18s DID NOT RUN: %v\n", p.bug, err)
-		}
-		if !ok || err != nil {
-			missed++
-		}
-	}
-	if missed > 0 {
-		fmt.Fprintf(out, "%d of %d runs did not end as they must\n", missed, len(chosen))
-	}
-	return missed == 0, nil
-}
-
-// try makes one run and reports whether it ended as it must.
-func (c *plantedCmd) try(ctx context.Context, out io.Writer, p plantedRun) (ok bool, err error) {
-	var said bytes.Buffer
-	began := time.Now()
-	word, again, ok, err := c.play(ctx, &said, p)
-	if word != "" {
-		fmt.Fprintf(out, "%-18s %-50s in %3.0f s  %s\n", p.bug, word, time.Since(began).Seconds(), again)
-	}
-	if !ok {
-		_, _ = said.WriteTo(out)
-		return false, err
-	}
-	return true, os.RemoveAll(filepath.Join(c.Out, p.bug))
-}
-
-// play makes one run of jepsen-lite.
-func (c *plantedCmd) play(
-	ctx context.Context, said io.Writer, p plantedRun,
-) (word, again string, ok bool, err error) {
-	run, err := p.parse()
-	if err != nil {
-		return "", "", false, err
-	}
-	run.Out, run.Target = filepath.Join(c.Out, p.bug), c.Target
-	if run.simulated() {
-		return c.playSimulated(ctx, said, p, run)
-	}
-	if c.Sound {
-		run.built, err = c.soundServer()
-	} else {
-		run.Plant = p.bug
-	}
-	if err != nil {
-		return "", "", false, err
-	}
-	results, complete, err := run.resultsUntil(ctx, said)
-	if err != nil || !complete {
-		return "", "", false, err
-	}
-	if c.Sound {
-		word, ok = soundly(report.Passed(results))
-	} else {
-		word, ok = p.judge(results)
-	}
-	return word, run.again(), ok, nil
-}
-
-// simulatedMax bounds the search for a bug with one seed after the other.
-const simulatedMax = 60 * time.Second
-
-// playSimulated makes simulated runs, with one seed after the other, until one catches the bug. A sound run is made once.
-func (c *plantedCmd) playSimulated(
-	ctx context.Context, said io.Writer, p plantedRun, run *runCmd,
-) (word, again string, ok bool, err error) {
-	if !c.Sound {
-		run.Plant = p.bug
-	}
-	began, dir := time.Now(), run.Out
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", "", false, err
-	}
-	if run.Plant != "" {
-		if run.sim, err = run.buildSimulator(); err != nil {
-			return "", "", false, err
-		}
-	}
-	for seed := range seeds(run.Seed) {
-		run.Seed, run.Out = seed, filepath.Join(dir, fmt.Sprint("seed-", seed))
-		results, complete, err := run.resultsUntil(ctx, said)
-		if err != nil || !complete {
-			return "", "", false, err
-		}
-		if c.Sound {
-			word, ok = soundly(report.Passed(results))
-		} else {
-			word, ok = p.judge(results)
-		}
-		if ok || c.Sound || time.Since(began) > simulatedMax {
-			break
-		}
-	}
-	return word, run.again(), ok, nil
-}
-
-// soundServer is the server without a bug, which is built once.
-func (c *plantedCmd) soundServer() (path string, err error) {
-	path = filepath.Join(c.Out, "server")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	return path, target.Kinds[0].Build(path, nil)
-}
-
-func soundly(passed bool) (word string, ok bool) {
-	if !passed {
-		return "FAILS WITHOUT IT", false
-	}
-	return "passes without it", true
-}
+// aimed has the flags by which a bug is caught on simulated nodes, if they are others than those for processes.
+var aimed = map[string]string{}
 
 // parse makes a run of the flags.
-func (p plantedRun) parse() (*runCmd, error) {
+func (p plantedRun) parse(simulated bool) (*runCmd, error) {
+	flags := p.flags
+	if simulated {
+		flags = cmp.Or(aimed[p.bug], flags)
+	}
 	var c cli
 	parser, err := kong.New(&c)
 	if err == nil {
-		_, err = parser.Parse(strings.Fields(p.flags))
+		_, err = parser.Parse(strings.Fields(flags))
 	}
 	return &c.Run, err
 }

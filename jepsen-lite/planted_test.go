@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"lockd/jepsen-lite/history"
@@ -19,7 +23,7 @@ func TestPlantedRuns(t *testing.T) {
 	var bugs, runs []string
 	for _, p := range plantedRuns {
 		bugs, runs = append(bugs, p.bug), append(runs, p.flags)
-		run, err := p.parse()
+		run, err := p.parse(false)
 		switch {
 		case err != nil:
 			t.Errorf("%s: %v", p.bug, err)
@@ -86,9 +90,88 @@ func TestPlantedToldToEnd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var out strings.Builder
-	c := plantedCmd{Name: []string{"skip-sync", "map-order"}, Out: t.TempDir()}
+	c := plantedCmd{Name: []string{"skip-sync", "map-order", "level-stuck"}, Target: anyTarget, Out: t.TempDir()}
 	passed, err := c.runUntil(ctx, &out)
-	if passed || err != nil || strings.Count(out.String(), "was not tried: told to end") != 2 {
+	if passed || err != nil || strings.Count(out.String(), "was not tried: told to end") != 3 {
 		t.Errorf("%v, %v: %s", passed, err, &out)
+	}
+}
+
+// A bug that cannot be simulated goes to processes, or is left out with the reason; naming one is an error.
+func TestPlantedDivides(t *testing.T) {
+	for _, c := range []struct {
+		target, names     string
+		simulated, actual string
+		says              string
+	}{
+		{"lockd", "map-order skip-sync", "", "skip-sync map-order", ""},
+		{"any", "map-order skip-sync level-stuck", "map-order", "skip-sync level-stuck", ""},
+		{"sim", "map-order follower-read", "follower-read map-order", "", ""},
+		{"sim", "map-order skip-sync", "", "", "--target sim: skip-sync is in the disk of a test build"},
+		{"sim", "level-stuck", "", "", "--target sim: level-stuck is caught by the nemesis upgrade:up, which needs real processes"},
+	} {
+		simulated, actual, err := (&plantedCmd{Target: c.target, Name: strings.Fields(c.names)}).divide(io.Discard)
+		if said := fmt.Sprint(err); (err == nil) != (c.says == "") || !strings.HasPrefix(said, c.says) && err != nil {
+			t.Errorf("%s of %s: %v", c.names, c.target, err)
+		}
+		if err == nil && (listed(simulated) != c.simulated || listed(actual) != c.actual) {
+			t.Errorf("%s of %s: %s are simulated, %s are not", c.names, c.target, listed(simulated), listed(actual))
+		}
+	}
+	var out strings.Builder
+	simulated, actual, err := (&plantedCmd{Target: "sim"}).divide(&out)
+	left := strings.Count(out.String(), "left out: ")
+	if err != nil || len(actual) > 0 || left == 0 || len(simulated)+left != len(plantedRuns) {
+		t.Errorf("%v: %d are simulated, %d are not: %s", err, len(simulated), len(actual), &out)
+	}
+}
+
+func listed(runs []plantedRun) string { return strings.Join(bugsOf(runs), " ") }
+
+// What is said of single bugs in the simulator is about bugs that there are, and gives flags that it takes.
+func TestPlantedInTheSimulator(t *testing.T) {
+	for _, bug := range slices.Collect(maps.Keys(grounded)) {
+		if !slices.Contains(bugs(), bug) || aimed[bug] != "" {
+			t.Errorf("%s is grounded, and no bug, or aimed", bug)
+		}
+	}
+	for _, p := range plantedRuns {
+		run, err := p.parse(true)
+		if why, _ := p.grounded(); err != nil || why != "" {
+			continue
+		}
+		run.Target = "sim"
+		if _, err := (&session{cmd: run}).check(); err != nil || run.Seed == 0 || len(run.Workload) != 1 {
+			t.Errorf("%s: %v, %+v", p.bug, err, run)
+		}
+	}
+	for bug := range aimed {
+		if !slices.Contains(bugs(), bug) {
+			t.Errorf("there is no bug %s to aim at", bug)
+		}
+	}
+}
+
+// Of runs without bugs each is made once.
+func TestPlantedOnce(t *testing.T) {
+	got := listed(once([]plantedRun{{bug: "a", flags: "1"}, {bug: "b", flags: "2"}, {bug: "c", flags: "1"}}))
+	if got != "a b" {
+		t.Errorf("%s", got)
+	}
+}
+
+// Runs beside each other are all made, each once.
+func TestPlantedBeside(t *testing.T) {
+	var mu sync.Mutex
+	made := map[string]int{}
+	(&plantedCmd{}).beside(3, plantedRuns, func(p plantedRun) {
+		mu.Lock()
+		defer mu.Unlock()
+		made[p.bug]++
+	})
+	for _, p := range plantedRuns {
+		if made[p.bug] != 1 {
+			t.Errorf("%s: %d times", p.bug, made[p.bug])
+		}
 	}
 }

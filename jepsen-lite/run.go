@@ -121,7 +121,7 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	switch {
 	case !c.simulated():
 		return c.play(ctx, out)
-	case c.Plant != os.Getenv(plantedVar):
+	case c.sim != nil || c.Plant != os.Getenv(plantedVar):
 		return c.playPlanted(ctx, out)
 	}
 	sim.Bubble(func(outside func(func())) {
