@@ -3,6 +3,7 @@ package clustertest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -21,10 +22,11 @@ import (
 //
 // All methods may be called concurrently.
 type Disk struct {
-	name  string
 	drawn func(n int) int
 
 	mu      sync.Mutex
+	name    string // by which the others tell it from other disks of its node
+	node    string // whose disk it is
 	starts  store.History
 	stores  stores
 	latency time.Duration
@@ -102,7 +104,9 @@ func (s *part[T]) lose(drawn func(n int) int) bool {
 	return lost
 }
 
-func newDisk(name string, drawn func(n int) int) *Disk { return &Disk{name: name, drawn: drawn} }
+func newDisk(node, name string, drawn func(n int) int) *Disk {
+	return &Disk{node: node, name: name, drawn: drawn}
+}
 
 // roomFree and roomKept are the bytes that a disk reports as free and as kept, unless it is short of space.
 const (
@@ -177,6 +181,50 @@ func (d *Disk) Rot(which Store) (what string) {
 	return what
 }
 
+// Snapshots returns the ids of the snapshots, the oldest first.
+func (d *Disk) Snapshots() (ids []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, snap := range slices.Backward(d.stores.snapshots.content) {
+		ids = append(ids, snap.meta.ID)
+	}
+	return ids
+}
+
+// RemoveSnapshot removes a snapshot. No process uses the disk.
+func (d *Disk) RemoveSnapshot(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stores.snapshots.content = slices.DeleteFunc(slices.Clone(d.stores.snapshots.content), func(s snapshot) bool {
+		return s.meta.ID == id
+	})
+}
+
+// Copy returns a disk that holds the same, and passes for the same disk. It has no machine.
+func (d *Disk) Copy() *Disk {
+	made := newDisk("", "", d.drawn)
+	made.CopyFrom(d)
+	return made
+}
+
+// CopyFrom replaces what is on the disk by what is on another one, for which it passes then. No process uses the disk.
+func (d *Disk) CopyFrom(other *Disk) {
+	name, node, starts, stores := other.holds()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.name, d.node, d.starts, d.stores = name, node, starts, stores
+}
+
+// holds returns all that is on the disk. A copy is synced.
+func (d *Disk) holds() (name, node string, starts store.History, held stores) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stores.log.content.clip() // both go on from here
+	held = d.stores
+	held.log.unsynced, held.votes.unsynced, held.snapshots.unsynced = nil, nil, nil
+	return d.name, d.node, d.starts, held
+}
+
 // leave ends a process on this disk, by a death. how and why are what Exit returns.
 func (d *Disk) leave(p *Process, by death, how End, why error) {
 	d.mu.Lock()
@@ -224,15 +272,19 @@ type mount struct {
 	p *Process
 }
 
-// tokenLen is the length of the token of one start, in bytes, as in package store.
-const tokenLen = 10
+// tokenLen is the length of the token of one start, in bytes, as in package store. A start on a copy of a disk draws
+// another one of the tokens than the start of that number on the disk.
+const (
+	tokenLen = 10
+	tokens   = math.MaxInt32
+)
 
 // Begin implements cluster.Disk.
 func (m mount) Begin() (incarnation string, starts store.History) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.starts.Starts++
-	m.starts.Tokens += fmt.Sprintf("%*d", tokenLen, m.starts.Starts)
+	m.starts.Tokens += fmt.Sprintf("%0*d", tokenLen, m.drawn(tokens))
 	m.starts.Tokens = m.starts.Tokens[max(0, len(m.starts.Tokens)-store.TokensMax):]
 	return m.name, m.starts
 }
@@ -245,14 +297,12 @@ func (m mount) Open(opts store.Options) (*store.Stores, error) {
 		fatal(err)
 		runtime.Goexit()
 	}
-	s, err := store.OpenBare(opts, store.Bare{
-		Log: memoryLog{m}, Votes: memoryVotes{m}, Snaps: memorySnapshots{m}, Mark: memoryMark{m},
-	})
+	s, err := store.OpenBare(opts, m.bare())
 	if err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
-			err = fmt.Errorf("disk %s: %w: the folder is in order", m.name, err)
+			err = fmt.Errorf("disk %s: %w: the folder is in order", m.p.machine.ID, err)
 		} else {
-			err = fmt.Errorf("disk %s is damaged: %w", m.name, err)
+			err = fmt.Errorf("disk %s is damaged: %w", m.p.machine.ID, err)
 		}
 		m.p.end(kill, Refused, err)
 		return nil, err
@@ -260,6 +310,11 @@ func (m mount) Open(opts store.Options) (*store.Stores, error) {
 	s.Stable = mortalVotes{s.Stable, m.p}
 	s.MeasureSpace = m.room
 	return s, nil
+}
+
+// bare is what is on the disk.
+func (m mount) bare() store.Bare {
+	return store.Bare{Log: memoryLog{m}, Votes: memoryVotes{m}, Snaps: memorySnapshots{m}, Mark: memoryMark{m}}
 }
 
 // mortalVotes ends the goroutine that gets an error: the process has ended because of it.

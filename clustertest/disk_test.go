@@ -24,7 +24,7 @@ func TestPowerTakesWhatIsNotSynced(t *testing.T) {
 		{kill, 0, 3, 3, 2}, {drop, 2, 0, 0, 0}, {tear, 0, 0, 0, 0}, {tear, 2, 2, 2, 2}, {tear, 3, 3, 3, 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			d := newDisk("d", func(int) int { return tt.left })
+			d := newDisk("n", "d", func(int) int { return tt.left })
 			p := &Process{disk: d, faults: &fault.Set{}, dead: make(chan struct{})}
 			m := mount{d, p}
 			d.SetLatency(time.Second)

@@ -110,7 +110,7 @@ var deaths = map[string]death{fault.ActKill: kill, fault.ActDrop: drop, fault.Ac
 const runID = "0123456789012345678901234567890123456789"
 
 func newMachine(w *World, m Machine) *machine {
-	return &machine{Machine: m, world: w, disk: newDisk(m.ID, w.dice.below), clock: newClock()}
+	return &machine{Machine: m, world: w, disk: newDisk(m.ID, m.ID, w.dice.below), clock: newClock()}
 }
 
 func (m *machine) diskNow() *Disk {
@@ -378,6 +378,6 @@ func (m *machine) wipe() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.wiped++
-	m.disk = newDisk(fmt.Sprintf("%s-%d", m.ID, m.wiped), m.world.dice.below)
+	m.disk = newDisk(m.ID, fmt.Sprintf("%s-%d", m.ID, m.wiped), m.world.dice.below)
 	return nil
 }
