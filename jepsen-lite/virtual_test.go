@@ -42,9 +42,9 @@ func TestSimulatedRun(t *testing.T) {
 // that keeps processors busy.
 func TestWhatCannotBeSimulated(t *testing.T) {
 	for given, refused := range map[string]string{
-		"kill,disk":       "--target sim: the nemesis disk needs real processes, files or sockets",
-		"scenario:folder": "--target sim: the nemesis scenario:folder needs real processes, files or sockets",
-		"all":             "",
+		"kill,hostile": "--target sim: the nemesis hostile needs real processes, files or sockets",
+		"run:orphan":   "--target sim: the nemesis run:orphan needs real processes, files or sockets",
+		"all":          "",
 	} {
 		s := &session{cmd: &runCmd{
 			Target: "sim", Nemesis: strings.Split(given, ","), Workload: []string{"all"}, Nodes: 3, Workers: 1, Rate: 1,

@@ -156,7 +156,7 @@ func TestFaultFlip(t *testing.T) {
 			if !f.Target.Running(node) {
 				continue
 			}
-			if f.Target.Damage(node, func(string) string { t.Errorf("%s: %s, too", what, node); return "" }) {
+			if f.Target.Damage(node, func(target.Folder) string { t.Errorf("%s: %s, too", what, node); return "" }) {
 				t.Errorf("%s: a second disk in doubt", what)
 			}
 			restartAll(f, []string{node})

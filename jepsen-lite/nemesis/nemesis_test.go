@@ -2,9 +2,6 @@ package nemesis
 
 import (
 	"maps"
-	"math/bits"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -292,57 +289,5 @@ func TestStalls(t *testing.T) {
 		if len(seen[point]) != len(hangs) {
 			t.Errorf("%s hangs for %v", point, seen[point])
 		}
-	}
-}
-
-// One bit is flipped, in the used part of the file.
-func TestFlipBit(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "x.wal")
-	before := append([]byte("used"), make([]byte, 1000)...)
-	for seed := range uint64(50) {
-		if err := os.WriteFile(file, before, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		offset, err := flipBit(file, dice(seed))
-		if err != nil {
-			t.Fatal(err)
-		}
-		after, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		flipped := 0
-		for i := range after {
-			flipped += bits.OnesCount8(after[i] ^ before[i])
-		}
-		if len(after) != len(before) || flipped != 1 || offset > 3 || after[offset] == before[offset] {
-			t.Fatalf("%d bits, offset %d: %q", flipped, offset, after[:10])
-		}
-	}
-}
-
-// Snapshots are ordered by term, index and time as numbers. Unfinished ones are left out.
-func TestSnapshotsByAge(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"2-9-5", "2-10-4", "10-1-1", "11-7-7.tmp", "12-8-8"} {
-		path := filepath.Join(dir, "snapshots", name)
-		if err := os.MkdirAll(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range []string{"state.bin", "meta.json"} {
-			if name == "12-8-8" && file == "meta.json" {
-				continue // it was being removed
-			}
-			if err := os.WriteFile(filepath.Join(path, file), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	var names []string
-	for _, path := range snapshots(dir) {
-		names = append(names, filepath.Base(path))
-	}
-	if want := []string{"2-9-5", "2-10-4", "10-1-1"}; !slices.Equal(names, want) {
-		t.Errorf("snapshots %q, want %q", names, want)
 	}
 }

@@ -253,7 +253,7 @@ func recoverFolder(f *field, fault Fault) (string, func()) {
 		e.fence = 0
 	}
 	f.Target.Kill(node)
-	err = os.CopyFS(e.dir, os.DirFS(f.Target.Dir(node)))
+	err = f.Target.Folder(node).CopyTo(e.dir)
 	restartAll(f, []string{node})
 	if err != nil {
 		return what + ": " + err.Error(), nil

@@ -560,7 +560,7 @@ func putFolderBack(p *play) {
 	copied, err := os.MkdirTemp(filepath.Dir(p.Target.Dir(node)), "copy-")
 	if err == nil {
 		p.undo = append(p.undo, func() { _ = os.RemoveAll(copied) })
-		err = os.CopyFS(filepath.Join(copied, "dir"), os.DirFS(p.Target.Dir(node)))
+		err = p.Target.Folder(node).CopyTo(filepath.Join(copied, "dir"))
 	}
 	_ = p.Target.Restart(node)
 	if !p.until(folderServes, func() bool { return p.Target.Serving(node) }) || err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -72,8 +73,17 @@ func (s *slowest) StartTool(string, ...string) (target.Program, error) {
 func (s *slowest) Reach(bool, ...string) []string                   { return nil }
 func (s *slowest) NewSingle(string, string) (*target.Single, error) { return nil, os.ErrNotExist }
 
-// Damage leaves a damaged file that is never removed.
-func (s *slowest) Damage(_ string, do func(string) string) bool { do(os.DevNull); return true }
+// Damage leaves a damaged snapshot that is never removed.
+func (s *slowest) Damage(_ string, do func(target.Folder) string) bool { do(s.Folder("")); return true }
+
+func (s *slowest) Folder(string) target.Folder { return staleFolder{} }
+
+// staleFolder is a folder with a snapshot that is never removed.
+type staleFolder struct{ target.Folder }
+
+func (staleFolder) Snapshots() []string                          { return []string{"1-1-1"} }
+func (staleFolder) Flip(target.Part, *rand.Rand) (string, error) { return "a bit", nil }
+func (staleFolder) CopyTo(string) error                          { return os.ErrNotExist }
 
 func (s *slowest) Memory(string) (now, most int64, err error)  { return 0, 0, os.ErrNotExist }
 func (s *slowest) Knock(string, target.Door) (net.Conn, error) { return nil, os.ErrNotExist }

@@ -125,7 +125,6 @@ var Table = []Kind{
 		Name:     "disk",
 		Summary:  "a node is killed, and its newest snapshot is removed before it starts",
 		Variants: []string{"leader", "follower"},
-		grounded: every,
 		StopTurn: restarts, Start: disk,
 	},
 	{

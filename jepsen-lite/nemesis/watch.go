@@ -168,7 +168,7 @@ func (w *watched) Shutdown(node string) { w.end(node, w.Target.Shutdown) }
 func (w *watched) Replace(node string) { w.end(node, w.Target.Replace) }
 
 // Damage implements target.Target.
-func (w *watched) Damage(node string, do func(dir string) (late string)) (damaged bool) {
+func (w *watched) Damage(node string, do func(target.Folder) (late string)) (damaged bool) {
 	w.end(node, func(node string) { damaged = w.Target.Damage(node, do) })
 	return damaged
 }

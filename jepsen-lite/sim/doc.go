@@ -6,6 +6,7 @@
 //	world.go     the host: its machines and logs, what the seed decides
 //	process.go   one process of a node, as package target sees it
 //	control.go   its fault port
+//	folder.go    its data folder
 //
 // Package clustertest says what is simulated of machines. Here the network has delays in addition: each message to or
 // from a port of a node takes a while. A machine's disk and clocks go on when its process ends.

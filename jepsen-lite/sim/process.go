@@ -77,7 +77,7 @@ func newProc(w *world, c process.Command) (*proc, error) {
 	}
 	p.control = env[controlVar]
 	fmt.Fprintln(l, c.Heading)
-	if err := w.add(machineOf(flags, l), p.control); err != nil {
+	if err := w.add(machineOf(flags, l), flags["dir"], p.control); err != nil {
 		return nil, err
 	}
 	w.looks(p.id, env[fullVar])

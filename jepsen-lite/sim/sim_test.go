@@ -196,3 +196,48 @@ func TestReplace(t *testing.T) {
 		}
 	})
 }
+
+// A node that refuses a damaged folder is replaced; one whose newest snapshot is removed goes back to the one before.
+func TestDamage(t *testing.T) {
+	Bubble(func(func(func())) {
+		c, do := start(t, 3)
+		defer c.Stop()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		for part, replaced := range map[target.Part]bool{target.Log: true, target.Votes: true, target.Snapshot: false, "": false} {
+			for range 3 {
+				if got := do("n2", "SET", "k", "1"); got != "OK" {
+					t.Errorf("SET: %s", got)
+				}
+				do("n2", "LOCKD", "SNAPSHOT")
+			}
+			before := c.ID("n2")
+			if !c.Damage("n2", func(f target.Folder) (late string) {
+				kept := f.Snapshots()
+				if part != "" {
+					if where, err := f.Flip(part, nil); where == "" || err != nil {
+						t.Errorf("%s: %q, %v", part, where, err)
+					}
+				} else if err := f.RemoveSnapshot(kept[len(kept)-1]); err != nil || len(f.Snapshots()) != len(kept)-1 {
+					t.Errorf("%v: %q, %q", err, kept, f.Snapshots())
+				}
+				if part == target.Snapshot {
+					return kept[len(kept)-1]
+				}
+				return ""
+			}) {
+				t.Fatalf("%q: nothing is damaged", part)
+			}
+			_ = c.Restart("n2") // Healthy tries again
+			if err := errors.Join(c.Healthy(ctx), c.Converged(ctx)); err != nil {
+				t.Errorf("%q: %v", part, err)
+			}
+			if (c.ID("n2") != before) != replaced {
+				t.Errorf("%q: %s is now %s", part, before, c.ID("n2"))
+			}
+		}
+		if dead := c.Deaths(); len(dead) > 0 {
+			t.Errorf("deaths: %q", dead)
+		}
+	})
+}

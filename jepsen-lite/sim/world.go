@@ -53,11 +53,12 @@ type world struct {
 
 	mu    sync.Mutex
 	dice  *rand.Rand
-	ports int               // addresses so far
-	known map[string]bool   // ids of nodes with a machine, and the ports of nodes
-	logs  map[string]*log   // by path
-	full  map[string]bool   // disks that are full, by the file that says so
-	fills map[string]string // ids of nodes, by that file
+	ports int                          // addresses so far
+	known map[string]bool              // ids of nodes with a machine, and the ports of nodes
+	logs  map[string]*log              // by path
+	full  map[string]bool              // disks that are full, by the file that says so
+	fills map[string]string            // ids of nodes, by that file
+	disks map[string]*clustertest.Disk // by the path of the data folder
 }
 
 // traits are the properties of the machines, as drawn from the seed.
@@ -76,6 +77,7 @@ func newWorld(seed uint64) *world {
 	w := &world{
 		machines: clustertest.NewWorld(seed), dice: rand.New(rand.NewPCG(seed, 0x73696d)),
 		known: map[string]bool{}, logs: map[string]*log{}, full: map[string]bool{}, fills: map[string]string{},
+		disks: map[string]*clustertest.Disk{},
 	}
 	w.traits = traits{message: w.draw(messageMax), sync: w.draw(syncMax)}
 	w.machines.Network().SetDelays(w.delay)
@@ -98,17 +100,19 @@ func (w *world) knows(what string) bool {
 	return w.known[what]
 }
 
-// add adds a machine, unless it is there. control is the address of the fault port.
-func (w *world) add(m clustertest.Machine, control string) error {
+// add adds a machine, unless it is there. dir is the data folder of its node, control the address of the fault port.
+func (w *world) add(m clustertest.Machine, dir, control string) error {
 	if w.knows(m.ID) {
 		return nil
 	}
 	if err := w.machines.Add(m); err != nil {
 		return err
 	}
-	w.machines.Disk(m.ID).SetLatency(w.traits.sync)
+	disk := w.machines.Disk(m.ID)
+	disk.SetLatency(w.traits.sync)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.disks[dir] = disk
 	for _, what := range []string{m.ID, m.PeerAddr, m.ClientAddr, control} {
 		w.known[what] = true
 	}

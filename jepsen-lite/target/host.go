@@ -26,6 +26,8 @@ type Host interface {
 	Start(c process.Command) (Process, error)
 	// Fill makes the disk of processes full that look for a file (fullVar), or gives it space again.
 	Fill(file string, full bool) error
+	// Folder returns the data folder of processes that have this path for it.
+	Folder(dir string) Folder
 	// LogFrom returns the text of a log from an offset on, or "" without a log.
 	LogFrom(path string, offset int64) string
 	// LogSize returns the length of a log; it fails without a log.

@@ -422,8 +422,11 @@ type redisDisks struct{ *redisFleet }
 // Dir implements Disks.
 func (t redisDisks) Dir(node string) string { return t.nodes[node].dir }
 
+// Folder implements Disks.
+func (t redisDisks) Folder(node string) Folder { return realFolder(t.Dir(node)) }
+
 // Damage implements Disks. It only kills, since Redis would go on without the damaged data.
-func (t redisDisks) Damage(node string, _ func(string) string) bool {
+func (t redisDisks) Damage(node string, _ func(Folder) string) bool {
 	redisProcesses(t).Kill(node)
 	return false
 }

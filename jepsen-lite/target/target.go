@@ -89,15 +89,17 @@ type Processes interface {
 // Disks damage, fill and replace the data folders of nodes. At most one folder is lost or in doubt at a time, since a
 // cluster of three promises to survive no more; where a second one would be harmed, the node is only killed.
 type Disks interface {
-	// Dir returns the data folder of a node.
+	// Dir returns the path of a node's data folder. Beside it a fault may make files and folders of its own.
 	Dir(node string) string
+	// Folder returns the data folder of a node.
+	Folder(node string) Folder
 	// Replace kills a node and drops its disk. It does not wait for the replacement: Restart and Healthy remove the old
 	// member and start the new one, once the other nodes agree.
 	Replace(node string)
 	// Damage kills a node and calls do to damage its data folder. It reports whether it called do. The node may refuse to
-	// start on the folder; it is then replaced. Damage that is read only later, such as that of an old snapshot, may be
-	// found at any start: do then returns the damaged file, else "".
-	Damage(node string, do func(dir string) (late string)) bool
+	// start on the folder; it is then replaced. A snapshot may be read only later, and be found damaged at any start: do
+	// then returns its id, else "".
+	Damage(node string, do func(Folder) (late string)) bool
 	// PutBack kills a node and replaces its data folder by the folder copied, a copy from before the last start. It
 	// reports whether it did. The next process may end because of that; the node is then replaced.
 	PutBack(node, copied string) bool
