@@ -131,7 +131,6 @@ var Table = []Kind{
 		Name:     "flip",
 		Summary:  "a follower is killed, and one bit of its data folder is flipped before it starts",
 		Variants: []string{"log", "snapshot", "votes"},
-		grounded: every,
 		StopTurn: restarts, Start: flip,
 	},
 	{
