@@ -270,7 +270,6 @@ var Table = []Kind{
 		Port:     true,
 		alone:    true,
 		reads:    some{"save twice", "mute", "stale"},
-		grounded: some{"folder"},
 		StopTurn: restarts, Start: scenario,
 	},
 	{
