@@ -296,7 +296,6 @@ var Table = []Kind{
 		Variants: []string{"leader", "follower"},
 		alone:    true,
 		ownKeys:  true,
-		grounded: every,
 		StopTurn: links, Start: unread,
 	},
 	{
