@@ -591,8 +591,8 @@ func (s *session) play(
 	watched := nemesis.Watch(watching, s.target, env.History)
 	field := &nemesis.Runner{
 		Target: watched, History: env.History, Quiet: env.Quiet, Race: s.cmd.Race, NextLevel: s.nextLevel,
-		Pace: s.cmd.loadPace(),
 	}
+	field.Pace, field.Idle = s.cmd.loads()
 	env.Until = time.Now().Add(length + calm)
 	timed, cancel := context.WithTimeout(ctx, length)
 	defer cancel()

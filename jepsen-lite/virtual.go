@@ -20,15 +20,20 @@ func (c *runCmd) simulated() bool { return c.Target == sim.Kind.Name }
 // simulated run it is a part only where it is named.
 const busyWorkload = "scripts"
 
-// simulatedPace is the pace of the clients of a load on simulated nodes.
-const simulatedPace = 200 * time.Millisecond
+// simulatedPace is the pace of the clients of a load on simulated nodes, and simulatedIdle the number of those that are
+// mostly idle.
+const (
+	simulatedPace = 200 * time.Millisecond
+	simulatedIdle = 500
+)
 
-// loadPace is how long a client of a load waits between two steps.
-func (c *runCmd) loadPace() time.Duration {
+// loads returns how long a client of a load waits between two steps, and how many idle ones there are, as
+// nemesis.Runner has them.
+func (c *runCmd) loads() (pace time.Duration, idle int) {
 	if c.simulated() {
-		return simulatedPace
+		return simulatedPace, simulatedIdle
 	}
-	return 0
+	return 0, 0
 }
 
 // follow ends a run in virtual time when it is interrupted: nothing in there may wait for what is outside.

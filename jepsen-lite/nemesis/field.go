@@ -34,7 +34,7 @@ func (r *Runner) field(limit *harmLimit, kinds ...string) *field {
 	return &field{
 		Target:    r.Target,
 		links:     newNetwork(r.Target),
-		clients:   extraClients{r.Target, r.Pace},
+		clients:   extraClients{r.Target, r.Pace, r.Idle},
 		choice:    choice{r.Target, limit},
 		deadline:  deadline{r.over},
 		found:     &r.found,

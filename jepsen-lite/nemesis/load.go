@@ -1,6 +1,7 @@
 package nemesis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -54,6 +55,7 @@ type entrance interface {
 type extraClients struct {
 	entrance
 	pace time.Duration // see Runner.Pace
+	idle int           // see Runner.Idle
 }
 
 // crowd starts n clients, each on a connection of its own to one of the nodes. Each calls step again and again until stop
@@ -185,8 +187,9 @@ const (
 
 // connections opens thousands of connections that are mostly idle.
 func connections(f *field, _ uint64) (string, func()) {
-	count, what := idleClients, fmt.Sprintf("connections: %d", idleClients)
-	if files := filesMax(); (files-fdsElse)/fdsPerClient < count {
+	count := cmp.Or(f.clients.idle, idleClients)
+	what := fmt.Sprintf("connections: %d", count)
+	if files := filesMax(); f.clients.idle == 0 && (files-fdsElse)/fdsPerClient < count {
 		count = max((files-fdsElse)/fdsPerClient, 0)
 		what = fmt.Sprintf("connections: %d of %d, as this process may have only %d files", count, idleClients, files)
 	}

@@ -29,6 +29,9 @@ type Runner struct {
 	// Pace is how long a client of a load waits between two steps. Simulated nodes take no time, so that clients who do
 	// not wait would send without end.
 	Pace time.Duration
+	// Idle is how many idle clients a load connects; 0: thousands, or as many as this process may have files for. The
+	// connections of simulated nodes take memory of this program at both ends.
+	Idle int
 	Race bool // the nodes have Go's race detector, which takes memory
 
 	over    <-chan struct{} // closed when the time of the run has ended; nil: never

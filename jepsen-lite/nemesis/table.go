@@ -143,7 +143,6 @@ var Table = []Kind{
 		Name:     "load",
 		Summary:  "many more clients: 64 that pipeline, 512 KiB values, 5,000 connections, scripts up to the limit",
 		Variants: []string{"burst", "large", "connections", "scripts"},
-		grounded: some{"connections", "scripts"},
 		StopTurn: links, Start: load,
 	},
 	{
