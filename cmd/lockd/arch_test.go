@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 	"lockd/luavm":              {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":            {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer", "lockd/cluster/clients", "lockd/cluster/clock", "lockd/cluster/face", "lockd/cluster/figures", "lockd/cluster/followers", "lockd/cluster/group", "lockd/cluster/join", "lockd/cluster/record", "lockd/cluster/refound", "lockd/cluster/replica", "lockd/cluster/request", "lockd/cluster/snapshot", "lockd/cluster/wait", "lockd/cluster/wake"},
 	"lockd/clients":            {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":          {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/face", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cluster/refound", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/system", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
+	"lockd/cmd/lockd":          {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/face", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cluster/refound", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/operate", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/system", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/login", "lockd/internal/logwriter", "lockd/internal/node", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
 	// Subscriptions, and the delivery of messages and other pushes.
 	"lockd/resp/server/pubsub": {"lockd/resp", "lockd/resp/server/stats", "lockd/resp/server/wire"},
@@ -108,6 +108,9 @@ var mayImport = map[string][]string{
 	// Holding a lock for a command needs a TCP client.
 	"lockd/cmd/lockd/hold": {"lockd/resp", "lockd/internal/client"},
 
+	// What operators have nodes do: through any client, of a process or of a simulated network.
+	"lockd/cmd/lockd/operate": {"lockd/resp", "lockd/cluster/refound", "lockd/internal/client", "lockd/internal/locks", "lockd/cmd/lockd/show"},
+
 	// A drill starts nodes of this binary and talks to them over TCP.
 	"lockd/cmd/lockd/drill": {"lockd/resp", "lockd/internal/client", "lockd/internal/process"},
 
@@ -163,7 +166,7 @@ var mayImport = map[string][]string{
 	"lockd/jepsen-lite/model":    {"lockd/jepsen-lite/history"},
 	"lockd/jepsen-lite/mutation": {},
 	"lockd/jepsen-lite/target":   {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"},
-	"lockd/jepsen-lite/sim":      {"lockd/cluster", "lockd/clustertest", "lockd/internal/process", "lockd/jepsen-lite/target"}, // simulated machines
+	"lockd/jepsen-lite/sim":      {"lockd/cluster", "lockd/cluster/refound", "lockd/clustertest", "lockd/cmd/lockd/operate", "lockd/internal/client", "lockd/internal/process", "lockd/jepsen-lite/target", "lockd/keyspace", "lockd/luavm", "lockd/resp/server"}, // simulated machines
 	"lockd/jepsen-lite/workload": {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/target"},
 	"lockd/jepsen-lite/nemesis":  {"lockd/jepsen-lite/history", "lockd/jepsen-lite/target"},
 	"lockd/jepsen-lite/report":   {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model"},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"lockd/cmd/lockd/operate"
 	"lockd/cmd/lockd/show"
 	"lockd/internal/client"
 	"lockd/internal/locks"
@@ -56,7 +56,7 @@ func (c *healthCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 // healthOf asks one node whether it is ready.
 func healthOf(ctx context.Context, node *client.Cluster) (said string, healthy bool) {
 	defer node.Close()
-	fields, said := infoOf(ctx, node, "raft")
+	fields, said := operate.InfoOf(ctx, node, "raft")
 	if said != "" {
 		return show.Escape(said), false
 	}
@@ -66,47 +66,18 @@ func healthOf(ctx context.Context, node *client.Cluster) (said string, healthy b
 			failed = append(failed, f.Value)
 		}
 	}
-	id := fields.value("node_id")
+	id := fields.Value("node_id")
 	switch {
-	case fields.value("ready") == "":
+	case fields.Value("ready") == "":
 		said = node.Addr() + " does not say whether it is ready: is it a node of lockd?"
-	case fields.value("ready") != "1":
+	case fields.Value("ready") != "1":
 		said = id + " is not ready: " + strings.Join(failed, "; ")
-	case fields.value("leader_id") == id:
-		return show.Escape(id + " is ready, and leads in term " + fields.value("term")), true
+	case fields.Value("leader_id") == id:
+		return show.Escape(id + " is ready, and leads in term " + fields.Value("term")), true
 	default:
-		return show.Escape(id + " is ready, and follows " + fields.value("leader_id") + " in term " + fields.value("term")), true
+		return show.Escape(id + " is ready, and follows " + fields.Value("leader_id") + " in term " + fields.Value("term")), true
 	}
 	return show.Escape(said), false
-}
-
-// infoFields are the fields of a section of INFO, in order.
-type infoFields []resp.Field
-
-// value returns the value of a field, "" if absent.
-func (f infoFields) value(name string) string {
-	for _, field := range f {
-		if field.Name == name {
-			return field.Value
-		}
-	}
-	return ""
-}
-
-// infoOf asks a node for a section of INFO; said explains its absence.
-func infoOf(ctx context.Context, node *client.Cluster, section string) (fields infoFields, said string) {
-	r, err := node.DoIdempotent(ctx, "INFO", section)
-	switch {
-	case err != nil:
-		return nil, fmt.Sprintf("%s does not answer: %v", node.Addr(), err)
-	case r.IsErr():
-		return nil, node.Addr() + " refuses: " + r.Str
-	}
-	for line := range strings.SplitSeq(r.Str, "\n") {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		fields = append(fields, resp.Field{Name: name, Value: value})
-	}
-	return fields, ""
 }
 
 // membersCmd lists the members of a cluster.
@@ -123,7 +94,7 @@ func (c *membersCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("no server answers: %w", err)
 	case r.IsErr():
-		return refusedError(r.Str)
+		return operate.Refused(r.Str)
 	}
 	table, err := membersTable(r)
 	if err != nil {
@@ -146,24 +117,6 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-var errMembersAnswer = errors.New("the answer to LOCKD MEMBERS is not as expected: is it a node of lockd?")
-
-// The words of LOCKD MEMBERS that count.
-const (
-	roleLeader    = "leader"
-	suffrageVoter = "voter"
-	stateUp       = "up"
-)
-
-// readMembers reads what LOCKD MEMBERS has answered.
-func readMembers(r resp.Reply) ([]locks.Member, error) {
-	members, err := locks.ParseMembers(r)
-	if r.Kind != resp.KindArray || err != nil {
-		return nil, errMembersAnswer
-	}
-	return members, nil
-}
-
 // membersTable converts a reply of LOCKD MEMBERS. No cell is empty, so that programs can split lines into columns.
 func membersTable(r resp.Reply) (*show.Table, error) {
 	t := &show.Table{Columns: []show.Column{
@@ -171,14 +124,14 @@ func membersTable(r resp.Reply) (*show.Table, error) {
 		{Title: "BEHIND", Right: true}, {Title: "PEERS", Min: 12, Middle: true}, {Title: "CLIENTS", Min: 12, Middle: true},
 		{Title: "LEVEL"}, {Title: "CAN"}, {Title: "VERSION"},
 	}}
-	members, err := readMembers(r)
+	members, err := operate.ReadMembers(r)
 	most := int64(0)
 	for _, m := range members {
 		most = max(most, m.Applied)
 	}
 	for _, m := range members {
 		row := []string{m.ID, m.Role, m.Suffrage, m.State, "-", "-", m.Peer, strings.Join(m.Clients, ","), "", "", m.Version}
-		if m.State == stateUp {
+		if m.State == operate.StateUp {
 			row[4], row[5] = strconv.FormatInt(m.Applied, 10), strconv.FormatInt(most-m.Applied, 10)
 		}
 		if m.Level > 0 {

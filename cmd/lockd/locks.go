@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"lockd/cmd/lockd/operate"
 	"lockd/cmd/lockd/show"
 	"lockd/internal/client"
 	"lockd/internal/locks"
@@ -161,7 +162,7 @@ func (c *locksCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("no server answers: %w", err)
 	case r.IsErr():
-		return refusedError(r.Str)
+		return operate.Refused(r.Str)
 	}
 	lines, none, err := c.asked.lines(r, outputWidth(stdout))
 	switch {
@@ -200,11 +201,6 @@ func (c *locksCmd) ask(ctx context.Context, cluster *client.Cluster) (resp.Reply
 		}
 		cursor = next
 	}
-}
-
-// refusedError is an error that a server has answered.
-func refusedError(text string) error {
-	return errors.New("the server refuses: " + show.Escape(text))
 }
 
 // plainWidth is the width of output that does not go to a terminal.

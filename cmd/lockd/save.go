@@ -1,21 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
 	"lockd/cluster/refound"
+	"lockd/cmd/lockd/operate"
 	"lockd/internal/client"
 	"lockd/keyspace"
 	"lockd/luavm"
-	"lockd/resp"
 )
 
 var _ refound.Machine = (*keyspace.Machine)(nil)
@@ -40,92 +37,23 @@ func (c *backupCmd) check() error {
 	return c.clusterFlags.check()
 }
 
-// run writes beside the file, which gets its name when the backup is whole and on the disk.
+// run writes the backup to a file, or to the standard output.
 func (c *backupCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
+	b := operate.Backup{
+		Client: client.Cluster{User: c.User, Password: c.Auth, TLS: c.secured, Name: "lockd-backup"}, From: c.Addr,
+	}
 	if c.Out == "-" {
-		_, err := c.fetch(ctx, stdout)
+		_, err := b.Fetch(ctx, stdout)
 		return err
 	}
-	if _, err := os.Lstat(c.Out); err == nil {
-		return usagef("--out %s is there already", c.Out)
+	got, err := b.Write(ctx, c.Out)
+	if noFile := (operate.FileError{}); errors.As(err, &noFile) {
+		return usageError{noFile}
 	}
-	f, err := os.CreateTemp(filepath.Dir(c.Out), filepath.Base(c.Out)+".*.part")
-	if err != nil {
-		return usageError{err}
-	}
-	part := f.Name()
-	got, err := c.fetch(ctx, f)
 	if err == nil {
-		err = f.Sync()
+		fmt.Fprintf(stderr, "%s: %d bytes, up to entry %d, from %s\n", c.Out, got.Bytes, got.Index, got.From)
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Link(part, c.Out) // which does not replace what is there meanwhile
-		if err != nil {
-			if _, there := os.Lstat(c.Out); there != nil { // a file system without links
-				return os.Rename(part, c.Out)
-			}
-		}
-	}
-	if err = errors.Join(err, os.Remove(part)); err != nil {
-		return err
-	}
-	fmt.Fprintf(stderr, "%s: %d bytes, up to entry %d, from %s\n", c.Out, got.bytes, got.index, got.from)
-	return nil
-}
-
-type fetched struct {
-	from  string
-	index int64
-	bytes int64
-}
-
-// fetch copies a backup, and checks that it has come whole.
-func (c *backupCmd) fetch(ctx context.Context, to io.Writer) (got fetched, err error) {
-	for _, addr := range c.Addr {
-		var began bool
-		if got, began, err = c.fetchFrom(ctx, addr, to); err == nil || began {
-			return got, err
-		}
-	}
-	return got, err
-}
-
-// fetchFrom reports whether anything has been written.
-func (c *backupCmd) fetchFrom(ctx context.Context, addr string, to io.Writer) (got fetched, began bool, err error) {
-	one := client.Cluster{Addrs: []string{addr}, User: c.User, Password: c.Auth, TLS: c.secured, Name: "lockd-backup"}
-	conn, err := one.Dial(ctx, addr)
-	if err != nil {
-		return got, false, fmt.Errorf("no backup from %s: %w", addr, err)
-	}
-	defer conn.Close()
-	r, err := conn.Do(ctx, "LOCKD", "BACKUP")
-	switch {
-	case err != nil:
-		return got, false, fmt.Errorf("no backup from %s: %w", addr, err)
-	case r.IsErr():
-		return got, false, fmt.Errorf("no backup from %s: %w", addr, refusedError(r.Str))
-	case len(r.Elems) != 2:
-		return got, false, fmt.Errorf("%s is no server of lockd that makes backups", addr)
-	}
-	id := r.Elems[0].Str
-	sum := &refound.BackupSum{}
-	out := bufio.NewWriter(io.MultiWriter(to, sum))
-	got = fetched{from: addr, index: r.Elems[1].Int}
-	for {
-		r, err := conn.Do(ctx, "LOCKD", "BACKUP", id, strconv.FormatInt(got.bytes, 10))
-		switch {
-		case err != nil:
-			return got, true, fmt.Errorf("the backup from %s is not whole: %w", addr, err)
-		case r.Kind != resp.KindBulk:
-			return got, true, fmt.Errorf("the backup from %s is not whole: %w", addr, refusedError(r.Str))
-		case r.Str == "":
-			return got, true, errors.Join(out.Flush(), sum.Check())
-		}
-		got.bytes += int64(len(r.Str))
-		if _, err := out.WriteString(r.Str); err != nil {
-			return got, true, err
-		}
-	}
+	return err
 }
 
 // foundFlags configure a new cluster made of an old state; restore and recover share them.

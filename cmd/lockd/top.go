@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"lockd/cmd/lockd/operate"
 	"lockd/cmd/lockd/top"
 	"lockd/resp"
 )
@@ -50,7 +51,7 @@ func (c *topCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	err := top.Run(ctx, top.New(c.Interval, c.Count), poller, forcer)
 	var refused resp.Error
 	if errors.As(err, &refused) {
-		return refusedError(string(refused))
+		return operate.Refused(string(refused))
 	}
 	return err
 }
@@ -61,7 +62,7 @@ func (c *topCmd) once(ctx context.Context, poller *top.Poller, stdout io.Writer)
 	var refused resp.Error
 	switch {
 	case errors.As(err, &refused):
-		return refusedError(string(refused))
+		return operate.Refused(string(refused))
 	case err != nil:
 		return fmt.Errorf("no server answers: %w", err)
 	}

@@ -33,6 +33,8 @@ type Cluster struct {
 	TLS      *tls.Config // nil: no TLS. Without a ServerName the certificate must match the host of the address
 	Name     string      // CLIENT SETNAME
 	DB       int
+	// Connect opens connections; nil: they are of TCP. TLS does not come into it then.
+	Connect func(ctx context.Context, addr string) (net.Conn, error)
 
 	turn int // index of the current node
 	kept *Conn
@@ -186,7 +188,10 @@ func (c *Cluster) Greet(ctx context.Context, conn net.Conn) (*Conn, error) {
 
 // connect opens a connection, with TLS if it is configured.
 func (c *Cluster) connect(ctx context.Context, addr string) (net.Conn, error) {
-	if c.TLS == nil {
+	switch {
+	case c.Connect != nil:
+		return c.Connect(ctx, addr)
+	case c.TLS == nil:
 		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	}
 	return (&tls.Dialer{Config: c.TLS}).DialContext(ctx, "tcp", addr)
