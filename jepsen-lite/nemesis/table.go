@@ -314,7 +314,6 @@ var Table = []Kind{
 		Variants: []string{"leader", "follower", "needed"},
 		alone:    true,
 		ownKeys:  true,
-		grounded: every,
 		StopTurn: restarts, Start: drained,
 	},
 	{

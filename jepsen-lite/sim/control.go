@@ -41,13 +41,13 @@ func (p *proc) obey(words []string) error {
 		return n
 	}
 	ms := func(i int) time.Duration { return time.Duration(number(i)) * time.Millisecond }
-	switch machines, clock := p.world.machines, p.world.machines.Clock(p.id); words[0] {
+	switch machines, clock := p.world.machines, p.world.machines.Clock(p.machine); words[0] {
 	case "stat", "stacks": // there are no figures of one node
 	case "arm":
-		_, err := machines.Arm(p.id, clustertest.Strike{Point: words[1], Act: words[2], Stall: ms(3), Skip: int(number(4))})
+		_, err := machines.Arm(p.machine, clustertest.Strike{Point: words[1], Act: words[2], Stall: ms(3), Skip: int(number(4))})
 		return err
 	case "reset":
-		machines.Disarm(p.id)
+		machines.Disarm(p.machine)
 		clock.Right()
 	case "clock":
 		clock.Step(ms(1))
@@ -64,9 +64,9 @@ func (p *proc) obey(words []string) error {
 func (p *proc) die(how string) {
 	switch how {
 	case "drop":
-		_ = p.world.machines.LoseUnsynced(p.id) // there is such a machine
+		_ = p.world.machines.LoseUnsynced(p.machine) // there is such a machine
 	case "tear":
-		_ = p.world.machines.LosePower(p.id) // there is such a machine
+		_ = p.world.machines.LosePower(p.machine) // there is such a machine
 	default:
 		p.Kill()
 	}

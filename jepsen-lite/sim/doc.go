@@ -7,6 +7,7 @@
 //	process.go   one process of a node, as package target sees it
 //	control.go   its fault port
 //	folder.go    its data folder
+//	tool.go      the commands of operators, over the network of the machines
 //
 // Package clustertest says what is simulated of machines. Here the network has delays in addition: each message to or
 // from a port of a node takes a while. A machine's disk and clocks go on when its process ends.

@@ -10,6 +10,7 @@ import (
 	"lockd/cluster"
 	"lockd/clustertest"
 	"lockd/internal/process"
+	"lockd/resp/server"
 )
 
 // Environment variables, as in package lockd/resp/fault.
@@ -22,8 +23,8 @@ const (
 type proc struct {
 	*clustertest.Process
 	world   *world
-	id      string // of the node
-	control string // address of the fault port
+	machine string
+	control string // address of the fault port; "": it has none
 	log     *log
 	from    int64         // offset of its output in the log
 	exited  chan struct{} // closed when status and code say how it has ended
@@ -31,17 +32,27 @@ type proc struct {
 	code    int
 }
 
-// flagsOf returns the flags of a command line whose every flag has a value.
+// flagsOf returns the flags of a command line, by their names; one that has no value has "". What belongs to no flag is
+// under "".
 func flagsOf(args []string) map[string]string {
 	flags := map[string]string{}
-	for i := 1; i+1 < len(args); i += 2 {
-		flags[strings.TrimPrefix(args[i], "--")] = args[i+1]
+	for i := 1; i < len(args); i++ {
+		name, isFlag := strings.CutPrefix(args[i], "--")
+		switch {
+		case !isFlag:
+			flags[""] = args[i]
+		case i+1 < len(args) && !strings.HasPrefix(args[i+1], "--"):
+			i++
+			flags[name] = args[i]
+		default:
+			flags[name] = ""
+		}
 	}
 	return flags
 }
 
-// machineOf returns the machine on which a node runs that has such flags.
-func machineOf(flags map[string]string, l *log) clustertest.Machine {
+// machineOf returns the machine of a name on which a node runs that has such flags.
+func machineOf(name string, flags map[string]string, l *log) clustertest.Machine {
 	var members map[string]string // nil: it joins
 	if list := flags["cluster"]; list != "" {
 		members = map[string]string{}
@@ -51,11 +62,12 @@ func machineOf(flags map[string]string, l *log) clustertest.Machine {
 		}
 	}
 	return clustertest.Machine{
-		ID: flags["id"], PeerAddr: flags["peer-listen"], ClientAddr: flags["listen"], Members: members,
+		ID: name, PeerAddr: flags["peer-listen"], ClientAddr: flags["listen"], Members: members,
 		Join: flags["join"],
 		Log:  slog.New(slog.NewTextHandler(l, nil)),
 		Tune: func(c *cluster.Config) {
-			c.PeerAdvertise, c.ClientAddrs = flags["peer-advertise"], []string{flags["advertise"]}
+			c.ID, c.PeerAdvertise, c.ClientAddrs = flags["id"], flags["peer-advertise"], []string{flags["advertise"]}
+			c.Join = flags["join"] != "" // else it has a list of members, or is alone
 			c.Info = nil // INFO would make all sections each time, and spend a tenth of the processor on them
 			c.Faults.Told = func(act, point string) {
 				if act != "slow" { // it strikes each time
@@ -63,30 +75,36 @@ func machineOf(flags map[string]string, l *log) clustertest.Machine {
 				}
 			}
 		},
+		Front: func(c *server.Config) { c.Node = flags["id"] },
 	}
 }
 
 // newProc starts a process.
 func newProc(w *world, c process.Command) (*proc, error) {
 	flags, l := flagsOf(c.Args), w.logOf(c.Log)
-	p := &proc{world: w, id: flags["id"], log: l, from: l.size(), exited: make(chan struct{})}
+	p := &proc{world: w, machine: flags["id"], log: l, from: l.size(), exited: make(chan struct{})}
 	env := map[string]string{}
 	for _, e := range c.Env {
 		name, value, _ := strings.Cut(e, "=")
 		env[name] = value
 	}
 	p.control = env[controlVar]
+	if p.control == "" {
+		p.machine = flags["dir"] // a node with the id may run beside it
+	}
 	fmt.Fprintln(l, c.Heading)
-	if err := w.add(machineOf(flags, l), flags["dir"], p.control); err != nil {
+	if err := w.add(machineOf(p.machine, flags, l), flags["dir"], p.control); err != nil {
 		return nil, err
 	}
-	w.looks(p.id, env[fullVar])
+	w.looks(p.machine, env[fullVar])
 	var err error
-	if p.Process, err = w.machines.Launch(p.id); err != nil {
+	if p.Process, err = w.machines.Launch(p.machine); err != nil {
 		return nil, err
 	}
-	if faults, err := w.machines.Network().From(p.control).Listen(p.control); err == nil {
-		w.serving.Go(func() { p.obeyAll(faults) })
+	if p.control != "" {
+		if faults, err := w.machines.Network().From(p.control).Listen(p.control); err == nil {
+			w.serving.Go(func() { p.obeyAll(faults) })
+		}
 	}
 	w.serving.Go(p.follow)
 	return p, nil
@@ -131,10 +149,10 @@ func (p *proc) Signal(sig syscall.Signal) {
 }
 
 // Pause implements target.Process.
-func (p *proc) Pause() { _ = p.world.machines.Pause(p.id) } // there is such a machine
+func (p *proc) Pause() { _ = p.world.machines.Pause(p.machine) } // there is such a machine
 
 // Resume implements target.Process.
-func (p *proc) Resume() { _ = p.world.machines.Resume(p.id) } // there is such a machine
+func (p *proc) Resume() { _ = p.world.machines.Resume(p.machine) } // there is such a machine
 
 // PID implements target.Process: there is none.
 func (p *proc) PID() int { return 0 }

@@ -3,7 +3,9 @@ package sim
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -238,6 +240,67 @@ func TestDamage(t *testing.T) {
 		}
 		if dead := c.Deaths(); len(dead) > 0 {
 			t.Errorf("deaths: %q", dead)
+		}
+	})
+}
+
+// Operators have nodes drained and backed up, and new clusters made of a backup and of a folder.
+func TestTools(t *testing.T) {
+	Bubble(func(func(func())) {
+		c, do := start(t, 3)
+		defer c.Stop()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		tool := func(want int, says string, args ...string) {
+			t.Helper()
+			status, said, err := c.Tool(ctx, args...)
+			if err != nil || status != want || !strings.Contains(said, says) {
+				t.Errorf("%s: status %d, %v: %s", args[0], status, err, said)
+			}
+		}
+		if got := do("n1", "SET", "k", "1"); got != "OK" {
+			t.Errorf("SET: %s", got)
+		}
+		led := c.Leader()
+		tool(0, led+" can be taken away", append([]string{"drain", "--wait", "10s"}, c.Reach(true, led)...)...)
+		if c.Leader() == led {
+			t.Errorf("%s leads", led)
+		}
+		dir := filepath.Dir(c.Dir("n1"))
+		file := filepath.Join(dir, "backup")
+		tool(0, "", append([]string{"backup", "--out", file}, c.Reach(false, "n2")...)...)
+		tool(1, "is there already", append([]string{"backup", "--out", file}, c.Reach(false, "n2")...)...)
+		tool(0, "", "inspect", file)
+
+		serves := func(id, dir string, flags ...string) {
+			t.Helper()
+			node, err := c.NewSingle(id, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			flags = append(flags, "--hold", "1s", "--peer-advertise", node.PeerAddr)
+			tool(1, "give --fence-above", flags...)
+			tool(0, "", append(flags, "--fence-above", "1000")...)
+			for range 2 {
+				if err := node.Start(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Second)
+				if r, err := node.Do(time.Second, "GET", "k"); err != nil || r.Text() != "1" {
+					t.Errorf("%s: GET: %q, %v", flags[0], r.Text(), err)
+				}
+				node.Stop()
+			}
+		}
+		serves("heir", filepath.Join(dir, "heir"), "restore", "--in", file, "--dir", filepath.Join(dir, "heir"), "--id", "heir")
+		c.Shutdown("n3")
+		copied := filepath.Join(dir, "copied")
+		if err := c.Folder("n3").CopyTo(copied); err != nil {
+			t.Error(err)
+		}
+		serves("n3", copied, "recover", "--dir", copied, "--yes")
+		if _, _, err := c.Tool(ctx, "run"); err == nil {
+			t.Error("`lockd run` is not simulated, and runs")
 		}
 	})
 }

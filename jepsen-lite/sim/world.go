@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -112,6 +113,9 @@ func (w *world) add(m clustertest.Machine, dir, control string) error {
 	disk.SetLatency(w.traits.sync)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if made := w.disks[dir]; made != nil {
+		disk.CopyFrom(made)
+	}
 	w.disks[dir] = disk
 	for _, what := range []string{m.ID, m.PeerAddr, m.ClientAddr, control} {
 		w.known[what] = true
@@ -177,7 +181,13 @@ func (w *world) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 }
 
 // Start implements target.Host.
-func (w *world) Start(c process.Command) (target.Process, error) { return newProc(w, c) }
+func (w *world) Start(c process.Command) (target.Process, error) {
+	p, err := newProc(w, c)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
 
 // Fill implements target.Host.
 func (w *world) Fill(file string, full bool) error {
@@ -204,12 +214,14 @@ func (w *world) LogFrom(path string, offset int64) string { return w.logOf(path)
 // LogSize implements target.Host.
 func (w *world) LogSize(path string) (int64, error) { return w.logOf(path).size(), nil }
 
-// saveLogs writes all logs to their files.
+// saveLogs writes all logs to their files, but for those in folders that a fault has removed.
 func (w *world) saveLogs() (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for path, l := range w.logs {
-		err = errors.Join(err, os.WriteFile(path, []byte(l.from(0)), 0o600))
+		if failed := os.WriteFile(path, []byte(l.from(0)), 0o600); !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
 	}
 	return err
 }

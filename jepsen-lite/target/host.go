@@ -1,10 +1,12 @@
 package target
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"sync"
 	"syscall"
 	"time"
@@ -24,6 +26,8 @@ type Host interface {
 	Dial(addr string, timeout time.Duration) (net.Conn, error)
 	// Start starts a process.
 	Start(c process.Command) (Process, error)
+	// Run runs a command to its end, or until ctx ends, and returns its exit status and what it printed.
+	Run(ctx context.Context, c process.Command) (status int, said string, err error)
 	// Fill makes the disk of processes full that look for a file (fullVar), or gives it space again.
 	Fill(file string, full bool) error
 	// Folder returns the data folder of processes that have this path for it.
@@ -69,6 +73,19 @@ func (thisMachine) Start(c process.Command) (Process, error) {
 		return nil, err
 	}
 	return realProcess{p}, nil
+}
+
+// runEnd bounds the wait for a command that is killed, and for its children to close its output.
+const runEnd = 2 * time.Second
+
+func (thisMachine) Run(ctx context.Context, c process.Command) (status int, said string, err error) {
+	cmd := exec.CommandContext(ctx, c.Path, c.Args...)
+	cmd.WaitDelay = runEnd
+	out, err := cmd.CombinedOutput()
+	if exited := (*exec.ExitError)(nil); errors.As(err, &exited) && ctx.Err() == nil {
+		return exited.ExitCode(), string(out), nil
+	}
+	return 0, string(out), err
 }
 
 func (thisMachine) Fill(file string, full bool) error {

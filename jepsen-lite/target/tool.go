@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"lockd/internal/freeport"
 	"lockd/internal/process"
 )
 
@@ -45,18 +43,9 @@ type lockdTools struct {
 	builds *lockdBuilds
 }
 
-// toolEnd bounds the wait for a command that is killed, and for its children to close its output.
-const toolEnd = 2 * time.Second
-
 // Tool implements Tools.
 func (t lockdTools) Tool(ctx context.Context, args ...string) (status int, said string, err error) {
-	cmd := exec.CommandContext(ctx, t.builds.path(OwnBuild), args...)
-	cmd.WaitDelay = toolEnd
-	out, err := cmd.CombinedOutput()
-	if exited := (*exec.ExitError)(nil); errors.As(err, &exited) && ctx.Err() == nil {
-		return exited.ExitCode(), string(out), nil
-	}
-	return 0, string(out), err
+	return t.fleet.net.on().Run(ctx, process.Command{Path: t.builds.path(OwnBuild), Args: args})
 }
 
 // StartTool implements Tools.
@@ -83,17 +72,19 @@ func (t lockdTools) Reach(direct bool, nodes ...string) []string {
 
 // NewSingle implements Tools.
 func (t lockdTools) NewSingle(id, dir string) (*Single, error) {
-	addrs, err := freeport.Addrs(onlyHost, 2)
+	host := t.fleet.net.on()
+	addrs, err := host.Addrs(onlyHost, 2)
 	if err != nil {
 		return nil, err
 	}
 	return &Single{
 		PeerAddr: addrs[1],
+		host:     host,
 		addr:     addrs[0],
 		tls:      t.fleet.tls.config(),
 		command: process.Command{
-			Name: "single " + id, Path: t.builds.path(OwnBuild), Env: os.Environ(), Log: filepath.Clean(dir) + ".log",
-			Args: slices.Concat([]string{"serve", "--id", id, "--dir", dir, "--peer-listen", addrs[1], "--http-listen="},
+			Name: "single " + id, Path: t.builds.path(OwnBuild), Log: filepath.Clean(dir) + ".log",
+			Args: slices.Concat([]string{"serve", "--id", id, "--dir", dir, "--peer-listen", addrs[1], "--http-listen", ""},
 				t.fleet.tls.flags(addrs[0], addrs[0])),
 		},
 	}, nil
@@ -103,24 +94,27 @@ func (t lockdTools) NewSingle(id, dir string) (*Single, error) {
 type Single struct {
 	PeerAddr string // where it listens for peers, of which it has none
 
+	host    Host
 	addr    string
 	tls     *tls.Config
 	command process.Command
-	process *process.Process
+	process Process // nil: it was not started
 }
 
 // Start starts the node. It does not wait until the node serves.
 func (s *Single) Start() (err error) {
-	s.process, err = s.command.Start()
+	s.process, err = s.host.Start(s.command)
 	return err
 }
 
 // Do sends a command to the node.
 func (s *Single) Do(timeout time.Duration, args ...string) (Reply, error) {
-	if !s.process.Running() {
+	select {
+	case <-s.process.Ended():
 		return Reply{}, fmt.Errorf("%w: see %s", errNotRunning, s.command.Log)
+	default:
 	}
-	c, err := dial(thisMachine{}, s.addr, timeout, s.tls)
+	c, err := dial(s.host, s.addr, timeout, s.tls)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -129,7 +123,12 @@ func (s *Single) Do(timeout time.Duration, args ...string) (Reply, error) {
 }
 
 // Stop ends the node.
-func (s *Single) Stop() { s.process.Kill() }
+func (s *Single) Stop() {
+	if s.process != nil {
+		s.process.Signal(syscall.SIGKILL)
+		<-s.process.Ended()
+	}
+}
 
 // noTools implements Tools for a server whose program has no such commands.
 type noTools struct{}
