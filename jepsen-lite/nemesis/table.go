@@ -304,7 +304,6 @@ var Table = []Kind{
 		Variants: []string{"follower"},
 		alone:    true,
 		ownKeys:  true,
-		grounded: every,
 		StopTurn: restarts, Start: recoverFolder,
 	},
 	{
