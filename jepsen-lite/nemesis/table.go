@@ -286,7 +286,6 @@ var Table = []Kind{
 			"and judged; or the node is cut off from all others, or its connections break: then there is no backup",
 		Variants: []string{"any", "behind", "apart", "broken"},
 		ownKeys:  true,
-		grounded: every,
 		StopTurn: joins, Start: backup,
 	},
 	{
