@@ -71,6 +71,8 @@ type memoryDisk struct {
 
 func (d memoryDisk) Begin() (string, store.History)            { return d.incarnation, d.starts }
 func (d memoryDisk) Open(store.Options) (*store.Stores, error) { return d.open() }
+func (d memoryDisk) LastSeen() ([]store.LastSeen, error)       { return nil, nil }
+func (d memoryDisk) SaveLastSeen([]store.LastSeen) error       { return nil }
 
 // withStores has a function open the stores of a node in memory. It is given what opened them before.
 func withStores(cfg *Config, open func(before func() (*store.Stores, error)) (*store.Stores, error)) {

@@ -100,6 +100,7 @@ type Disk interface {
 	Begin() (incarnation string, starts store.History)
 	// Open opens what is there, as store.Open does with a data folder. The node closes it when it stops.
 	Open(store.Options) (*store.Stores, error)
+	membership.SeenStore // the starts of other nodes
 }
 
 // complete checks c and fills in the defaults.

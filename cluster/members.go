@@ -32,6 +32,7 @@ type members struct {
 	*core
 	peers  *peer.Port                    // nil where the members are no node's (offline)
 	dir    *store.Folder                 // nil in memory
+	seen   membership.SeenStore          // where the starts of other nodes are kept
 	status func(shown int64) peer.Status // of this node
 	gone   func(id string) bool          // the process of a member has ended
 	clocks *clock.Members
@@ -68,7 +69,7 @@ func newMembers(
 	c *core, d data, peers *peer.Port, k *clock.Members, status func(shown int64) peer.Status, gone func(id string) bool,
 ) *members {
 	m := &members{
-		core: c, dir: d.dir, peers: peers, clocks: k, status: status, gone: gone,
+		core: c, dir: d.dir, seen: d.seen, peers: peers, clocks: k, status: status, gone: gone,
 		incarnation: d.meta.Incarnation, dirCluster: d.meta.Cluster, starts: d.meta.Starts, tokens: d.meta.Tokens,
 		met: map[string]peer.Identity{}, compatibleLevel: map[string]int{}, due: make(chan struct{}, 1),
 		rules: membership.Rules(c.cfg.Machine, formatsSince), openedAt: c.clock.Monotonic(), search: founding.NewSearch(),
@@ -87,10 +88,7 @@ func newMembers(
 
 // openStartLog reads what is known of other nodes' starts, and refuses a folder that was banned.
 func (m *members) openStartLog() error {
-	if m.dir == nil {
-		return nil
-	}
-	if err := m.startLog.Open(m.dir); err != nil {
+	if err := m.startLog.Open(m.seen); err != nil {
 		return err
 	}
 	if why := m.startLog.BanReason(m.cfg.ID, m.incarnation); why != "" {

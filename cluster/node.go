@@ -104,6 +104,7 @@ func Open(cfg Config) (n *Node, err error) {
 type data struct {
 	dir    *store.Folder      // nil in memory
 	mark   *store.AppliedMark // nil in memory
+	seen   membership.SeenStore
 	stores *store.Stores
 	meta   store.Meta // in memory only the incarnation and the starts
 }
@@ -116,14 +117,14 @@ func openData(c *core) (d data, err error) {
 	}
 	if c.cfg.Disk != nil {
 		incarnation, starts := c.cfg.Disk.Begin()
-		d.meta = store.Meta{Incarnation: incarnation, History: starts}
+		d.seen, d.meta = c.cfg.Disk, store.Meta{Incarnation: incarnation, History: starts}
 		d.stores, err = c.cfg.Disk.Open(opts)
 		return d, err
 	}
 	if d.dir, err = store.OpenFolder(c.cfg.Dir, c.cfg.ID, membership.OwnArch); err != nil {
 		return d, err
 	}
-	d.meta = d.dir.Meta()
+	d.seen, d.meta = d.dir, d.dir.Meta()
 	if d.mark, err = store.OpenApplied(d.dir); err == nil {
 		d.stores, err = store.Open(d.dir, opts)
 	}

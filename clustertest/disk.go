@@ -28,6 +28,7 @@ type Disk struct {
 	name    string // by which the others tell it from other disks of its node
 	node    string // whose disk it is
 	starts  store.History
+	seen    []store.LastSeen // starts of other nodes
 	stores  stores
 	latency time.Duration
 	short   bool
@@ -209,20 +210,20 @@ func (d *Disk) Copy() *Disk {
 
 // CopyFrom replaces what is on the disk by what is on another one, for which it passes then. No process uses the disk.
 func (d *Disk) CopyFrom(other *Disk) {
-	name, node, starts, stores := other.holds()
+	held := other.held()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.name, d.node, d.starts, d.stores = name, node, starts, stores
+	d.name, d.node, d.starts, d.seen, d.stores = held.name, held.node, held.starts, held.seen, held.stores
 }
 
-// holds returns all that is on the disk. A copy is synced.
-func (d *Disk) holds() (name, node string, starts store.History, held stores) {
+// held returns what is on the disk. All of it is synced.
+func (d *Disk) held() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stores.log.content.clip() // both go on from here
-	held = d.stores
-	held.log.unsynced, held.votes.unsynced, held.snapshots.unsynced = nil, nil, nil
-	return d.name, d.node, d.starts, held
+	held := &Disk{name: d.name, node: d.node, starts: d.starts, seen: d.seen, stores: d.stores}
+	held.stores.log.unsynced, held.stores.votes.unsynced, held.stores.snapshots.unsynced = nil, nil, nil
+	return held
 }
 
 // leave ends a process on this disk, by a death. how and why are what Exit returns.
@@ -310,6 +311,26 @@ func (m mount) Open(opts store.Options) (*store.Stores, error) {
 	s.Stable = mortalVotes{s.Stable, m.p}
 	s.MeasureSpace = m.room
 	return s, nil
+}
+
+// LastSeen implements cluster.Disk.
+func (m mount) LastSeen() ([]store.LastSeen, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen, nil
+}
+
+// SaveLastSeen implements cluster.Disk. It takes no time: its caller has a lock for which others wait.
+func (m mount) SaveLastSeen(seen []store.LastSeen) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.full {
+		return syscall.ENOSPC
+	}
+	if !m.p.ended.Load() {
+		m.seen = seen
+	}
+	return nil
 }
 
 // bare is what is on the disk.

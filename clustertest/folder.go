@@ -12,8 +12,8 @@ import (
 	"lockd/resp/fault"
 )
 
-// WriteFolder writes what is on the disk into a new data folder, as a node would have: for commands that work on
-// folders. No process uses the disk.
+// WriteFolder writes what is on the disk into a new data folder, as a node would have, but for the starts of others: for
+// commands that work on folders. No process uses the disk.
 func (d *Disk) WriteFolder(path string) error {
 	copied := d.Copy()
 	return withFolder(path, copied.node, func(folder *store.Stores) error {

@@ -28,11 +28,18 @@ func historyOf(who peer.Identity) store.History {
 	return store.History{Starts: who.Starts, Tokens: who.Tokens}
 }
 
+// SeenStore keeps the starts of other nodes on the disk, as a store.Folder does.
+type SeenStore interface {
+	LastSeen() ([]store.LastSeen, error)
+	// SaveLastSeen replaces them. They are on the disk when it returns nil. One call at a time.
+	SaveLastSeen([]store.LastSeen) error
+}
+
 // StartLog stores the starts of the other nodes that this node has met. Its methods may be called concurrently, except
 // Open.
 type StartLog struct {
-	folder *store.Folder        // nil in memory
-	Keep   func(id string) bool // reports whether a node must not be forgotten, however many others come
+	disk SeenStore            // nil: they are not kept
+	Keep func(id string) bool // reports whether a node must not be forgotten, however many others come
 
 	saving sync.Mutex // one change at a time
 	mu     sync.Mutex
@@ -42,9 +49,9 @@ type StartLog struct {
 // FolderKey names a data folder.
 func FolderKey(id, incarnation string) string { return id + " " + incarnation }
 
-// Open reads the starts from a data folder.
-func (l *StartLog) Open(d *store.Folder) error {
-	l.folder = d
+// Open reads the starts from a disk.
+func (l *StartLog) Open(d SeenStore) error {
+	l.disk = d
 	list, err := d.LastSeen()
 	if err != nil || len(list) == 0 {
 		return err
@@ -58,8 +65,8 @@ func (l *StartLog) Open(d *store.Folder) error {
 
 // save stores a new log of starts on the disk, and then puts it into use.
 func (l *StartLog) save(seen map[string]store.LastSeen) error {
-	if l.folder != nil {
-		if err := l.folder.SaveLastSeen(slices.Collect(maps.Values(seen))); err != nil {
+	if l.disk != nil {
+		if err := l.disk.SaveLastSeen(slices.Collect(maps.Values(seen))); err != nil {
 			return err
 		}
 	}
