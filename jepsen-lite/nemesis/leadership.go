@@ -191,7 +191,10 @@ func takeAway(f *field, node string) {
 		}
 		sent = append(sent, c)
 	}
-	f.wait(takenIn)
+	if !f.wait(takenIn) { // the node need not have got what was sent
+		f.links.Clear()
+		return
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
