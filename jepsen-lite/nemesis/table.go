@@ -143,6 +143,7 @@ var Table = []Kind{
 		Name:     "load",
 		Summary:  "many more clients: 64 that pipeline, 512 KiB values, 5,000 connections, scripts up to the limit",
 		Variants: []string{"burst", "large", "connections", "scripts"},
+		grounded: some{"scripts"}, // they take processors, and no virtual time
 		StopTurn: links, Start: load,
 	},
 	{
