@@ -124,7 +124,7 @@ func (s *State) Apply(l *raft.Log, e *record.Entry) (*Applied, []resp.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.applied = l.Index
-	s.Applied.Store(l.Index)
+	defer s.Applied.Store(l.Index) // not before: followers may learn of a commit by it, and answer their clients
 	if e.Term != l.Term {
 		// The stamp may be ahead of the clock of the leader that logged the entry, so applying
 		// it could end a lease early. Every node compares the same two terms.

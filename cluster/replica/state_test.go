@@ -39,6 +39,7 @@ type fake struct {
 
 	stamp   resp.Stamp // of the last request
 	applies int
+	before  uint64 // what counted as applied while the last entry was applied
 	result  resp.Result
 }
 
@@ -58,6 +59,7 @@ func (*fake) Wall() int64 { return 77 }
 
 func (m *fake) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
 	m.used()
+	m.before = m.s.Applied.Load()
 	m.stamp, m.tick, m.now = at, at.Tick, m.now+30*time.Millisecond
 	m.applies++
 	return make([]resp.Result, len(reqs)), []resp.Message{{}}
@@ -221,6 +223,9 @@ func TestApply(t *testing.T) {
 	want := resp.Stamp{Tick: 100, Wall: 5, Index: 7, Seed: mix(7)}
 	if m.stamp != want || did.Void || len(did.Results) != 2 || did.Results[1].Index != 7 || s.Applied.Load() != 7 {
 		t.Errorf("%+v, %+v, applied %d", m.stamp, did, s.Applied.Load())
+	}
+	if m.before != 0 {
+		t.Errorf("entry %d counts as applied while the machine applies it: others may learn of its commit", m.before)
 	}
 	if at := s.DigestNow(); at != (DigestAt{7, 99}) {
 		t.Errorf("%+v", at)
