@@ -136,7 +136,7 @@ func TestRot(t *testing.T) {
 func TestFullAndHungDisks(t *testing.T) {
 	for says, set := range map[string]func(d *Disk, on bool){
 		"the disk is full, this node stops":    (*Disk).SetFull,
-		"StoreLogs has not returned for 5s":    (*Disk).SetHung,
+		"has not returned for 5s":              (*Disk).SetHung, // a write of the log or of a vote
 		"the disk cannot be trusted, this nod": func(d *Disk, on bool) { d.SetLatency(map[bool]time.Duration{true: time.Minute}[on]) },
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -63,7 +63,7 @@ func TestWhatCannotBeSimulated(t *testing.T) {
 				}
 			}
 		}
-		if kinds := strings.Join(s.kinds, " "); !strings.Contains(kinds, "deposed") || strings.Contains(kinds, "backup") {
+		if kinds := strings.Join(s.kinds, " "); !strings.Contains(kinds, "deposed") || strings.Contains(kinds, "upgrade") {
 			t.Errorf("nemeses: %s", kinds)
 		}
 		if loads := strings.Join(s.workloads, " "); strings.Contains(loads, busyWorkload) || !strings.Contains(loads, "lock") {

@@ -68,7 +68,7 @@ func machineOf(name string, flags map[string]string, l *log) clustertest.Machine
 		Tune: func(c *cluster.Config) {
 			c.ID, c.PeerAdvertise, c.ClientAddrs = flags["id"], flags["peer-advertise"], []string{flags["advertise"]}
 			c.Join = flags["join"] != "" // else it has a list of members, or is alone
-			c.Info = nil // INFO would make all sections each time, and spend a tenth of the processor on them
+			c.Info = nil                 // INFO would make all sections each time, and spend a tenth of the processor on them
 			c.Faults.Told = func(act, point string) {
 				if act != "slow" { // it strikes each time
 					fmt.Fprintf(l, "fault: %s at %s\n", act, point)
