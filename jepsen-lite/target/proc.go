@@ -152,9 +152,13 @@ func (p *proc) finish(patience time.Duration, order func(Process)) bool {
 	p.told, p.lives[life].ordered, p.lives[life].listened = true, true, time.Now()
 	p.mu.Unlock()
 	obeyed := stopBy(now, func() {
+		turns := make([]int, len(p.doors)) // of this process, which may end at once
+		for i, d := range p.doors {
+			turns[i] = d.present()
+		}
 		order(now)
-		for _, d := range p.doors {
-			d.follow(exited, p.listening(life, d))
+		for i, d := range p.doors {
+			d.follow(turns[i], exited, p.listening(life, d))
 		}
 	}, patience)
 	<-exited

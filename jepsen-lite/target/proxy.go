@@ -108,20 +108,33 @@ func (p *Proxy) free() {
 }
 
 // shut makes the proxy refuse, since the process has ended.
-func (p *Proxy) shut() {
+func (p *Proxy) shut() { p.shutOf(p.present()) }
+
+// shutOf makes the proxy refuse, since the process of a turn has ended; the next one may listen already.
+func (p *Proxy) shutOf(turn int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.turn != turn {
+		return
+	}
 	p.turn++
 	p.up = false
 	p.settle()
 }
 
+// present returns the number of the process that the proxy waits for.
+func (p *Proxy) present() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.turn
+}
+
 // upLook is the time between two checks whether a node listens that was started or told to end.
 const upLook = 5 * time.Millisecond
 
-// follow makes the proxy refuse as soon as the node closes its port, after its process was told to end. Until then it
-// calls open again and again with a time at which the port was open, or after which it still was.
-func (p *Proxy) follow(ended <-chan struct{}, open func(at time.Time)) {
+// follow makes the proxy refuse as soon as the node closes its port, after the process of a turn was told to end. Until
+// then it calls open again and again with a time at which the port was open, or after which it still was.
+func (p *Proxy) follow(turn int, ended <-chan struct{}, open func(at time.Time)) {
 	go func() {
 		for look := time.Now(); p.listens(); look = time.Now() {
 			select {
@@ -136,19 +149,13 @@ func (p *Proxy) follow(ended <-chan struct{}, open func(at time.Time)) {
 				return
 			}
 		}
-		select {
-		case <-ended: // the next process may listen already
-		default:
-			p.shut()
-		}
+		p.shutOf(turn)
 	}()
 }
 
 // await makes the proxy accept connections as soon as a started node listens, unless the process ends before.
 func (p *Proxy) await(ended <-chan struct{}) {
-	p.mu.Lock()
-	turn := p.turn
-	p.mu.Unlock()
+	turn := p.present()
 	go func() {
 		for !p.listens() {
 			select {

@@ -516,7 +516,7 @@ func TestPortOfANodeThatStops(t *testing.T) {
 	ln, ended := listen(), make(chan struct{})
 	var looks []time.Time
 	open := make(chan time.Time, 1<<10)
-	p.follow(ended, func(at time.Time) { open <- at })
+	p.follow(p.present(), ended, func(at time.Time) { open <- at })
 	for range 3 {
 		looks = append(looks, <-open)
 	}
@@ -537,5 +537,29 @@ func TestPortOfANodeThatStops(t *testing.T) {
 	close(ended)
 	defer listen().Close()
 	p.await(make(chan struct{}))
+	soon(t, p, "hello")
+}
+
+// One who looks for the end of a process, and comes to a conclusion when the next process is awaited, does not keep the
+// proxy from accepting connections for that.
+func TestLateEndIsOfItsProcess(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go each(ln, func(conn net.Conn) {
+		_, _ = io.Copy(conn, conn)
+		_ = conn.Close()
+	})
+	p, err := newProxy(NewNet(), "n1", ln.Addr().String(), anyClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	before := p.present()
+	p.shut()
+	p.await(make(chan struct{}))
+	p.shutOf(before)
 	soon(t, p, "hello")
 }
