@@ -70,6 +70,7 @@ func TestLyingStoresAreRefused(t *testing.T) {
 			func(w *World) {
 				for range 4 {
 					say(w, "n2", "SET", "k", "v")
+					time.Sleep(100 * time.Millisecond) // n2 has it, too, not only a majority
 					say(w, "n2", "LOCKD", "SNAPSHOT")
 				}
 			},
