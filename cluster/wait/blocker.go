@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockd/cluster/clock"
@@ -29,6 +30,8 @@ type Blocker struct {
 	claim chan struct{}  // capacity 1: claims is not empty
 	tried wake.Broadcast // an attempt to open a session has ended
 
+	closed atomic.Bool // by Leave
+
 	mu      sync.Mutex
 	session uint64        // the session of new commands; 0: none is open
 	last    uint64        // the last command number given in it
@@ -37,13 +40,7 @@ type Blocker struct {
 	waiters map[resp.BlockID]*waiter
 	cancels []resp.BlockID
 	claims  []claimed
-	returns []resp.BlockID // what was given to clients that are not told
-	closed  bool
-
-	// What clients were given, until the machine knows that they were told, or it was taken back.
-	untold    map[resp.BlockID]uint64 // gifts that no client has been told of yet, with the entry that gave them
-	unsettled map[uint64]uint64       // by session: the last entry that gave something
-	gifts     int                     // since the last step that settled
+	gifts   gifts
 }
 
 // waiter is a command whose end this node has not seen.
@@ -101,8 +98,10 @@ const (
 	AnswerAgeMax = time.Second
 	// waitMsMax bounds a timer in milliseconds. A longer wait is treated as endless.
 	waitMsMax = 1 << 40
-	// blockLeaveMax bounds the time that a stopping node spends on closing its sessions.
+	// blockLeaveMax bounds the time that a stopping node spends on its sessions, blockEndMax the part in which commands
+	// end and clients are told.
 	blockLeaveMax = time.Second
+	blockEndMax   = blockLeaveMax / 2
 )
 
 // BlockerConfig provides what a blocker uses of its node.
@@ -126,7 +125,7 @@ type BlockerConfig struct {
 func NewBlocker(c BlockerConfig) *Blocker {
 	return &Blocker{
 		BlockerConfig: c, due: make(chan struct{}, 1), claim: make(chan struct{}, 1),
-		waiters: map[resp.BlockID]*waiter{}, untold: map[resp.BlockID]uint64{}, unsettled: map[uint64]uint64{},
+		waiters: map[resp.BlockID]*waiter{}, gifts: newGifts(),
 	}
 }
 
@@ -225,7 +224,7 @@ func (w *Wait) await(ctx context.Context, call *waiter) (reply resp.Reply, again
 	switch o {
 	case peer.NotDone:
 		w.b.forget(call.id)
-		return resp.Err(w.b.NotDone), false
+		return w.undone(), false
 	case peer.Unknown:
 		w.b.cancel(call.id)
 		return w.abandon(call)
@@ -293,7 +292,7 @@ func (w *Wait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 	case blockMissed:
 		return resp.Err(resp.ErrUnknown), false
 	case resp.BlockCancelled:
-		if !w.unblocked {
+		if !w.unblocked && !w.b.closed.Load() {
 			return w.nothing(), false // it has waited out its time
 		}
 	case resp.BlockLapsed:
@@ -313,9 +312,12 @@ func (w *Wait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 	return w.undone(), false
 }
 
-// undone is the reply to a client whose command did nothing and will do nothing.
+// undone is the reply to a client whose command is asked for no more. It did nothing and will do nothing, except that
+// its token may hold the lock that could not be told until that has gone back.
 func (w *Wait) undone() resp.Reply {
 	switch {
+	case w.instead != resp.BlockID{}:
+		return resp.Err(resp.ErrUnknown)
 	case w.unblocked && w.why == resp.UnblockTimeout:
 		return w.nothing()
 	case w.unblocked && w.why == resp.UnblockError:
@@ -337,11 +339,11 @@ func (w *Wait) nothing() resp.Reply {
 func (b *Blocker) open(ctx context.Context) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.closed && !b.opening && !b.hasSession() {
+	if !b.closed.Load() && !b.opening && !b.hasSession() {
 		b.opening = true
 		go b.enter(ctx)
 	}
-	return !b.closed
+	return !b.closed.Load()
 }
 
 // enter opens a session. If its number gets lost on the way, the session ends with its lease.
@@ -349,7 +351,7 @@ func (b *Blocker) enter(ctx context.Context) {
 	o, session := b.Do(ctx, func() resp.Request { return resp.BlockOpening(b.Self, b.Starts) })
 	b.mu.Lock()
 	b.opening = false
-	if o == peer.Done && !b.closed {
+	if o == peer.Done && !b.closed.Load() {
 		b.session, b.last, b.used = uint64(session.Int), 0, b.Clock.Monotonic()
 	}
 	b.mu.Unlock()
@@ -410,7 +412,7 @@ func (b *Blocker) cancel(id resp.BlockID) {
 func (b *Blocker) giveBack(id resp.BlockID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.returns = append(b.returns, id)
+	b.gifts.giveBack(id)
 	wake.Signal(b.due)
 }
 
@@ -418,7 +420,7 @@ func (b *Blocker) giveBack(id resp.BlockID) {
 func (b *Blocker) forgetGift(id resp.BlockID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.untold, id)
+	b.gifts.forget(id)
 }
 
 // abandon ends the interest of a client in its command. It returns false if the client is being told.
@@ -441,11 +443,8 @@ func (b *Blocker) End(index uint64, e resp.BlockEnd) bool {
 	b.mu.Lock()
 	call := b.waiters[e.ID]
 	delete(b.waiters, e.ID)
-	if call != nil && e.Given {
-		b.untold[e.ID], b.unsettled[e.ID.Session] = index, index
-		if b.gifts++; b.gifts >= settleAfter {
-			wake.Signal(b.due)
-		}
+	if call != nil && e.Given && b.gifts.add(e.ID, index) {
+		wake.Signal(b.due)
 	}
 	b.mu.Unlock()
 	switch {
@@ -453,7 +452,7 @@ func (b *Blocker) End(index uint64, e resp.BlockEnd) bool {
 		return false
 	case e.How != resp.BlockServed:
 		call.end(e)
-	case b.mustClaim(call, &e):
+	case call.mustClaim(&e, b.Clock.Monotonic()):
 		call.client.DelayPushes()
 		b.mu.Lock()
 		b.claims = append(b.claims, claimed{call, e})
@@ -472,9 +471,9 @@ func (c *waiter) end(e resp.BlockEnd) {
 
 // mustClaim reports whether the leader has to agree before the client is told. A command that was served at once was
 // granted no earlier than it was asked for, and no leader takes its gift back.
-func (b *Blocker) mustClaim(call *waiter, e *resp.BlockEnd) bool {
-	late := !e.Waited && b.Clock.Monotonic()-call.began > AnswerAgeMax
-	return e.Waited && e.Given || call.grantsLock(e) && (e.Waited || late)
+func (c *waiter) mustClaim(e *resp.BlockEnd, now time.Duration) bool {
+	late := !e.Waited && now-c.began > AnswerAgeMax
+	return e.Waited && e.Given || c.grantsLock(e) && (e.Waited || late)
 }
 
 // grantsLock reports whether an end is that of a LOCK that was granted.
@@ -498,9 +497,9 @@ func (b *Blocker) tell(call *waiter, e resp.BlockEnd) {
 	told := !abandoned && call.client.Served(e.Reply)
 	b.mu.Lock()
 	if told || !e.Given {
-		delete(b.untold, e.ID)
+		b.gifts.forget(e.ID)
 	} else {
-		b.returns = append(b.returns, e.ID)
+		b.gifts.giveBack(e.ID)
 		wake.Signal(b.due)
 	}
 	b.mu.Unlock()
@@ -563,12 +562,13 @@ func (b *Blocker) tend(ctx context.Context, prolong bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o == peer.Done {
-		b.tended(step, gifts)
+		b.cancels = b.cancels[len(step.Cancelled):]
+		b.gifts.tended(step, gifts)
 		if len(step.Sessions) > 0 {
 			b.used = began
 		}
 	}
-	if len(b.cancels)+len(b.returns) > 0 || len(step.Resumed) > 0 && o != peer.Done {
+	if len(b.cancels)+len(b.gifts.returns) > 0 || len(step.Resumed) > 0 && o != peer.Done {
 		wake.Signal(b.due)
 	}
 }
@@ -579,44 +579,17 @@ func (b *Blocker) nextStep(prolong bool) (step *resp.BlockStep, gifts int, began
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	step = &resp.BlockStep{
-		Kind: resp.BlockTend, Settled: b.settled(), Resumed: suspended,
+		Kind: resp.BlockTend, Settled: b.gifts.settled(b.State.Delivered.Load()), Resumed: suspended,
 		Cancelled:   slices.Clone(b.cancels[:min(len(b.cancels), CancelsMax)]),
-		Undelivered: slices.Clone(b.returns[:min(len(b.returns), CancelsMax)]),
+		Undelivered: b.gifts.nextReturns(),
 	}
-	if prolong || b.gifts >= settleAfter {
+	if prolong || b.gifts.count >= settleAfter {
 		step.Sessions = b.inUse()
 	}
 	if len(step.Sessions)+len(step.Cancelled)+len(step.Undelivered)+len(step.Resumed) == 0 {
 		return nil, 0, 0
 	}
-	return step, b.gifts, b.Clock.Monotonic()
-}
-
-// tended handles a step that was logged. mu is held.
-func (b *Blocker) tended(step *resp.BlockStep, gifts int) {
-	b.cancels = b.cancels[len(step.Cancelled):]
-	b.returns = b.returns[len(step.Undelivered):]
-	for _, id := range step.Undelivered {
-		delete(b.untold, id)
-	}
-	if len(step.Sessions) == 0 {
-		return
-	}
-	b.gifts -= gifts
-	for _, session := range step.Sessions {
-		if b.unsettled[session] <= step.Settled {
-			delete(b.unsettled, session)
-		}
-	}
-}
-
-// settled returns the last entry such that the gifts of it and of all before it were delivered. mu is held.
-func (b *Blocker) settled() uint64 {
-	upTo := b.State.Delivered.Load()
-	for _, entry := range b.untold {
-		upTo = min(upTo, entry-1)
-	}
-	return upTo
+	return step, b.gifts.count, b.Clock.Monotonic()
 }
 
 // suspended lists the suspended sessions that are in use, each with the number of its suspension.
@@ -653,31 +626,62 @@ func (b *Blocker) inUse() []uint64 {
 	for id := range b.waiters {
 		note(id.Session)
 	}
-	for session := range b.unsettled {
+	for session := range b.gifts.unsettled {
 		note(session)
 	}
 	slices.Sort(sessions)
 	return sessions
 }
 
-// Leave closes this node's sessions before it stops, so that clients that are gone are given nothing.
+// Leave ends all commands and closes this node's sessions before it stops, so that clients that are gone are given
+// nothing. To close a session settles its gifts. So one that may have gifts that are not told stays open: the leader
+// takes them back once it hears no more of this node.
 func (b *Blocker) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, blockLeaveMax)
 	defer cancel()
-	b.mu.Lock()
-	b.session, b.closed = 0, true
-	step := &resp.BlockStep{Kind: resp.BlockClose, Sessions: b.inUse(), Undelivered: slices.Clone(b.returns)}
-	b.mu.Unlock()
+	b.close()
 	b.tried.Notify() // wakes clients that wait for a session
-	if len(step.Sessions) > 0 {
+	ending, ended := context.WithTimeout(ctx, blockEndMax)
+	wake.Poll(ending, func() bool { return len(b.undecided()) == 0 })
+	ended()
+	if step := b.lastStep(); len(step.Sessions) > 0 {
 		b.Do(ctx, func() resp.Request { return resp.Request{Block: step} })
 	}
 	wake.Poll(ctx, func() bool { return !b.Waits() }) // until this node has applied it as well
+}
+
+// close lets no command begin, and cancels those that wait.
+func (b *Blocker) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.session = 0
+	b.closed.Store(true)
+	b.cancels = slices.AppendSeq(b.cancels, maps.Keys(b.waiters))
+	wake.Signal(b.due)
+}
+
+// lastStep returns the step that closes the sessions.
+func (b *Blocker) lastStep() *resp.BlockStep {
+	undecided := b.undecided()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sessions := slices.DeleteFunc(b.inUse(), func(id uint64) bool { return slices.Contains(undecided, id) })
+	return &resp.BlockStep{Kind: resp.BlockClose, Sessions: sessions, Undelivered: slices.Clone(b.gifts.returns)}
+}
+
+// undecided lists the sessions of commands that have not ended, and of gifts that neither were told nor are to go back.
+func (b *Blocker) undecided() (sessions []uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id := range b.waiters {
+		sessions = append(sessions, id.Session)
+	}
+	return append(sessions, b.gifts.undecided()...)
 }
 
 // Waits reports whether a command has not ended, or a gift is to be taken back.
 func (b *Blocker) Waits() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.waiters)+len(b.claims)+len(b.returns) > 0
+	return len(b.waiters)+len(b.claims)+len(b.gifts.returns) > 0
 }
