@@ -18,6 +18,8 @@ const (
 	answerMax  = int64(1500 * time.Millisecond) // for one answer, without a fault
 	// nodeSilenceMax is silenceMax for one node: longer than it holds a command without a leader.
 	nodeSilenceMax = int64(4 * time.Second)
+	// askedPause is a pause after the answer to a write after which nobody is said to ask for one all the time.
+	askedPause = int64(time.Second)
 )
 
 // Faults that the marks of the history do not describe, by kind or by kind and variant. While one lasts, a serving
@@ -127,7 +129,7 @@ func silentNode(v *Verdict, h *history.History, node string, acked []int64, in s
 			continue
 		}
 		first, last := tries(h, node, gap)
-		if first == nil || min(last.Told, gap.to)-first.Start <= nodeSilenceMax || !well(h, node, first.Start, last.Told) {
+		if first == nil || !well(h, node, first.Start, last.Told) {
 			continue
 		}
 		v.Add("node silent", first, "%s did no write from %.3f s to %.3f s, and was asked for some until %.3f s, although "+
@@ -135,21 +137,28 @@ func silentNode(v *Verdict, h *history.History, node string, acked []int64, in s
 	}
 }
 
-// tries returns the first and the last write that a node was asked for in a time in which it did none, if there are two
-// or more.
+// tries returns the first and the last of the writes, two or more, that a node was asked for one after the other in a time
+// in which it did none, without a pause in which nobody asked it; the first such that go on for longer than
+// nodeSilenceMax.
 func tries(h *history.History, node string, in span) (first, last *history.Op) {
+	long := func() bool { return last != nil && min(last.Told, in.to)-first.Start > nodeSilenceMax }
+	reach := int64(0)
 	for i := range h.Ops { // in the order of their starts
 		o := &h.Ops[i]
 		if o.Node != node || o.Start < in.from || o.Start >= in.to || !Writes(o) || died(o) || waits(o) > 0 {
 			continue
 		}
-		if first == nil {
-			first = o
-		} else {
+		switch {
+		case first == nil || o.Start > reach+askedPause && !long():
+			first, last = o, nil
+		case o.Start > reach+askedPause:
+			return first, last
+		default:
 			last = o
 		}
+		reach = max(reach, o.Told)
 	}
-	if last == nil {
+	if !long() {
 		return nil, nil
 	}
 	return first, last

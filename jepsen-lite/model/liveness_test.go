@@ -347,11 +347,13 @@ func TestNodeSilence(t *testing.T) {
 		silent  bool
 	}{
 		{begin + beatsAt("n1", 300, 9000) + refusals("n2", 320, 9000), true},
-		{begin + beatsAt("n1", 300, 9000) + refusals("n2", 320, 4000), false},                                // not for long
-		{begin + beatsAt("n1", 300, 9000) + "\n 400-405 9@n2 set b failed", false},                           // asked once
-		{begin + "\n 10-20000 away n2" + beatsAt("n1", 300, 9000) + refusals("n2", 320, 9000), false},        // it is away
-		{begin + "\n 10-20000 link n2 n3 cut" + beatsAt("n1", 300, 9000) + refusals("n2", 320, 9000), false}, // or badly linked
-		{begin + "\n 10-20000 away n2\n 10-20000 away n3" + refusals("n1", 320, 9000), false},                // no majority
+		{begin + beatsAt("n1", 300, 9000) + refusals("n2", 320, 4000), false},                                  // not for long
+		{begin + beatsAt("n1", 300, 9000) + "\n 400-405 9@n2 set b failed", false},                             // asked once
+		{begin + beatsAt("n1", 300, 9000) + "\n 400-405 9@n2 set b failed\n 6000-6005 9@n2 set b = OK", false}, // and not again for long
+		{begin + beatsAt("n1", 300, 9000) + "\n 400-405 9@n2 set b failed\n 1000-6005 9@n2 set b = OK", true},  // answered late
+		{begin + "\n 10-20000 away n2" + beatsAt("n1", 300, 9000) + refusals("n2", 320, 9000), false},          // it is away
+		{begin + "\n 10-20000 link n2 n3 cut" + beatsAt("n1", 300, 9000) + refusals("n2", 320, 9000), false},   // or badly linked
+		{begin + "\n 10-20000 away n2\n 10-20000 away n3" + refusals("n1", 320, 9000), false},                  // no majority
 	} {
 		v := live(story(t, c.history))
 		if silent := slices.ContainsFunc(v.Problems, func(p Problem) bool { return p.Kind == "node silent" }); silent != c.silent {
