@@ -388,3 +388,32 @@ func TestFolderInUse(t *testing.T) {
 		}
 	})
 }
+
+// A node that stops while a snapshot waits for Raft, and Raft for the disk, tells Raft so: its goroutines end once the disk
+// goes on, or the process ends.
+func TestStopWhileSnapshotWaitsForTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1)
+		defer c.close()
+		n := c.leader()
+		n.disk.gate.close()
+		go n.do("SET a 1")
+		synctest.Wait()
+		go func() { _ = n.snapshots.Save(t.Context()) }()
+		synctest.Wait()
+		if !n.snapshots.Saving.Load() {
+			t.Fatal("no snapshot is under way")
+		}
+		stopped := make(chan struct{})
+		go n.stopOnce.Do(func() {
+			defer close(stopped)
+			_ = n.shutdown()
+		})
+		synctest.Wait()
+		if n.snapshots.Saving.Load() {
+			t.Error("the snapshot waits on")
+		}
+		n.disk.gate.open(nil)
+		<-stopped
+	})
+}

@@ -290,7 +290,12 @@ func (s *Snapshots) take() error {
 	case <-s.Stop:
 		return group.ErrHalted
 	}
-	err := s.Raft.Snapshot().Error()
+	done := make(chan error, 1)
+	go func() { done <- s.Raft.Snapshot().Error() }()
+	err := s.Raft.Await(context.Background(), done) // Raft may wait for a disk that hangs until it is told to stop
+	if errors.Is(err, group.ErrHalted) {
+		return err
+	}
 	s.RecordBase()
 	<-s.Busy
 	cost := int64(s.Clock.Monotonic()-began) - s.rests.Swap(0)
