@@ -13,13 +13,16 @@ import (
 const (
 	// faultsFor is the least time with faults of a workload whose last part has none.
 	faultsFor = 10 * time.Second
-	// aloneFor is the time of a fault of a kind that rules of a workload need alone; the workload begins with two of them.
+	// aloneFor is the time of a fault of a kind that rules of a workload need alone; the workload begins with two of
+	// them, or one of each of absentFirst.
 	aloneFor = 12 * time.Second
-	// placesAreKept is the variant of such a fault by which clients mostly keep their places in line: it is the rarer end.
-	placesAreKept = ":pause-follower"
 	// dealtFor is the time for a fault that is dealt out, beside that for others.
 	dealtFor = 10 * time.Second
 )
+
+// absentFirst are the variants of the fault absent with which workloads begin that need it: clients of a paused node
+// mostly keep their places in line, those of a killed one are passed over.
+var absentFirst = []string{":pause-follower", ":kill-follower", ":kill-leader"}
 
 // needs says how long workloads must run so that their rules are judged.
 type needs struct {
@@ -40,11 +43,11 @@ func (s *session) needs() needs {
 
 // of returns how long a workload must run.
 func (n needs) of(workload string) time.Duration {
-	need := model.TimeFor(workload, n.safety)
+	need, alone := model.TimeFor(workload, n.safety), time.Duration(len(n.alone(workload)))*aloneFor
 	if calm := model.QuietFor(workload); calm > 0 && !n.safety && n.drawn {
-		need = max(need, calm+faultsFor)
+		return max(need, calm+max(faultsFor, alone))
 	}
-	return need + time.Duration(len(n.alone(workload)))*aloneFor
+	return need + alone
 }
 
 // alone returns the faults with which a workload begins because its rules need them far from others.
@@ -57,7 +60,9 @@ func (n needs) alone(workload string) (kinds []string) {
 		switch {
 		case i < 0:
 		case n.kinds[i] == nemesis.Absent:
-			kinds = append(kinds, nemesis.Absent+placesAreKept, nemesis.Absent)
+			for _, variant := range absentFirst {
+				kinds = append(kinds, nemesis.Absent+variant)
+			}
 		default:
 			kinds = append(kinds, n.kinds[i], n.kinds[i])
 		}

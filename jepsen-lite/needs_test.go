@@ -22,17 +22,17 @@ func TestNeeds(t *testing.T) {
 		says                      string
 	}{
 		{"set", "kill", judgeAll, 0, 10 * time.Second, ""},
-		{"line", "kill", judgeAll, 0, 30 * time.Second, ""}, // 20 of them without a fault
+		{"line", "kill", judgeAll, 0, 40 * time.Second, ""}, // 30 of them without a fault
 		{"line", "none", judgeAll, 0, 20 * time.Second, ""},
 		{"line", "kill", judgeSafety, 0, 10 * time.Second, ""},
-		{"set,lock,line", "kill", judgeAll, 0, 60 * time.Second, ""},
-		{"line", "kill,absent", judgeAll, 0, 54 * time.Second, ""}, // 24 of them for two nodes that are absent
+		{"set,lock,line", "kill", judgeAll, 0, 70 * time.Second, ""},
+		{"line", "kill,absent", judgeAll, 0, 66 * time.Second, ""}, // 36 of them for three nodes that are absent
 		{"line", "kill,absent:kill-leader", judgeAll, 0, 54 * time.Second, ""},
 		{"line", "kill,absent", judgeSafety, 0, 10 * time.Second, ""},
 		{"set,line", "kill", judgeAll, 60 * time.Second, 60 * time.Second, ""},
 		{"set,line", "kill", judgeAll, 20 * time.Second, 20 * time.Second,
-			"each workload has 10s, and there are rules that need more (line 30s): rules that were hardly at stake will be " +
-				"undecided; --time 40s is enough"},
+			"each workload has 10s, and there are rules that need more (line 40s): rules that were hardly at stake will be " +
+				"undecided; --time 50s is enough"},
 		{"set,line", "kill", judgeSafety, 6 * time.Second, 6 * time.Second,
 			"each workload has 3s, and there are rules that need more (set 10s, line 10s): rules that need more will not be " +
 				"judged; --time 20s is enough"},
@@ -48,9 +48,9 @@ func TestNeeds(t *testing.T) {
 // Each workload has what it needs and an equal part of the rest; where that is too little for all, all have the same.
 func TestParts(t *testing.T) {
 	for _, c := range []struct{ run, set, line time.Duration }{
-		{40 * time.Second, 10 * time.Second, 30 * time.Second},
-		{60 * time.Second, 20 * time.Second, 40 * time.Second},
-		{39 * time.Second, 19500 * time.Millisecond, 19500 * time.Millisecond},
+		{50 * time.Second, 10 * time.Second, 40 * time.Second},
+		{60 * time.Second, 15 * time.Second, 45 * time.Second},
+		{49 * time.Second, 24500 * time.Millisecond, 24500 * time.Millisecond},
 	} {
 		s := &session{cmd: &runCmd{Judge: judgeAll}, kinds: []string{"kill"}}
 		if got := s.needs().parts([]string{"set", "line"}, c.run); got[0] != c.set || got[1] != c.line {
@@ -84,7 +84,7 @@ func TestFirstFaults(t *testing.T) {
 			t.Errorf("no workload begins with %s", kind)
 		}
 	}
-	if s.cmd.Time > 12*time.Minute {
+	if s.cmd.Time > 13*time.Minute {
 		t.Errorf("a run of all needs %s", s.cmd.Time)
 	}
 }
@@ -98,8 +98,8 @@ func TestCalmTail(t *testing.T) {
 		length   time.Duration
 		want     time.Duration
 	}{
-		{runCmd{Judge: judgeAll}, []string{"kill"}, "line", 30 * time.Second, 20 * time.Second},
-		{runCmd{Judge: judgeAll}, []string{"kill"}, "line", 29 * time.Second, 0},
+		{runCmd{Judge: judgeAll}, []string{"kill"}, "line", 40 * time.Second, 30 * time.Second},
+		{runCmd{Judge: judgeAll}, []string{"kill"}, "line", 39 * time.Second, 0},
 		{runCmd{Judge: judgeAll}, []string{"kill"}, "set", 60 * time.Second, 0},
 		{runCmd{Judge: judgeAll}, nil, "line", 60 * time.Second, 0},
 		{runCmd{Judge: judgeSafety}, []string{"kill"}, "line", 60 * time.Second, 0},

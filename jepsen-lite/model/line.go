@@ -160,13 +160,13 @@ var (
 		"waited too long", lines, each(1, 20*time.Second)).
 		judging("wait-ends")
 	ruleWaitLeft = lateRule("wait-left", "UNLOCK by a token that waits ends its wait at once.",
-		"wait not ended", "line", quietly(1, 10*time.Second)).
+		"wait not ended", "line", quietly(1, 20*time.Second)).
 		judging("unlock-ends-a-wait")
 	ruleNoWait = lateRule("no-wait-in-a-whole", "LOCK with WAIT in a transaction or in a script is answered at once.",
 		"waited in a whole", "line", quietly(1, 10*time.Second)).
 		judging("no-wait-in-a-whole")
 	rulePlaceAgain = lateRule("place-again", "A token that asks again while it waits keeps its place in line.",
-		"place lost by asking again", lines, Need{Times: 1, In: 10 * time.Second, Once: true, Quiet: true}).
+		"place lost by asking again", lines, Need{Times: 1, In: 20 * time.Second, Once: true, Quiet: true}).
 		judging("place-is-taken-over lock-again")
 	ruleAnew = rule("lease-anew", "A holder that asks again begins its lease anew, and has the lock until that ends.",
 		"lock lost early, holder refused, fence changed, two holders, refused although free, wrong remaining time",

@@ -360,7 +360,7 @@ var (
 		"place lost", "queue "+lines, lonely(1, 20, absentKind)).
 		judging("places-are-kept")
 	ruleGhost = lateRule("ghost-passed-over", "A waiter at a dead or silent node is passed over.",
-		"left to a ghost", "queue "+lines, lonely(1, 3, absentKind)).
+		"left to a ghost", "queue "+lines, lonely(1, 3, absentKilled)).
 		judging("silent-nodes-are-passed-over grant-to-a-dead-node")
 	ruleHungUp = lateRule("hang-up-passed-over", "A waiter that hung up gets nothing, and the next one gets it in time.",
 		"left to one who hung up", "queue "+lines, quietly(1, 10*time.Second)).

@@ -203,9 +203,11 @@ func TimeFor(workload string, safety bool) (need time.Duration) {
 // Wants returns the kinds of faults that rules of a workload need alone, far from others.
 func Wants(workload string) (kinds []string) {
 	for _, r := range Rules {
-		if len(r.Workloads) > 0 && r.of(workload) && r.Need.Alone && len(r.Need.Faults) == 1 &&
-			!slices.Contains(kinds, r.Need.Faults[0]) {
-			kinds = append(kinds, r.Need.Faults[0])
+		if len(r.Workloads) == 0 || !r.of(workload) || !r.Need.Alone || len(r.Need.Faults) != 1 {
+			continue
+		}
+		if kind, _, _ := strings.Cut(r.Need.Faults[0], ":"); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
 		}
 	}
 	return kinds

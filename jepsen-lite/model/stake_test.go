@@ -36,6 +36,15 @@ func long(seconds int64, kind string, faults int) *history.History {
 	return h
 }
 
+// killed is long with faults that kill a node alone.
+func killed(seconds int64, faults int) *history.History {
+	h := long(seconds, absentKind, faults)
+	for i := range h.Faults {
+		h.Faults[i].What = "absent: kill leader [n1] for 2.0 s"
+	}
+	return h
+}
+
 // A rule that was at stake too few times for the length of the run is undecided, if the run was to judge it.
 func TestWeigh(t *testing.T) {
 	for _, c := range []struct {
@@ -64,7 +73,9 @@ func TestWeigh(t *testing.T) {
 		{ruleFenceOver, "lock", long(50, "kill", 8), 1, "undecided", "1 of 1"},
 		{ruleFenceOver, "lock", long(50, "kill", 8), 0, "undecided", "undecided"},
 		{ruleFenceOver, "lock", long(50, "kill", 16), 4, "4 of 4", "4 of 1"},
-		{ruleGhost, "line", long(50, "absent", 3), 0, "undecided", ""}, // once in 3 lone faults
+		{ruleGhost, "line", killed(50, 3), 0, "undecided", ""}, // once in 3 lone faults
+		{ruleGhost, "line", killed(50, 2), 0, "not judged", ""},
+		{ruleGhost, "line", long(50, "absent", 3), 0, "", ""}, // none of them kills
 		{ruleGhost, "line", long(50, "kill", 3), 0, "", ""},
 		{ruleEach, "set", long(9, "", 0), 0, "undecided", "not judged"}, // once in a run of 10 s
 		{ruleEach, "set", long(500, "", 0), 0, "undecided", "undecided"},
@@ -90,7 +101,7 @@ func TestWeigh(t *testing.T) {
 
 // A lone fault is one near which no other fault spoils what it does to clients in line.
 func TestWeighLoneFaults(t *testing.T) {
-	h := long(100, "absent", 3)
+	h := killed(100, 3)
 	for range 2 {
 		h.Faults[2].Start, h.Faults[2].End = 50e9, 51e9
 		v := &Verdict{}
@@ -155,7 +166,7 @@ func TestTimeFor(t *testing.T) {
 	}{
 		{"set", 10 * time.Second, 10 * time.Second, 0},
 		{"lock", 20 * time.Second, 20 * time.Second, 0},
-		{"line", 20 * time.Second, 10 * time.Second, 20 * time.Second},
+		{"line", 20 * time.Second, 10 * time.Second, 30 * time.Second},
 	} {
 		if n, s, q := TimeFor(c.workload, false), TimeFor(c.workload, true), QuietFor(c.workload); n != c.time || s != c.safely || q != c.quiet {
 			t.Errorf("%s: %s, %s, %s", c.workload, n, s, q)

@@ -39,6 +39,10 @@ var judgedKinds = []string{absentKind, "kill", "pause", "restart", "transfer"}
 // absentKind is the fault that is made for the promises about silent nodes.
 const absentKind = "absent"
 
+// absentKilled is the half of these faults in which all who wait at the node are gone. A paused node is mostly back before
+// that shows.
+const absentKilled = absentKind + ": kill"
+
 // succession is one succession, as far as the history tells.
 type succession struct {
 	h             *history.History

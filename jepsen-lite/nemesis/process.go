@@ -125,8 +125,9 @@ const Absent = "absent"
 
 // Times of the fault absent.
 const (
-	absentAfter = 3 * time.Second // without faults, in which clients come to wait
-	absentMin   = time.Second
+	absentAfter = 5 * time.Second // without faults, in which clients come to wait
+	killedMin   = 2 * time.Second
+	pausedMin   = time.Second
 	absentMax   = 6 * time.Second
 )
 
@@ -136,7 +137,10 @@ const (
 func absent(f *field, fault Fault) (string, func()) {
 	act, which, _ := strings.Cut(fault.Variant, " ")
 	share := dice(fault.Dice).Float64()
-	length := absentMin + time.Duration(share*share*float64(absentMax-absentMin)) // mostly short
+	length := killedMin + time.Duration(share*float64(absentMax-killedMin))
+	if act != "kill" {
+		length = pausedMin + time.Duration(share*share*float64(absentMax-pausedMin)) // mostly short
+	}
 	f.wait(absentAfter)
 	node := f.victims(which, fault.Dice)[0]
 	if act == "kill" {

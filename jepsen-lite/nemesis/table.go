@@ -54,8 +54,8 @@ var Table = []Kind{
 	},
 	{
 		Name: Absent,
-		Summary: "one node alone is killed or paused for 1 to 6 s, after clients have come to wait at it; in a step " +
-			"of its own",
+		Summary: "one node alone is killed for 2 to 6 s, or paused for 1 to 6 s, after clients have come to wait at it; " +
+			"in a step of its own",
 		Variants: []string{"kill leader", "kill follower", "pause leader", "pause follower"},
 		alone:    true,
 		StopTurn: restarts, Start: absent,

@@ -20,8 +20,9 @@ const (
 	successionLater = 1_500
 )
 
-// askAgainOneIn is the mean number of successions among which the first waiter asks again in one, beside itself.
-const askAgainOneIn = 4
+// askAgainOneIn is the mean number of successions among which the first waiter asks again in one, beside itself. That is
+// judged without faults only, so a run has little time for it.
+const askAgainOneIn = 2
 
 // hangUpOneIn is the mean number of successions among which the first waiter hangs up in one.
 const hangUpOneIn = 4
