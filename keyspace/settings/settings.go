@@ -197,18 +197,19 @@ func (s *Values) Write(w *value.Writer) {
 
 // Read reads the settings of an image. It takes a parameter that the image does not have yet at its default.
 func Read(r *value.Reader, level int) *Values {
-	s, last := Default(), ""
+	var pairs []string
+	last := ""
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		name, value := r.Text(), r.Text()
 		if name <= last {
 			r.Fail("settings are not in order")
 		}
-		next, err := s.With(level, []string{name, value})
-		if err != nil {
-			r.Fail("setting " + name + ": " + err.Error())
-			break
-		}
-		s, last = next, name
+		pairs, last = append(pairs, name, value), name
+	}
+	s, err := Default().With(level, pairs)
+	if err != nil {
+		r.Fail("settings: " + err.Error())
+		return Default()
 	}
 	return s
 }
