@@ -46,8 +46,8 @@ lint-only:
 golden: ## replay the transcripts against a real redis-server 7.0.15, byte for byte
 	@GO="$(GO)" .ci/golden $(GOLDEN_PORT)
 
-fuzz: ## run every fuzz target for FUZZTIME (a number of inputs, or a time), and clusters on bad disks for FUZZ_SEEDS
-	LOCKD_FUZZ_SEEDS=$(FUZZ_SEEDS) $(GO) test -count=1 -timeout 50m -run '^TestFuzzDisks' ./cluster
+fuzz: ## run every fuzz target for FUZZTIME (a number of inputs, or a time), and clusters with FUZZ_SEEDS seeds
+	LOCKD_FUZZ_SEEDS=$(FUZZ_SEEDS) $(GO) test -count=1 -timeout 50m -run '^(TestFuzzDisks|TestFuzzWall|TestListIsFoundedInAnyOrder)' ./cluster
 	@for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "fuzz $$pkg $$target"; \

@@ -40,7 +40,7 @@ func TestAllMove(t *testing.T) {
 			}
 			c.kill(id)
 		}
-		for turn := range 3 {
+		for turn := range 2 {
 			at = nil
 			for _, id := range ids {
 				c.nodes[id].addr = fmt.Sprintf("%s:%d", id, turn+2)

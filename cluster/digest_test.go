@@ -93,7 +93,7 @@ func TestDigestNeverWrong(t *testing.T) {
 		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries = 20 }), withKeyspace)
 		defer c.close()
 		c.settle()
-		for round := range 6 {
+		for round := range 3 {
 			leader := c.leader()
 			others := c.others(leader)
 			c.kill(others[0].id)

@@ -22,19 +22,22 @@ import (
 	"lockd/cluster/store"
 )
 
-// fuzzSeeds is how many seeds are tried; LOCKD_FUZZ_SEEDS asks for more.
-const fuzzSeeds = 4
+const fuzzSeeds = 2
+
+// seeds is how many seeds a test tries: LOCKD_FUZZ_SEEDS asks for another number.
+func seeds(usually int) int {
+	if n, err := strconv.Atoi(os.Getenv("LOCKD_FUZZ_SEEDS")); err == nil {
+		return n
+	}
+	return usually
+}
 
 // Power failures, slow disks, partitions, lost answers, snapshots and hand-overs at random,
 // on disks that forget what was not synced: no acknowledged write is lost or done twice, no
 // read is stale, and the states are equal in the end. The seed decides the faults; Raft's
 // own timers are not seeded.
 func TestFuzzDisks(t *testing.T) {
-	seeds, err := strconv.Atoi(os.Getenv("LOCKD_FUZZ_SEEDS"))
-	if err != nil {
-		seeds = fuzzSeeds
-	}
-	for seed := range uint64(seeds) {
+	for seed := range uint64(seeds(fuzzSeeds)) {
 		t.Run(fmt.Sprint("seed ", seed+1), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if wrong := newDiskFuzz(t, seed+1, false).run(fuzzSteps); len(wrong) > 0 {

@@ -249,9 +249,11 @@ func TestListIsNotFoundedTwice(t *testing.T) {
 	})
 }
 
+const foundingSeeds = 5
+
 // Founders of a list are started in any order, and die in between: they found one cluster, of all of them.
 func TestListIsFoundedInAnyOrder(t *testing.T) {
-	for seed := range 20 {
+	for seed := range seeds(foundingSeeds) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(seed), 1))
 			c := startCluster(t, 0, onDisk(t, nil))

@@ -192,7 +192,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
 		k := &counters{other: map[string]int{}}
-		for round := range 6 {
+		for round := range 4 {
 			leader := c.leader()
 			stop := make(chan struct{})
 			for _, n := range c.others(nil) {

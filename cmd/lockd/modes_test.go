@@ -366,10 +366,13 @@ func TestClusterKeys(t *testing.T) {
 	cluster, _ := startModes(t, append([]string{"--cluster-protocol"}, calm...))
 	c := cluster[1].client()
 	ctx := t.Context()
-	for i := range 2500 {
-		if err := c.Set(ctx, fmt.Sprintf("k%d", i), i, 0).Err(); err != nil {
-			t.Fatal(err)
+	if _, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range 2500 {
+			p.Set(ctx, fmt.Sprintf("k%d", i), i, 0)
 		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 	slot := c.ClusterKeySlot(ctx, "k7").Val()
 	if n, err := c.ClusterCountKeysInSlot(ctx, int(slot)).Result(); err != nil || n != 2 {
