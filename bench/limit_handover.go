@@ -12,8 +12,46 @@ import (
 	"lockd/bench/load"
 )
 
-// measureHandover ends the leader by a signal, again and again.
-func measureHandover(sig syscall.Signal) func(context.Context, *stage) ([]finding, error) {
+// deposition takes the leadership from a node that leads, and later brings the node back.
+type deposition struct {
+	depose  func(context.Context, *proc) error
+	restore func(context.Context, *proc) error
+}
+
+var (
+	byKill = deposition{endBy(syscall.SIGKILL), startAgain}
+	byTerm = deposition{endBy(syscall.SIGTERM), startAgain}
+	byStop = deposition{freeze, thaw}
+	// What `lockd drain` does to a leader.
+	byTransfer = deposition{transfer, func(context.Context, *proc) error { return nil }}
+)
+
+func endBy(sig syscall.Signal) func(context.Context, *proc) error {
+	return func(_ context.Context, p *proc) error {
+		p.Stop(sig, p.patience)
+		return nil
+	}
+}
+
+func startAgain(_ context.Context, p *proc) error { return p.start() }
+
+func freeze(_ context.Context, p *proc) error {
+	p.Pause()
+	return nil
+}
+
+func thaw(_ context.Context, p *proc) error {
+	p.Resume()
+	return nil
+}
+
+func transfer(ctx context.Context, p *proc) error {
+	_, err := load.Ask(ctx, p.addr, "LOCKD", "TRANSFER")
+	return err
+}
+
+// measureHandover takes the leadership from whoever leads, again and again.
+func measureHandover(by deposition) func(context.Context, *stage) ([]finding, error) {
 	return func(ctx context.Context, s *stage) ([]finding, error) {
 		all, err := s.lockd(ctx, "lockd", 3)
 		if err != nil {
@@ -22,7 +60,7 @@ func measureHandover(sig syscall.Signal) func(context.Context, *stage) ([]findin
 		var gaps []float64
 		var failed []string
 		for range s.Handover {
-			gap, others, err := depose(ctx, all, sig)
+			gap, others, err := by.once(ctx, all)
 			if err != nil {
 				return nil, err
 			}
@@ -35,9 +73,9 @@ func measureHandover(sig syscall.Signal) func(context.Context, *stage) ([]findin
 	}
 }
 
-// depose ends the leader while clients write, and returns the time without an acknowledged write, and all other
-// answers. The node is back, with all entries, when depose returns.
-func depose(ctx context.Context, nodes []*proc, sig syscall.Signal) (time.Duration, []string, error) {
+// once deposes the leader while clients write, and returns the time without an acknowledged write, and all other
+// answers. The node is back, with all entries, when once returns.
+func (d deposition) once(ctx context.Context, nodes []*proc) (time.Duration, []string, error) {
 	old, err := leader(ctx, nodes)
 	if err != nil {
 		return 0, nil, err
@@ -46,7 +84,9 @@ func depose(ctx context.Context, nodes []*proc, sig syscall.Signal) (time.Durati
 	pulse := startPulse(ctx, others)
 	err = pulse.beats(ctx, others[0], time.Now())
 	if err == nil {
-		old.Stop(sig, old.patience)
+		err = d.depose(ctx, old)
+	}
+	if err == nil {
 		_, err = leader(ctx, others)
 	}
 	if err == nil {
@@ -56,16 +96,16 @@ func depose(ctx context.Context, nodes []*proc, sig syscall.Signal) (time.Durati
 	if err != nil {
 		return 0, nil, err
 	}
-	return gap, pulse.others, rejoin(ctx, old, others[0])
+	if err := d.restore(ctx, old); err != nil {
+		return 0, nil, err
+	}
+	return gap, pulse.others, catchUp(ctx, old, others[0])
 }
 
-// rejoin starts a node again, and waits until it has all entries of the other one.
-func rejoin(ctx context.Context, p, other *proc) error {
+// catchUp waits until a node has all entries of the other one.
+func catchUp(ctx context.Context, p, other *proc) error {
 	want, err := figure(ctx, other, "raft", "machine_index")
 	if err != nil {
-		return err
-	}
-	if err := p.start(); err != nil {
 		return err
 	}
 	return p.await(ctx, func(ctx context.Context) error {

@@ -24,7 +24,7 @@ type scaleCmd struct {
 	Idle     int           `default:"5000" help:"Idle connections (default: ${default})." placeholder:"N"`
 	Clients  []int         `default:"1,50,300,1000,5000" help:"Clients of the limit clients; the last is held against 300 (default: ${default})." placeholder:"N,..."`
 	Soak     time.Duration `default:"10m" help:"Length of the full load."`
-	Handover int           `default:"7" help:"How often the leader is killed, and terminated (default: ${default})." placeholder:"N"`
+	Handover int           `default:"7" help:"How often each of kill, term, transfer and stop takes the leadership from the leader (default: ${default})." placeholder:"N"`
 	Time     time.Duration `default:"3s" help:"Length of one measurement."`
 	Rounds   int           `default:"3" help:"How often what is compared is measured, in turn (default: ${default})." placeholder:"N"`
 	Rest     time.Duration `default:"10s" help:"How long a server rests before its memory is read."`

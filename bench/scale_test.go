@@ -51,7 +51,7 @@ func TestChosenLimits(t *testing.T) {
 		only []string
 		want string
 	}{
-		{nil, "memory, keys, snapshot, restart, expiry, idle, soak, kill, term, clients, nodes"},
+		{nil, "memory, keys, snapshot, restart, expiry, idle, soak, kill, term, transfer, stop, clients, nodes"},
 		{[]string{"kill", "idle"}, "kill, idle"},
 	} {
 		got, err := (&scaleCmd{Only: tt.only}).chosen(limits)
@@ -200,14 +200,14 @@ func TestCheckScale(t *testing.T) {
 	}
 }
 
-// Real nodes go through three of the limits, in a small size: each has its finding, and the file has all of them.
+// Real nodes go through some of the limits, in a small size: each has its finding, and the file has all of them.
 func TestScaleSmall(t *testing.T) {
 	binary, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := smallScale()
-	c.Only, c.Binary, c.JSON = []string{"restart", "idle", "kill"}, binary, filepath.Join(t.TempDir(), "figures.json")
+	c.Only, c.Binary, c.JSON = []string{"restart", "idle", "kill", "transfer", "stop"}, binary, filepath.Join(t.TempDir(), "figures.json")
 	var out strings.Builder
 	if err := c.run(t.Context(), &out, io.Discard); err != nil {
 		t.Fatal(err)
