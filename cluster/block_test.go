@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -319,6 +320,57 @@ func TestManyHangUp(t *testing.T) {
 		}
 		c.expect(n, "RPUSH list a", ":1")
 		c.expect(n, "LLEN list", ":1")
+	})
+}
+
+// Of 30 clients that wait at three nodes ten hang up while 20 values are pushed: some are seen to be gone before or after
+// they are served, some only when they are to be answered. The 20 others get all values, each once.
+func TestNothingIsLostToThoseWhoHangUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		nodes := c.others(nil)
+		var clients, stay []*blockedClient
+		for i := range 30 {
+			clients = append(clients, c.block(nodes[i%3], "BLPOP jobs 0"))
+			c.waiting(i + 1)
+		}
+		push := "RPUSH jobs"
+		want := map[string]int{}
+		for i := range 20 {
+			push += fmt.Sprintf(" %d", i)
+			want[popped("jobs", strconv.Itoa(i))] = 1
+		}
+		for i, b := range clients {
+			switch {
+			case i%6 == 0:
+				b.hangUp(true)
+			case i%6 == 1 && i < 18:
+				b.hangUp(false)
+			}
+		}
+		pushed := make(chan string)
+		go func() { pushed <- leader.do(push) }()
+		clients[14].hangUp(true)
+		clients[27].hangUp(true)
+		if got := <-pushed; got != ":20" {
+			t.Fatalf("the push answers %s", got)
+		}
+		for _, b := range clients {
+			if !b.hungUp {
+				stay = append(stay, b)
+			}
+		}
+		got := map[string]int{}
+		for _, b := range stay {
+			got[c.answered(b)]++
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%d clients stay and get %v", len(stay), got)
+		}
+		c.expect(leader, "LLEN jobs", ":0")
+		c.agree()
 	})
 }
 

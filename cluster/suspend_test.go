@@ -81,6 +81,30 @@ func (c *testCluster) granted(b *blockedClient, token string) {
 	}
 }
 
+// What a leader serves just before it dies counts as delivered: its client may have heard of it, so nobody else is given
+// it.
+func TestLeaderDiesAfterServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		living := c.others(leader)[0]
+		first := c.block(leader, "BLPOP jobs 0")
+		c.waiting(1)
+		next := c.block(living, "BLPOP jobs 0")
+		c.waiting(2)
+		first.then = func() { c.cut(leader) } // that it was delivered is not logged
+		c.expect(leader, "RPUSH jobs 1", ":1")
+		c.want(first, popped("jobs", "1"))
+		c.kill(leader.id)
+		time.Sleep(time.Minute)
+		c.expect(living, "RPUSH jobs 2", ":1")
+		c.want(next, popped("jobs", "2"))
+		c.expect(living, "LLEN jobs", ":0")
+		c.agree()
+	})
+}
+
 // A node that is back before anybody has missed it has lost the clients of its process before, and no others: by the
 // number of its start they are told from each other.
 func TestClientsOfTheProcessBefore(t *testing.T) {

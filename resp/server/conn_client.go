@@ -22,7 +22,7 @@ func clientRows() []row {
 			{Spec: resp.Spec{Name: "client|info", Arity: 2, Flags: ofClient, Group: "connection", Since: "6.2.0",
 				Summary: "Returns information about the current client connection."}, Run: action{run: clientInfo}},
 			{Spec: resp.Spec{Name: "client|list", Arity: -2, Flags: administrative, Group: "connection", Since: "2.4.0",
-				Summary: "Get the list of client connections",
+				Summary: "Get the list of client connections of this node",
 				Syntax:  "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]"},
 				Run: action{run: clientList}},
 			{Spec: resp.Spec{Name: "client|getname", Arity: 2, Flags: ofClient, Group: "connection", Since: "2.6.9",
