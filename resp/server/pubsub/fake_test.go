@@ -30,6 +30,7 @@ func newClient(t testing.TB, b *Broker) *client {
 	c := &client{t: t}
 	c.out = wire.NewOutbox(c, time.Now)
 	c.Init(b, c, c.out)
+	t.Cleanup(c.out.Kill)
 	return c
 }
 
@@ -56,8 +57,16 @@ func (c *client) push(text string) {
 func (c *client) want(want string) {
 	c.t.Helper()
 	c.broker.Settle()
-	for c.out.Waiting() > 0 {
-		time.Sleep(100 * time.Microsecond)
+	c.has(want)
+}
+
+// has asserts what the client gets of what is in its outbox by now.
+func (c *client) has(want string) {
+	c.t.Helper()
+	for until := time.Now().Add(10 * time.Second); c.out.Waiting() > 0; time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(until) {
+			c.t.Fatalf("%d bytes are not written", c.out.Waiting())
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
