@@ -149,8 +149,9 @@ func TestPanicInCommand(t *testing.T) {
 		`return setmetatable({}, {__index = function() return redis.call("x") end}).y`,
 		`return tostring(setmetatable({}, {__tostring = function() return redis.call("x") end}))`,
 	} {
-		if got := panicOf(v, source); !strings.Contains(got, "half of a change") || !strings.Contains(got, "poison_test.go") {
-			t.Errorf("%s: %q", source, got)
+		got, calls := panicOf(v, source)
+		if !strings.Contains(got, "half of a change") || !strings.Contains(got, "poison_test.go") || calls != 1 {
+			t.Errorf("%s: %q, after %d calls", source, got, calls)
 		}
 		if reply, _, limited := v.Run(script("return 7"), nil, nil, limits, stubCall); limited || reply.Int != 7 {
 			t.Errorf("%s: the next script answers %s", source, render(reply))
@@ -158,13 +159,17 @@ func TestPanicInCommand(t *testing.T) {
 	}
 }
 
-// panicOf runs a script whose commands panic, and returns the panic that reaches the caller; "" if none does.
-func panicOf(v *VM, source string) (text string) {
+// panicOf runs a script whose commands panic, and returns the panic that reaches the caller, "" if none does, and how many
+// commands were called.
+func panicOf(v *VM, source string) (text string, calls int) {
 	defer func() {
 		if r := recover(); r != nil {
 			text = fmt.Sprint(r)
 		}
 	}()
-	v.Run(script(source), nil, nil, limits, func(resp.Args, int64) (resp.Reply, int64) { panic("half of a change") })
-	return ""
+	v.Run(script(source), nil, nil, limits, func(resp.Args, int64) (resp.Reply, int64) {
+		calls++
+		panic("half of a change")
+	})
+	return "", calls
 }

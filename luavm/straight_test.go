@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	lua "github.com/yuin/gopher-lua"
+
 	"lockd/resp"
 )
 
@@ -153,6 +155,83 @@ func cutShort(t *testing.T, v *VM, source string, used resp.ScriptLimits, choice
 			bothWays(t, v, source, lim, choices)
 		}
 		bothWays(t, v, source, resp.ScriptLimits{Steps: limits.Steps, MemBytes: used.MemBytes*part/4 - 1}, choices)
+	}
+}
+
+// Comparing two long texts that are equal costs the same both ways, by their length.
+func TestStraightComparesLongTexts(t *testing.T) {
+	v := New()
+	for doublings := range 5 {
+		source := "local a = ARGV[6] " + strings.Repeat("a = a .. a ", doublings) + "local b = a .. '' return a == b"
+		if _, failed, through := bothWays(t, v, source, limits, nil); failed || !through {
+			t.Errorf("%d doublings: failed: %v, went straight to its end: %v", doublings, failed, through)
+		}
+	}
+}
+
+// Values are compared and joined without gopher-lua, and a reply such as OK is no text: comparing it with one costs
+// nothing by its length.
+func TestStraightOperators(t *testing.T) {
+	v := New()
+	for _, source := range []string{
+		`local a, b = tonumber(ARGV[2]), tonumber(ARGV[5]) return a < b`, `local a, b = tonumber(ARGV[2]), tonumber(ARGV[5]) return a > b`,
+		`local a, b = tonumber(ARGV[2]), tonumber(ARGV[5]) return a <= b`, `local a, b = tonumber(ARGV[2]), tonumber(ARGV[5]) return a >= b`,
+		`local a = tonumber(ARGV[2]) return ARGV[1] .. a`,
+	} {
+		if _, failed, through := bothWays(t, v, source, limits, nil); failed || !through {
+			t.Errorf("%s: failed: %v, went straight to its end: %v", source, failed, through)
+		}
+	}
+	s := straight{steps: 100}
+	long := text(strings.Repeat("x", 640))
+	status := value{kind: isStatus, text: long.text}
+	for _, pair := range [][2]*value{{&status, &long}, {&long, &status}} {
+		if holds, ok := s.relation(isEqual, pair[0], pair[1]); !ok || holds.truth() || s.steps != 100 {
+			t.Errorf("equal: %v, %v, and %d steps are left", holds, ok, s.steps)
+		}
+	}
+}
+
+// A script goes straight to its end with just the steps and the memory that it takes, and with less of them it makes no
+// call behind the place where they run out.
+func TestStraightWithJustEnough(t *testing.T) {
+	v := New()
+	for _, source := range []string{
+		`return redis.call('time')`, `return ARGV[6] .. ARGV[6]`, `local a = ARGV[6] .. ARGV[6] return redis.call('get')`,
+		`local a = redis.call('get') return redis.call('get')`, `local a = ARGV[2] + 1 return redis.call('get')`,
+		`local a = tonumber(ARGV[2]) return redis.call('get')`, `local a = ARGV[6] .. '' == ARGV[6] return redis.call('get')`,
+	} {
+		long := []byte{9} // each call is answered with a long text
+		used, _, _ := bothWays(t, v, source, limits, long)
+		if _, _, through := bothWays(t, v, source, resp.ScriptLimits{Steps: used.Steps, MemBytes: used.MemBytes}, long); !through {
+			t.Errorf("%s: it does not go straight to its end with %+v", source, used)
+		}
+		for less := int64(1); less <= used.Steps; less *= 3 {
+			bothWays(t, v, source, resp.ScriptLimits{Steps: used.Steps - less, MemBytes: limits.MemBytes}, long)
+		}
+		for _, less := range []int64{1, 300, 500} {
+			bothWays(t, v, source, resp.ScriptLimits{Steps: limits.Steps, MemBytes: max(used.MemBytes-less, 0)}, long)
+		}
+	}
+}
+
+// A fault behind a command is the script's, not the command's: gopher-lua runs the script again.
+func TestFaultBehindACommand(t *testing.T) {
+	v := New()
+	p, err := v.program(&scripts, script(`local a = redis.call('get') return a`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := *p.straight
+	for i, op := range code.ops {
+		if op.code == lua.OP_RETURN {
+			code.ops = code.ops[:i] // it runs over the end
+			break
+		}
+	}
+	var tr trail
+	if _, _, ok := v.runStraight(&code, straightKeys, straightArgv, limits, tr.conduct(nil)); ok || len(tr.Calls) != 1 {
+		t.Errorf("ended well: %v, after %d calls", ok, len(tr.Calls))
 	}
 }
 
