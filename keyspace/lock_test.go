@@ -368,6 +368,40 @@ func TestLineAtItsMoment(t *testing.T) {
 	}
 }
 
+// Waits that end in the same millisecond end together: a reader behind a writer who gives up does not get the lock after
+// its own time.
+func TestWaitsThatEndTogether(t *testing.T) {
+	for _, others := range []int{0, 2 * sweepMax} {
+		s := newBlockStage(t)
+		for i := range others {
+			s.m.Apply(s.at, []resp.Request{request(0, fmt.Sprintf("SET k%d v PX 100", i))})
+		}
+		s.run("LOCK door r1 PX 9000 SHARED")
+		s.ask(1, "LOCK door writer PX 5000 WAIT 150")
+		s.ask(2, "LOCK door r2 PX 5000 WAIT 150 SHARED")
+		s.ask(3, "LOCK door r3 PX 5000 WAIT 151 SHARED")
+		s.tick(1200)
+		if len(s.said) != 3 || s.said[0] != "1/1 timed out" || s.said[1] != "1/2 timed out" || !strings.HasPrefix(s.said[2], "1/3 served") {
+			t.Errorf("%d others: heard %q", others, s.said)
+		}
+	}
+}
+
+// The end of a lease that closes a circle of owners ends a wait of it at that moment, before what ends later.
+func TestLeaseEndClosesCircle(t *testing.T) {
+	s := newBlockStage(t)
+	s.run("LOCK a x PX 100")
+	s.run("LOCK b z PX 60000 OWNER z")
+	s.ask(1, "LOCK a y1 PX 60000 WAIT 60000 OWNER y")
+	s.ask(2, "LOCK a z1 PX 60000 WAIT 60000 OWNER z")
+	s.ask(3, "LOCK b y2 PX 60000 WAIT 60000 OWNER y")
+	s.ask(4, "BLPOP list 0.15")
+	s.tick(1200)
+	if len(s.said) != 3 || !strings.HasPrefix(s.said[1], "1/2 served DEADLOCK") || s.said[2] != "1/4 timed out" {
+		t.Errorf("heard %q", s.said)
+	}
+}
+
 // When the session of a node is over its clients leave the line, before the requests of the entry.
 func TestLineOfLapsedSession(t *testing.T) {
 	s := newBlockStage(t)
