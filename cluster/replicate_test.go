@@ -191,7 +191,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		want    int
 	}{
 		{nil, 0}, {[]*raft.Log{small, small}, 2}, {[]*raft.Log{huge, small}, 1}, {[]*raft.Log{small, huge}, 1},
-		{[]*raft.Log{large, large, small}, 2}, {[]*raft.Log{large, small, large}, 2},
+		{[]*raft.Log{large, large, small}, 2}, {[]*raft.Log{large, small, large}, 2}, {[]*raft.Log{large, large}, 2},
 	} {
 		if got := withinMessage(tt.entries); got != tt.want {
 			t.Errorf("%d of %d entries, want %d", got, len(tt.entries), tt.want)

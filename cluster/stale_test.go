@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/cluster/clock"
 )
 
 // The tests below have a leader that is not one any more, and does not know it, or messages of it that come late.
@@ -207,6 +209,162 @@ func TestClockStartsInItsTerm(t *testing.T) {
 			t.Error("the clock of the present term does not start")
 		}
 		c.expect(leader, "SET a 1", "+OK")
+	})
+}
+
+// hookedClock is a node's clock that does something before it tells the time for the first time.
+type hookedClock struct {
+	clock.Clock
+	first func()
+}
+
+func (c *hookedClock) Monotonic() time.Duration {
+	if do := c.first; do != nil {
+		c.first = nil
+		do()
+	}
+	return c.Clock.Monotonic()
+}
+
+// The log clock of a term does not start if the term is over by the time when a majority has confirmed it, though this
+// node leads again, nor at a node that must not lead any more.
+func TestClockStartsWhileItsTermLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		term := leader.raft.CurrentTerm()
+		starts := func(meanwhile func(*core)) bool {
+			hook := &hookedClock{Clock: leader.clock}
+			cfg := leader.cfg
+			cfg.Clock = hook
+			own := newCore(cfg)
+			own.raft, hook.first = leader.raft, func() { meanwhile(own) }
+			e := elections{core: own, state: leader.state, requests: leader.requests, clocks: leader.elections.clocks}
+			return e.startClock(term) || own.lead.Held()
+		}
+		if !starts(func(*core) {}) {
+			t.Error("the clock of the present term does not start")
+		}
+		if starts(func(own *core) { own.broken.Store(true) }) {
+			t.Error("the clock starts at a node that must not lead")
+		}
+		again := func(*core) {
+			other, answers := c.others(leader)[0], make(chan raft.RPCResponse, 1)
+			leader.trans.requests <- raft.RPC{RespChan: answers, Command: &raft.RequestVoteRequest{
+				RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(other.id), Addr: []byte(other.addr)},
+				Term:      term + 1, LeadershipTransfer: true,
+			}}
+			<-answers
+			leader.stands()
+			for range 1000 {
+				if leader.raft.State() == raft.Leader && leader.raft.CurrentTerm() > term {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+			t.Error("it does not lead again")
+		}
+		if starts(again) {
+			t.Errorf("the clock of term %d starts in term %d", term, leader.raft.CurrentTerm())
+		}
+		c.goOn()
+	})
+}
+
+// A leader knows who led before it, and when that was heard last; and what it has led itself counts as time with a
+// leader.
+func TestLeaderKnowsWhoLed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		old := c.settle()
+		c.expect(old, "SET a 1", "+OK")
+		c.agree() // any of the others may be elected
+		next := c.others(old)[0]
+		time.Sleep(5 * time.Second)
+		before := next.clock.Monotonic()
+		next.stand(old)
+		c.becomesLeader(next)
+		lead := next.lead.Load()
+		if lead.Former != old.id || lead.Heard > lead.Origin || before-lead.Heard > time.Second {
+			t.Errorf("%q led before %s, heard at %s, which leads since %s", lead.Former, next.id, lead.Heard, lead.Origin)
+		}
+		c.expect(next, "SET a 2", "+OK")
+		time.Sleep(5 * time.Second)
+		next.elections.stoppedLeading(lead)
+		if ran := next.state.Led.Ran(); ran < 4*time.Second || ran > 6*time.Second {
+			t.Errorf("of 5 s in which it led, %s count", ran)
+		}
+	})
+}
+
+// What a message says is committed is in it or before it, and what the leader's own disk has yet to take is not said to
+// be committed.
+func TestCommitIsBoundToTheMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		c.expect(lead, "SET a 1", "+OK")
+		c.agree()
+		last := lead.entry(t, lead.raft.LastIndex())
+		for _, tt := range []struct {
+			entries      int
+			commit, want uint64 // behind last
+		}{{0, 0, 0}, {0, 4, 0}, {3, 0, 0}, {3, 2, 2}, {3, 3, 3}, {3, 4, 3}} {
+			var entries []*raft.Log
+			for i := range tt.entries {
+				entries = append(entries, &raft.Log{Index: last.Index + 1 + uint64(i), Term: last.Term})
+			}
+			args := lead.append(last, last.Index+tt.commit, entries...)
+			if lead.trans.bound(args); args.LeaderCommitIndex != last.Index+tt.want {
+				t.Errorf("%d entries, %d committed: it says %d", tt.entries, tt.commit, args.LeaderCommitIndex-last.Index)
+			}
+		}
+		lead.disk.gate.close()
+		defer lead.disk.gate.open(nil)
+		go lead.do("SET a 2")
+		synctest.Wait()
+		own := lead.entry(t, lead.raft.LastIndex())
+		args := lead.append(last, own.Index, &own)
+		if lead.trans.bound(args); own.Index != last.Index+1 || args.LeaderCommitIndex != last.Index {
+			t.Errorf("entry %d is said to be committed, and entry %d is not on the disk", args.LeaderCommitIndex, own.Index)
+		}
+	})
+}
+
+// A message is answered for Raft only if this node has all of it: the log from its beginning, or no entry at all. A
+// heartbeat is Raft's, and so is what stands behind a gap, or behind all that is here.
+func TestWhichMessagesAreAnsweredForRaft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		c.expect(lead, "SET a 1", "+OK")
+		c.agree()
+		n := c.others(lead)[0]
+		has := n.state.Applied.Load()
+		for _, tt := range []struct {
+			what        string
+			behind      uint64
+			first, last uint64 // entries; 0: none
+			answered    bool
+		}{
+			{"a heartbeat", 0, 0, 0, false}, {"no entry, behind the first", 1, 0, 0, true},
+			{"no entry, behind one before the last", has - 1, 0, 0, true}, {"no entry, behind the last", has, 0, 0, false},
+			{"the first entry", 0, 1, 1, true}, {"the whole log", 0, 1, has, true}, {"behind a gap", has - 1, has + 2, has + 2, false},
+		} {
+			var entries []*raft.Log
+			for i := tt.first; i <= tt.last && i > 0; i++ {
+				entries = append(entries, &raft.Log{Index: i, Term: lead.raft.CurrentTerm()})
+			}
+			req := lead.append(raft.Log{Index: tt.behind, Term: lead.raft.CurrentTerm()}, has, entries...)
+			answer := n.trans.ownLog.skipApplied(req)
+			if (answer != nil) != tt.answered || req.PrevLogEntry != tt.behind || len(req.Entries) != len(entries) {
+				t.Errorf("%s: %+v, behind %d with %d entries", tt.what, answer, req.PrevLogEntry, len(req.Entries))
+			}
+		}
 	})
 }
 

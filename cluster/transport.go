@@ -70,10 +70,7 @@ func (t *transport) AppendEntries(
 	id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) (err error) {
 	alive := followers.IsHeartbeat(args)
-	args.LeaderCommitIndex = t.stores.Log.Committed(args.LeaderCommitIndex)
-	args.Entries = args.Entries[:withinMessage(args.Entries)]
-	// Later entries of the member may be another leader's, and Raft there would take them for committed.
-	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
+	t.bound(args)
 	if !alive {
 		t.contacts.Sending(id, args)
 		defer func() { t.contacts.Delivered(id, args.Term, err == nil) }()
@@ -117,6 +114,15 @@ func (t *transport) AppendEntries(
 			return err
 		}
 	}
+}
+
+// bound takes from a message what the member must not be told now: entries beyond those of one message, and that entries
+// are committed which this node may not tell of, or which are not in the message. Later entries of the member may be
+// another leader's, and Raft there would take them for committed.
+func (t *transport) bound(args *raft.AppendEntriesRequest) {
+	args.Entries = args.Entries[:withinMessage(args.Entries)]
+	args.LeaderCommitIndex = t.stores.Log.Committed(args.LeaderCommitIndex)
+	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
 }
 
 // withinMessage returns how many entries go into one message: a member that lags behind must
