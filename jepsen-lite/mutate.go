@@ -70,7 +70,7 @@ type mutantsRow struct {
 
 // one runs the mutants of a package.
 func (c *mutateCmd) one(ctx context.Context, r *mutation.Runner, p mutation.Package) ([]*mutation.Result, error) {
-	s, err := mutation.Find(r.Root, p.Folder)
+	s, err := mutation.Find(r.Root, p)
 	if err != nil {
 		return nil, err
 	}

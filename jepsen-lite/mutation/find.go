@@ -30,17 +30,27 @@ type Set struct {
 	inserts map[*source][]insertion
 }
 
-// Find finds the mutants of a package of the module in root.
-func Find(root, folder string) (*Set, error) {
-	p, err := load(root, folder)
+// Find finds the mutants of a package of the module in root. A name in Of that nothing has is an error.
+func Find(root string, of Package) (*Set, error) {
+	p, err := load(root, of.Folder)
 	if err != nil {
 		return nil, err
 	}
 	s := &Set{pkg: p, inserts: map[*source][]insertion{}}
+	found := map[string]bool{}
 	for _, file := range p.files {
 		for _, decl := range file.ast.Decls {
 			f := &finder{Set: s, in: file, function: named(decl), ordinals: map[kind]int{}, not: map[ast.Node]bool{}}
-			ast.Inspect(decl, f.visit)
+			owner, _, _ := strings.Cut(f.function, ".")
+			found[f.function], found[owner] = true, true
+			if of.Of == nil || slices.Contains(of.Of, f.function) || slices.Contains(of.Of, owner) {
+				ast.Inspect(decl, f.visit)
+			}
+		}
+	}
+	for _, name := range of.Of {
+		if !found[name] {
+			return nil, fmt.Errorf("%s has no %s", of.Folder, name)
 		}
 	}
 	return s, nil

@@ -131,7 +131,7 @@ func changes(s *Set) (all []string) {
 
 // Mutants have ids by function, ordinal and kind, which lines above and other functions do not change.
 func TestFind(t *testing.T) {
-	s, err := Find(module(t, calc), "calc")
+	s, err := Find(module(t, calc), Package{Folder: "calc"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestFind(t *testing.T) {
 		t.Errorf("%s", strings.Join(have, "\n"))
 	}
 	moved := strings.Replace(calc, "const Most", "func more(n int) bool { return n < 1 }\n\nconst Most", 1)
-	s, err = Find(module(t, moved), "calc")
+	s, err = Find(module(t, moved), Package{Folder: "calc"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,11 +170,36 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// Of a package that names functions, methods or types only those have mutants, with the ids that they have anyway.
+func TestFindOf(t *testing.T) {
+	root := module(t, calc)
+	all, err := Find(root, Package{Folder: "calc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct{ of, has []string }{
+		{[]string{"Counter"}, []string{"Counter.Add", "Counter.reset", "Counter.Again"}},
+		{[]string{"Counter.reset", "Wait"}, []string{"Counter.reset", "Wait"}},
+	} {
+		s, err := Find(root, Package{Folder: "calc", Of: one.of})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := slices.DeleteFunc(changes(all), func(c string) bool { return !slices.Contains(one.has, strings.Split(c, ":")[1]) })
+		if have := changes(s); !slices.Equal(have, want) {
+			t.Errorf("%v:\n%s", one.of, strings.Join(have, "\n"))
+		}
+	}
+	if _, err := Find(root, Package{Folder: "calc", Of: []string{"Wait", "gone"}}); err == nil {
+		t.Error("a name that nothing has is found")
+	}
+}
+
 // A mutant that no test notices lives, one that makes a test fail or run for ever is killed, one that is judged is not
 // run.
 func TestRun(t *testing.T) {
 	root := module(t, calc)
-	s, err := Find(root, "calc")
+	s, err := Find(root, Package{Folder: "calc"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +209,7 @@ func TestRun(t *testing.T) {
 	}
 	var said bytes.Buffer
 	r := &Runner{Root: root, Dir: t.TempDir(), Out: &said, TestTime: time.Minute, Judged: judged, Side: 2}
-	results, err := r.Run(t.Context(), Package{"calc", []string{"calc"}}, s, s.Mutants)
+	results, err := r.Run(t.Context(), Package{Folder: "calc", Tests: []string{"calc"}}, s, s.Mutants)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +236,7 @@ func TestRun(t *testing.T) {
 
 // A mutant that no test notices is looked for in simulated runs, which may fail, or go on for ever.
 func TestSimulate(t *testing.T) {
-	s, err := Find(module(t, calc), "calc")
+	s, err := Find(module(t, calc), Package{Folder: "calc"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +245,7 @@ func TestSimulate(t *testing.T) {
 	}
 	var said bytes.Buffer
 	r := &Runner{Root: filepath.Dir(s.pkg.dir), Dir: t.TempDir(), Out: &said, Sim: time.Second, Side: 1}
-	results, err := r.Run(t.Context(), Package{"calc", []string{"calc"}}, s, []*Mutant{of("Counter.Add:1:gt-ge"), of("unused:1:and-or")})
+	results, err := r.Run(t.Context(), Package{Folder: "calc", Tests: []string{"calc"}}, s, []*Mutant{of("Counter.Add:1:gt-ge"), of("unused:1:and-or")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +276,7 @@ func TestPackages(t *testing.T) {
 	}
 	known := 0
 	for _, p := range Packages {
-		s, err := Find("../..", p.Folder)
+		s, err := Find("../..", p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +326,7 @@ func TestJudge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Find(module(t, calc), "calc")
+	s, err := Find(module(t, calc), Package{Folder: "calc"})
 	if err != nil {
 		t.Fatal(err)
 	}

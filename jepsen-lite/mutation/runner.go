@@ -16,14 +16,31 @@ import (
 type Package struct {
 	Folder string
 	Tests  []string
+
+	// Of names what has mutants: functions, methods with their types, and types for all their methods; nil: everything.
+	Of []string
 }
 
 // Packages is the table of packages.
 var Packages = []Package{
-	{"keyspace/lock", []string{"keyspace/lock", "keyspace/wait", "keyspace", "clustertest"}},
-	{"keyspace/store", []string{"keyspace/store", "keyspace/wait", "keyspace", "clustertest"}},
-	{"cluster/request", []string{"cluster/request", "cluster", "clustertest"}},
-	{"cluster/replica", []string{"cluster/replica", "cluster", "clustertest"}},
+	{Folder: "keyspace/lock", Tests: []string{"keyspace/lock", "keyspace/wait", "keyspace", "clustertest"}},
+	{Folder: "keyspace/store", Tests: []string{"keyspace/store", "keyspace/wait", "keyspace", "clustertest"}},
+	{Folder: "keyspace", Tests: []string{"keyspace"}, Of: []string{
+		"service.sweepEnds", "service.sweepLine", "service.expire", "service.timeOut", "service.moveUp",
+	}},
+	{Folder: "cluster/request", Tests: []string{"cluster/request", "cluster", "clustertest"}},
+	{Folder: "cluster/replica", Tests: []string{"cluster/replica", "cluster", "clustertest"}},
+	{Folder: "cluster", Tests: []string{"cluster"}, Of: []string{
+		"ownLog.skipApplied", "ownLog.has", "ownLog.reaches", "transport.bound", "withinMessage", "elections.startClock",
+	}},
+	{Folder: "luavm", Tests: []string{"luavm"}, Of: []string{
+		"straight.relation", "straight.charge", "straight.touch", "straight.need", "straight.toNumber", "straight.concat",
+		"straight.command",
+	}},
+	{Folder: "resp/server/pubsub", Tests: []string{"resp/server/pubsub"}, Of: []string{
+		"Broker.BeginAnswer", "Broker.EndAnswer", "Subscriber.Push", "Subscriber.Send", "Subscriber.sendNow",
+		"Subscriber.DelayPushes", "Subscriber.ResumePushes", "Subscriber.queues", "Subscriber.Settle", "queue.join",
+	}},
 }
 
 // Fate is what became of a mutant.
