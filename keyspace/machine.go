@@ -105,14 +105,15 @@ type running struct {
 
 // do runs a request.
 func (r *running) do(s *state.State, at resp.Stamp, req resp.Request) resp.Result {
+	if s.Meter.EntryExhausted(s.UsedBytes()) && len(req.Cmds) > 0 {
+		return resp.Result{Replies: r.replies.take(len(req.Cmds))}
+	}
+	s.Meter.BeginRequest(s.UsedBytes())
 	if req.Watch != nil && s.HaveChanged(req.Watch.Check) {
+		s.Meter.EndRequest()
 		return resp.Result{Watched: &resp.Watched{Aborted: true}}
 	}
 	res := resp.Result{Replies: r.replies.take(len(req.Cmds))}
-	if s.Meter.EntryExhausted(s.UsedBytes()) && len(req.Cmds) > 0 {
-		return res
-	}
-	s.Meter.BeginRequest(s.UsedBytes())
 	s.Embargo.Watched = req.Watch != nil && len(req.Watch.Check) > 0
 	s.Rights, s.LockUsage = state.Rights{User: req.User}, req.Observations
 	s.Reads = nil

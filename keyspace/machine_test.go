@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lockd/keyspace/store"
+	"lockd/keyspace/value"
 	"lockd/luavm"
 	"lockd/resp"
 	"lockd/resp/lockuse"
@@ -233,6 +234,29 @@ func TestWatch(t *testing.T) {
 				t.Error("an aborted transaction has replies")
 			}
 		})
+	}
+}
+
+// The watched keys that EXEC looks at count for its entry, whether one has changed or not.
+func TestWatchedKeysCount(t *testing.T) {
+	const keys = 1000
+	m := New(nil)
+	m.Apply(at(1000), nil)
+	watching := &resp.Watching{}
+	for i := range keys {
+		key := fmt.Sprintf("k%d", i)
+		watching.Check = append(watching.Check, resp.Watch{Key: key, Version: version(m, 1000, key)})
+	}
+	for _, changed := range []bool{false, true} {
+		if changed {
+			watching.Check[keys-1].Version++
+		}
+		req := request(0, "GET k")
+		req.Watch = watching
+		results, _ := m.Apply(at(2000), []resp.Request{req})
+		if results[0].Aborted() != changed || m.state.Meter.EntryWork() < keys*2*value.FindWork {
+			t.Errorf("aborted %t; %d keys count %d", results[0].Aborted(), keys, m.state.Meter.EntryWork())
+		}
 	}
 }
 

@@ -91,9 +91,11 @@ func (s *State) Versions(keys []resp.Key) []uint64 {
 // HaveChanged reports whether a watched key has another version than it had.
 func (s *State) HaveChanged(watched []resp.Watch) bool {
 	for _, w := range watched {
-		switch {
-		case w.DB < 0 || w.DB >= store.Databases:
+		if w.DB < 0 || w.DB >= store.Databases {
 			return true
+		}
+		s.Meter.Spend(2 * s.Keys.DBs[w.DB].FindWork(w.Key))
+		switch {
 		case w.Holder:
 			if !stillHeld(s, w.DB, w.Key, w.Version) {
 				return true
