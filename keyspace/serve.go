@@ -38,7 +38,7 @@ func (s service) ready() {
 		case !ok:
 			return
 		case q.Kind == wait.LockLine:
-			s.line(lock.Name{Space: q.DB, Key: q.Key}, s.state.Tick)
+			s.line(lock.Name{Space: q.DB, Key: q.Key}, s.state.Tick, false)
 		default:
 			s.queue(q)
 		}
@@ -203,26 +203,28 @@ func (s service) timeOut(w *wait.Waiter) {
 func (s service) moveUp(name lock.Name, freedAt int64) {
 	if s.state.Waits.Ready.Has(wait.LineOf(name)) {
 		s.state.Waits.Ready.Truncate(s.state.Waits.Ready.Len() - 1)
-		s.line(name, freedAt)
+		s.line(name, freedAt, true)
 	}
 }
 
 // line serves the line of a lock that has given way at a tick. What has ended since is still there: each lease and each
-// wait ends at its moment, the earliest first, or a waiter would be granted what was held in its time.
-func (s service) line(name lock.Name, freedAt int64) {
+// wait ends at its moment, the earliest first, or a waiter would be granted what was held in its time. See
+// lock.Table.OnlyEnded.
+func (s service) line(name lock.Name, freedAt int64, onlyEnded bool) {
 	s.state.Serving = true
 	defer func() { s.state.Serving = false }()
 	c := command.NewCtx(s.state, s.at, name.Space)
 	c.Moment = freedAt
 	c.Lookup(name.Key) // a lease that is over ends first
 	holdings := s.state.Holdings(freedAt)
-	for s.turn(&c, holdings, name, freedAt) {
+	t := state.LockTable(holdings)
+	t.OnlyEnded = onlyEnded
+	for s.turn(&c, t, name, freedAt) {
 	}
 }
 
 // turn does what comes next in the line for a lock, and reports whether there was anything.
-func (s service) turn(c *command.Ctx, holdings *state.Holdings, name lock.Name, freedAt int64) bool {
-	t := state.LockTable(holdings)
+func (s service) turn(c *command.Ctx, t lock.Table, name lock.Name, freedAt int64) bool {
 	turn := t.Turn(name, freedAt, s.at.Tick, s.state.Searched <= deadlockEntryWorkMax)
 	s.state.Searched += state.PayFor(s.state, &t)
 	if turn.Action == lock.Rest {

@@ -13,6 +13,10 @@ type Table struct {
 	*Line
 	Keys Keys
 
+	// OnlyEnded says that leases and waits have ended since a lock's line was last at rest, and nothing else has changed:
+	// so no token in line has come to hold the lock, and Turn does not look through its holders for one.
+	OnlyEnded bool
+
 	// What its methods have looked at; the caller charges for it.
 	Looked int // holders, and waits
 	Named  int // bytes of the names that were compared
@@ -65,7 +69,7 @@ func (t *Table) Turn(name Name, freedAt, now int64, search bool) Turn {
 	switch {
 	case err != nil:
 		return Turn{Action: Refuse, Waiter: first, Err: err}
-	case answer == Taken:
+	case answer == Taken && !t.OnlyEnded:
 		// A token that has got the lock otherwise, by SET or a renewal, is answered wherever it stands: it takes
 		// nobody's place.
 		if has := t.holder(name, &held); has != nil {

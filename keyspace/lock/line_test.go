@@ -134,6 +134,11 @@ func TestHolderWaits(t *testing.T) {
 	if table.Looked != 2 {
 		t.Errorf("%d holders looked at", table.Looked)
 	}
+	table.OnlyEnded, table.Looked = true, 0
+	if turn := table.Turn(name, 1, 1, false); turn.Action != Rest || table.Looked != 0 {
+		t.Errorf("only waits have ended: %+v, %d holders looked at", turn, table.Looked)
+	}
+	table.OnlyEnded = false
 	table.PassOver(b)
 	if turn := table.Turn(name, 1, 1, false); turn.Action != Rest || table.HolderWaits(name) {
 		t.Errorf("passed over: %+v", turn)
