@@ -311,6 +311,29 @@ func TestTokenInLineHoldsTheLock(t *testing.T) {
 	}
 }
 
+// A token that waits for one of several places, and comes to hold the lock alone, is told so at once, and is granted
+// nothing after its release.
+func TestTokenInLineHoldsTheLockOtherwise(t *testing.T) {
+	for _, mode := range []string{"LIMIT 2", "SHARED"} {
+		s := newBlockStage(t)
+		s.run("LOCK q t1 PX 60000 LIMIT 2")
+		s.run("LOCK q t4 PX 60000 LIMIT 2")
+		if mode == "SHARED" {
+			s.run("SET q t1 PX 60000")
+		}
+		s.ask(1, "LOCK q t2 PX 5000 WAIT 60000 "+mode)
+		s.said = nil
+		s.run("SET q t2 PX 600000")
+		s.expect("1/1 served ERR this token holds the lock in another way: UNLOCK it first")
+		s.said = nil
+		s.run("UNLOCK q t2")
+		s.expect()
+		if got := s.run("EXISTS q"); got != "0" {
+			t.Errorf("%s: EXISTS answers %s", mode, got)
+		}
+	}
+}
+
 // instead asks for a LOCK anew, as its client could not be told what it was given under another number.
 func instead(number, of uint64, line string) resp.Request {
 	req := asking(1, number, 0, split(line))
