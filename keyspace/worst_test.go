@@ -166,8 +166,8 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"locks|info":    {{"held", "LOCKS INFO R", held}, {"line", "LOCKS INFO door", z.waiters * 100}, {"locks", "LOCKS INFO k1", n}},
 		"locks|history": {{"events", "LOCKS HISTORY E COUNT {n}", z.events * 100}, {"events", "LOCKS HISTORY E COUNT 1000000", z.events * 100}, {"locks", "LOCKS HISTORY none COUNT 1000000", n}, {"events", "LOCKS HISTORY E CURSOR 0 COUNT {n}", z.events * 100}, {"locks", "LOCKS HISTORY none", n}},
 		"locks|force":   {{"held", "LOCKS FORCE R TOKEN t{unique} REASON r", held}, {"held", "LOCKS FORCE R REASON r", held}},
-		"locks|doctor":  {{"events", "LOCKS DOCTOR", z.events * 100}},
-		"locks|advice":  {{"events", "LOCKS ADVICE", z.events * 100}, {"events", "LOCKS ADVICE *a*a*b", z.events * 100}},
+		"locks|doctor":  {{"events", "LOCKS DOCTOR", z.events * 100}, {"ends", "LOCKS DOCTOR", z.events * 100}},
+		"locks|advice":  {{"events", "LOCKS ADVICE", z.events * 100}, {"events", "LOCKS ADVICE *a*a*b", z.events * 100}, {"ends", "LOCKS ADVICE", z.events * 100}},
 		"locks|why":     {{"events", "LOCKS WHY E none", z.events * 100}, {"line", "LOCKS WHY door none", z.waiters * 100}, {"held", "LOCKS WHY R none", held}},
 		"renew":         {{"held", "RENEW R t1 PX 5000", held}}, "unlock": {{"held", "UNLOCK R t{unique}", held}}, "pexpire": {{"held", "PEXPIRE R 5000", held}},
 		"blpop": {{"", "BLPOP {names:k} 0", 1}}, "brpop": {{"", "BRPOP {names:k} 0", 1}}, "blmove": {{"list", "BLMOVE L L LEFT RIGHT 0", 1}}, "brpoplpush": {{"list", "BRPOPLPUSH L L 0", 1}}, "blmpop": {{"list", "BLMPOP 0 1 L LEFT COUNT {n}", n}},
@@ -434,6 +434,17 @@ func (s *worstStage) provide(need string) {
 		for i := range z.events / 2 {
 			s.do("LOCK", "E", "token"+strconv.Itoa(i), "PX", "100000", "OWNER", "o", "NOTE", "n")
 			s.do("UNLOCK", "E", "token"+strconv.Itoa(i))
+		}
+	case "ends": // of one database again and again, while the locks of another are held
+		n := z.events / 10
+		s.do("CONFIG", "SET", "lock-history-max-events", strconv.Itoa(2*n))
+		for i := range n {
+			hold := resp.Args{"SET", "k" + strconv.Itoa(i), "token" + strconv.Itoa(i), "NX", "PX", "100000000"}
+			s.send(resp.Request{Cmds: []resp.Cmd{{DB: 1, Args: hold}}})
+		}
+		for range n {
+			s.do("SET", "x", "v")
+			s.do("FLUSHDB")
 		}
 	case "scripts":
 		for i := range z.elements / 10 {

@@ -52,7 +52,7 @@ type Case struct {
 	nowMs  int64
 
 	classes  map[string]*class
-	open     map[uint64]*hold // by fence
+	open     openHolds
 	lapsed   map[name][]*hold
 	observed map[uint64][]*hold // by the hash of the key: those that the report is about
 	active   map[program]int64  // when it last got, or gave up, a lock
@@ -62,6 +62,12 @@ type Case struct {
 type name struct {
 	db  int
 	key string
+}
+
+// openHolds has the holds that last: of those with one fence the newest. The end of a database visits its holds alone.
+type openHolds struct {
+	byFence map[uint64]*hold
+	byDB    map[int]map[uint64]*hold // the same holds; by fence
 }
 
 // hold is the time for which a token has a lock.
@@ -121,7 +127,8 @@ func programOf(c *resp.Client) program {
 // New begins a case at a wall time.
 func New(report lockuse.Report, nowMs int64) *Case {
 	c := &Case{
-		Report: report, nowMs: nowMs, classes: map[string]*class{}, open: map[uint64]*hold{}, lapsed: map[name][]*hold{},
+		Report: report, nowMs: nowMs, classes: map[string]*class{}, lapsed: map[name][]*hold{},
+		open:     openHolds{map[uint64]*hold{}, map[int]map[uint64]*hold{}},
 		observed: map[uint64][]*hold{}, active: map[program]int64{}, grants: map[uint64]int{},
 	}
 	for i := range report.Observations {
@@ -155,15 +162,41 @@ func (c *Case) Add(e *Event) {
 		w := c.class(e.Key)
 		w.waits = append(w.waits, e.WaitedMs)
 	case AllEnded:
-		for fence, h := range c.open {
-			if h.db == e.DB {
-				h.end, h.toMs = Ended, e.AtMs
-				delete(c.open, fence)
-			}
-		}
+		c.open.endAll(e.DB, e.AtMs)
 	default:
 		c.end(e)
 	}
+}
+
+// add adds a hold.
+func (o *openHolds) add(h *hold) {
+	o.remove(h.fence)
+	o.byFence[h.fence] = h
+	of := o.byDB[h.db]
+	if of == nil {
+		of = map[uint64]*hold{}
+		o.byDB[h.db] = of
+	}
+	of[h.fence] = h
+}
+
+// remove removes and returns the hold with a fence; nil: it is not known.
+func (o *openHolds) remove(fence uint64) *hold {
+	h := o.byFence[fence]
+	if h != nil {
+		delete(o.byFence, fence)
+		delete(o.byDB[h.db], fence)
+	}
+	return h
+}
+
+// endAll ends the holds of a database. It drops their map too: a map that has become empty still takes time by its size.
+func (o *openHolds) endAll(db int, atMs int64) {
+	for fence, h := range o.byDB[db] {
+		h.end, h.toMs = Ended, atMs
+		delete(o.byFence, fence)
+	}
+	delete(o.byDB, db)
 }
 
 func (c *Case) grant(e *Event) {
@@ -172,7 +205,7 @@ func (c *Case) grant(e *Event) {
 		name: name{e.DB, e.Key}, token: lockuse.Hash(e.Token), client: e.Client, of: w, fence: e.Fence, script: e.Script,
 		fromMs: e.AtMs,
 	}
-	c.open[e.Fence] = h
+	c.open.add(h)
 	c.active[programOf(e.Client)] = e.AtMs
 	if e.Client != nil {
 		c.grants[e.Client.ID]++
@@ -210,8 +243,7 @@ func (t *tokens) add(e *Event) {
 // end ends a hold. Its beginning may be unknown.
 func (c *Case) end(e *Event) {
 	w := c.class(e.Key)
-	h := c.open[e.Fence]
-	delete(c.open, e.Fence)
+	h := c.open.remove(e.Fence)
 	if e.Kind != Expired {
 		c.active[programOf(e.Client)] = e.AtMs
 	}

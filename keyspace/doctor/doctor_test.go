@@ -364,6 +364,77 @@ func TestZombies(t *testing.T) {
 	}
 }
 
+// The end of a database ends its holds alone, also one whose fence another database had. SWAPDB is the end of two.
+func TestEndOfDatabase(t *testing.T) {
+	s := &story{}
+	s.report.Observations = []lockuse.Observation{{Key: "l1", Hash: lockuse.Hash("l1")}}
+	for fence, db := range []int{0, 1, 2, 1, 0, 1} {
+		s.grant(uint64(fence), 10, "l1", fmt.Sprint("t", fence), &web1).DB = db
+	}
+	s.grant(4, 20, "l1", "t4", &web1).DB = 2 // MOVE: the fence goes along
+	s.end(Released, 5, 25, &web1)
+	c := s.tell(100)
+	ends := func() string {
+		all := ""
+		for _, h := range c.observed[lockuse.Hash("l1")] {
+			all += fmt.Sprint(" ", h.db, ":", h.fence, ":", h.end, ":", h.toMs)
+		}
+		return all
+	}
+	for _, x := range []struct {
+		db   int
+		want string
+	}{
+		{0, " 0:0:5:30 1:1:0:0 2:2:0:0 1:3:0:0 0:4:0:0 1:5:2:25 2:4:0:0"},
+		{3, " 0:0:5:30 1:1:0:0 2:2:0:0 1:3:0:0 0:4:0:0 1:5:2:25 2:4:0:0"},
+		{1, " 0:0:5:30 1:1:5:32 2:2:0:0 1:3:5:32 0:4:0:0 1:5:2:25 2:4:0:0"},
+		{2, " 0:0:5:30 1:1:5:32 2:2:5:33 1:3:5:32 0:4:0:0 1:5:2:25 2:4:5:33"},
+		{0, " 0:0:5:30 1:1:5:32 2:2:5:33 1:3:5:32 0:4:0:0 1:5:2:25 2:4:5:33"},
+	} {
+		c.Add(&Event{Kind: AllEnded, DB: x.db, AtMs: c.nowMs - 70})
+		if got := ends(); got != x.want {
+			t.Errorf("database %d:\n%s, want\n%s", x.db, got, x.want)
+		}
+		c.nowMs++
+	}
+	if len(c.open.byFence) > 0 || len(c.open.byDB) > 0 {
+		t.Errorf("%+v", c.open)
+	}
+}
+
+// Each hold is ended once, however often databases are flushed.
+func TestEndsOfDatabasesAreLinear(t *testing.T) {
+	const many = 2000
+	c, steps := New(lockuse.Report{}, 100), 0
+	add := func(e Event) {
+		if e.Kind == AllEnded {
+			steps += len(c.open.byDB[e.DB])
+		}
+		c.Add(&e)
+	}
+	for i := range uint64(many) {
+		add(Event{Kind: Granted, DB: 1, Key: "l1", Token: "t", Fence: 2*i + 1})
+		add(Event{Kind: Granted, DB: 2, Key: "l1", Token: "t", Fence: 2*i + 2})
+		add(Event{Kind: Released, DB: 2, Key: "l1", Token: "t", Fence: 2*i + 2})
+	}
+	if left := len(c.open.byFence); left != many || len(c.open.byDB[1]) != many || len(c.open.byDB[2]) != 0 {
+		t.Fatalf("%d of %d are open, by database %d and %d", left, many, len(c.open.byDB[1]), len(c.open.byDB[2]))
+	}
+	for range many {
+		for db := range 3 {
+			if db != 1 {
+				add(Event{Kind: AllEnded, DB: db})
+			}
+		}
+	}
+	for range many {
+		add(Event{Kind: AllEnded, DB: 1})
+	}
+	if steps != many {
+		t.Errorf("%d steps for %d holds", steps, many)
+	}
+}
+
 // Others who want a key that has no lease show that it is a lock, unless they would store the same.
 func TestNoLease(t *testing.T) {
 	s := &story{}

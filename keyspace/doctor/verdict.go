@@ -65,7 +65,7 @@ type Suspect struct {
 // template, and their programs have neither got nor given up a lock since.
 func (c *Case) Suspects() []Suspect {
 	var list []Suspect
-	for _, h := range c.open {
+	for _, h := range c.open.byFence {
 		heldMs := c.nowMs - h.fromMs
 		if heldMs < zombieMs || h.client == nil || len(h.of.holds) < zombieOthers ||
 			heldMs < zombieTimes*h.of.longest || c.active[programOf(h.client)] > h.fromMs {
