@@ -21,16 +21,14 @@ func (t *Table) SendEarly(c *Client) {
 		return // Answer.End handles this
 	}
 	c.sent = t.recent.next()
-	b := broadcast{}
 	for _, ch := range list {
 		if ch.Kind == resp.ChangeAll {
 			t.flush(c, ch.at)
-			continue
+		} else {
+			t.cached.changedFor(c, ch)
 		}
-		t.cached.changedFor(c, ch)
-		b.add(ch)
 	}
-	c.sendBroadcast(b)
+	c.sendBroadcast(list)
 }
 
 // Answer is the processing of one answer. It merges the reads of the request and the changes published since the
@@ -92,10 +90,6 @@ func (a *Answer) End(known bool) {
 	if a.lost || !known && !a.c.Broadcast {
 		a.t.flush(a.c, afterAll)
 	}
-	b := broadcast{}
-	for _, ch := range a.all {
-		b.add(ch)
-	}
-	a.c.sendBroadcast(b)
+	a.c.sendBroadcast(a.all)
 	a.t.recent.end()
 }

@@ -10,19 +10,26 @@ import (
 // broadcast groups changes by the prefixes of their keys.
 type broadcast map[string][]change
 
-// add adds a change under each prefix of its key.
-func (b broadcast) add(ch change) {
-	for _, prefix := range ch.prefixes {
+// add adds a change under prefixes of its key.
+func (b broadcast) add(ch change, prefixes ...string) {
+	for _, prefix := range prefixes {
 		b[prefix] = append(b[prefix], ch)
 	}
 }
 
-// sendBroadcast sends the client the changes under its own prefixes.
-func (c *Client) sendBroadcast(b broadcast) {
-	for _, prefix := range slices.Sorted(maps.Keys(b)) {
-		if _, mine := c.prefixes[prefix]; mine {
-			c.sendKeys(b[prefix])
+// sendBroadcast sends the client those of the changes that are under its own prefixes.
+func (c *Client) sendBroadcast(list []change) {
+	if !c.Broadcast {
+		return
+	}
+	b := broadcast{}
+	for _, ch := range list {
+		if ch.Kind != resp.ChangeAll {
+			c.eachPrefix(ch.Key, func(prefix string) { b.add(ch, prefix) })
 		}
+	}
+	for _, prefix := range slices.Sorted(maps.Keys(b)) {
+		c.sendKeys(b[prefix])
 	}
 }
 

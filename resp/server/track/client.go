@@ -38,7 +38,7 @@ type Client struct {
 	Conn    Conn // set before the client is used
 	Caching bool // CLIENT CACHING was the last command; only the client's own goroutine uses it
 
-	prefixes map[string]struct{}
+	prefixes []string         // of BCAST, sorted
 	keys     map[string]place // keys that the client may have cached, with the place of the read
 	newest   place            // the latest place in keys, or later
 	dead     map[string]place // keys no longer cached, with the client still among the readers: for Table.Clean
@@ -111,7 +111,22 @@ func (c *Client) flush(at place) {
 func (c *Client) Seen() uint64 { return c.seen }
 
 // Prefixes lists the prefixes of BCAST, sorted.
-func (c *Client) Prefixes() []string { return slices.Sorted(maps.Keys(c.prefixes)) }
+func (c *Client) Prefixes() []string { return slices.Clone(c.prefixes) }
+
+// eachPrefix visits the client's prefixes of a key: the empty one, and one more at most, as Check refuses others that
+// overlap. That one is the last that is not after the key.
+func (c *Client) eachPrefix(key string, visit func(prefix string)) {
+	if len(c.prefixes) > 0 && c.prefixes[0] == "" {
+		visit("")
+	}
+	at, found := slices.BinarySearch(c.prefixes, key)
+	if !found {
+		at--
+	}
+	if at >= 0 && c.prefixes[at] != "" && strings.HasPrefix(key, c.prefixes[at]) {
+		visit(c.prefixes[at])
+	}
+}
 
 // PrefixCount returns the number of prefixes of BCAST.
 func (c *Client) PrefixCount() int { return len(c.prefixes) }

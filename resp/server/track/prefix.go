@@ -18,15 +18,14 @@ func (p *prefixes) add(c *Client, prefix string) {
 		p.tree.add(prefix)
 	}
 	p.followers[prefix][c] = struct{}{}
-	if c.prefixes == nil {
-		c.prefixes = map[string]struct{}{}
+	if at, found := slices.BinarySearch(c.prefixes, prefix); !found {
+		c.prefixes = slices.Insert(c.prefixes, at, prefix)
 	}
-	c.prefixes[prefix] = struct{}{}
 }
 
 // remove removes a client from all its prefixes.
 func (p *prefixes) remove(c *Client) {
-	for prefix := range c.prefixes {
+	for _, prefix := range c.prefixes {
 		followers := p.followers[prefix]
 		if delete(followers, c); len(followers) == 0 {
 			delete(p.followers, prefix)

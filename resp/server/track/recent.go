@@ -10,7 +10,6 @@ import (
 const (
 	recentChangesMax = 1 << 16  // their number
 	recentBytesMax   = 16 << 20 // bytes of their keys
-	prefixKeptBytes  = 16       // of each of their prefixes
 )
 
 // place is a place in the order of all changes: after pos changes of the entry index. The next entry's changes follow
@@ -38,12 +37,8 @@ func (s Span) has(at place) bool { return s.Index == at.index && s.From < at.pos
 // change is a change with its place: it is number at.pos of its entry.
 type change struct {
 	resp.Change
-	at       place
-	prefixes []string // tracked prefixes of its key (BCAST)
+	at place
 }
-
-// bytes returns the size by which it counts while it is kept.
-func (c *change) bytes() int { return len(c.Key) + prefixKeptBytes*len(c.prefixes) }
 
 // recent keeps the latest changes while any request is on its way: the keys that a request has read are known only
 // when its answer arrives. Changes are numbered consecutively.
@@ -62,14 +57,14 @@ func (r *recent) add(ch change) {
 		return
 	}
 	r.list = append(r.list, ch)
-	if r.bytes += ch.bytes(); len(r.list) > recentChangesMax || r.bytes > recentBytesMax {
+	if r.bytes += len(ch.Key); len(r.list) > recentChangesMax || r.bytes > recentBytesMax {
 		r.forget(len(r.list)/2 + 1)
 	}
 }
 
 func (r *recent) forget(n int) {
 	for i := range r.list[:n] {
-		r.bytes -= r.list[i].bytes()
+		r.bytes -= len(r.list[i].Key)
 	}
 	r.first += uint64(n)
 	r.list = append([]change(nil), r.list[n:]...)

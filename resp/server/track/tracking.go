@@ -145,13 +145,14 @@ func (t *Table) Publish(m *resp.Message) {
 			}
 			continue
 		}
-		c.prefixes = t.prefixes.of(c.Key)
 		t.recent.add(c)
 		if n.told <= toldMax {
 			n.told += t.cached.changed(c)
 		}
-		if n.pairs += len(c.prefixes); n.pairs <= broadcastMax {
-			b.add(c)
+		if n.pairs <= broadcastMax {
+			prefixes := t.prefixes.of(c.Key)
+			n.pairs += len(prefixes)
+			b.add(c, prefixes...)
 		}
 	}
 	if n.told > toldMax {

@@ -350,6 +350,94 @@ func TestTableIsBounded(t *testing.T) {
 	}
 }
 
+// zeros are keys of 512 bytes and more, and clients with all prefixes of these.
+func zeros(t *Table, n int) (keys []string, followers []*sent) {
+	for n := range prefixBytesMax {
+		_, l := newClient(t, Mode{Broadcast: true}, strings.Repeat("0", n+1))
+		followers = append(followers, l)
+	}
+	for i := range n {
+		keys = append(keys, strings.Repeat("0", prefixBytesMax)+strconv.Itoa(i))
+	}
+	return keys, followers
+}
+
+// An entry beyond the bound of prefixes looks for no more of them, also while a request is on its way.
+func TestPrefixesAreSoughtUpToABound(t *testing.T) {
+	table := NewTable(unlimited)
+	const enough = broadcastMax/prefixBytesMax + 1
+	keys, followers := zeros(table, 10*enough)
+	waits, _ := newClient(table, Mode{})
+	table.Begin(waits)
+	index := uint64(0)
+	work := func(keys []string) float64 {
+		return testing.AllocsPerRun(1, func() {
+			index++
+			table.Publish(entry(index, keys...))
+		})
+	}
+	if few, many := work(keys[:enough]), work(keys); many > 2*few {
+		t.Errorf("%v allocations for %d keys, %v for %d", few, enough, many, len(keys))
+	}
+	for _, l := range followers {
+		l.want(t, "*", "*", "*", "*")
+	}
+}
+
+// An answer looks only for the client's own prefixes, and for none without BCAST.
+func TestAnswerLooksForOwnPrefixes(t *testing.T) {
+	table := NewTable(unlimited)
+	keys, _ := zeros(table, 100)
+	for i, tt := range []struct {
+		mode     Mode
+		prefixes []string
+		told     int
+	}{
+		{Mode{}, nil, 0},
+		{Mode{Broadcast: true}, []string{"1", "2"}, 0},
+		{Mode{Broadcast: true}, []string{"00", "01"}, len(keys)},
+		{Mode{Broadcast: true}, []string{keys[5]}, 1 + 10}, // 5, 50 to 59
+		{Mode{Broadcast: true}, nil, len(keys)},
+	} {
+		c, l := newClient(table, tt.mode, tt.prefixes...)
+		other, _ := newClient(table, Mode{})
+		table.Begin(other) // so that the changes are kept
+		from := table.recent.next()
+		table.Publish(entry(1, keys...))
+		work := testing.AllocsPerRun(1, func() {
+			table.Begin(c)
+			c.since, c.sent, *l = from, from, nil
+			table.SendEarly(c)
+			a := table.Answer(c, Span{Index: 1})
+			a.End(true)
+		})
+		if n := len(*l); n != 2*tt.told || work > 100 {
+			t.Errorf("case %d: told %d keys with %v allocations", i, n, work)
+		}
+		a := table.Answer(other, Span{Index: 1})
+		a.End(true)
+		table.Forget(c)
+	}
+}
+
+// A client that takes every key after some prefixes gets what is under each of them, also while it waits.
+func TestPrefixesAndEveryKey(t *testing.T) {
+	table := NewTable(unlimited)
+	c, l := newClient(table, Mode{Broadcast: true}, "b", "ab", "ac")
+	table.Start(c, c.Mode, nil)
+	m := entry(1, "", "a", "ab", "aba", "ad", "b", "c")
+	want := []string{"", "a", "ab", "aba", "ad", "b", "c", "ab", "aba", "b"}
+	table.Publish(m)
+	l.want(t, want...)
+	read(table, c, 1, nil, m)
+	l.want(t, want...)
+	if got := c.Prefixes(); !slices.Equal(got, []string{"", "ab", "ac", "b"}) {
+		t.Errorf("prefixes %q", got)
+	}
+	table.Forget(c)
+	table.wantEmpty(t)
+}
+
 // An entry tells the readers of its keys one by one, up to a bound; beyond it they are told that any key may have
 // changed. Its messages count together, and no client keeps a key that has changed, also one that waits for an answer.
 func TestEntryTellsABoundedNumber(t *testing.T) {
