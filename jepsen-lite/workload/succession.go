@@ -24,6 +24,10 @@ const (
 // judged without faults only, so a run has little time for it.
 const askAgainOneIn = 2
 
+// atOnceOneIn is the mean number of successions among which in one nothing passes between the end of the first waiter and
+// the gift. If its node has died, the leader may not know that yet, and give to the dead.
+const atOnceOneIn = 2
+
 // hangUpOneIn is the mean number of successions among which the first waiter hangs up in one.
 const hangUpOneIn = 4
 
@@ -65,8 +69,8 @@ func (w *succession) wait(place int, do func(c *Client)) {
 }
 
 // standInLine has both waiters wait, one behind the other. Then it waits until the first waiter has ended, as when its
-// node has died, or for a random time, and a little longer. When the work ends, it waits no more: nothing will happen
-// any more.
+// node has died, or for a random time, and mostly a little longer. When the work ends, it waits no more: nothing will
+// happen any more.
 func (w *succession) standInLine(do func(place int, c *Client)) {
 	for place := range w.waiters {
 		w.wait(place, func(c *Client) { do(place, c) })
@@ -83,7 +87,9 @@ func (w *succession) standInLine(do func(place int, c *Client)) {
 		return
 	}
 	w.until(w.ended[0], time.Duration(successionMin+w.c.Rand.IntN(successionMax-successionMin))*time.Millisecond)
-	w.until(nil, time.Duration(w.c.Rand.IntN(successionLater))*time.Millisecond)
+	if w.c.Rand.IntN(atOnceOneIn) > 0 {
+		w.until(nil, time.Duration(w.c.Rand.IntN(successionLater))*time.Millisecond)
+	}
 	w.c.sure()
 }
 
