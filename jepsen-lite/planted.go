@@ -252,6 +252,8 @@ var plantedRuns = []plantedRun{
 		"--workload limit --nemesis absent:kill-leader --time 60s --seed 1", []string{"left to a ghost"}},
 	{"gifts-of-the-dead", "what clients of a silent node were given and never told of stays with them",
 		"--workload limit --nemesis absent:kill-follower --time 60s --seed 1", []string{"left to a ghost"}},
+	{"told-unasked", "a client is told of an element without the leader's word, who may have taken it back",
+		"--workload queue --nemesis absent:pause-follower --time 60s --seed 1", []string{"given out twice"}},
 	{"place-forgotten", "a client whose node was silent for a while waits behind those that came meanwhile",
 		"--workload line --nemesis absent:pause-follower --time 60s --seed 1", []string{"place lost"}},
 	{"late-grant", "a client is told of a grant however old it is",
