@@ -17,10 +17,13 @@ func (t *Table) Begin(c *Client) {
 // Changes of keys that the request reads follow the reply, some of them a second time.
 func (t *Table) SendEarly(c *Client) {
 	list, ok := t.recent.since(max(c.sent, c.since))
-	if !c.waiting || !ok {
-		return // Answer.End handles this
+	if !c.waiting {
+		return
 	}
-	c.sent = t.recent.next()
+	if c.sent = t.recent.next(); !ok {
+		t.flush(c, afterAll)
+		return
+	}
 	for _, ch := range list {
 		if ch.Kind == resp.ChangeAll {
 			t.flush(c, ch.at)
@@ -40,7 +43,7 @@ type Answer struct {
 	index uint64   // of the request's entry, or of the last entry before it
 	all   []change // since the request began
 	rest  []change // the part of all not handled yet
-	lost  bool     // changes are missing: there were too many
+	lost  bool     // all is not known: there were too many changes
 }
 
 // Answer begins to process an answer. made are the changes of the request itself, and the entry that it was or
@@ -60,7 +63,7 @@ func (t *Table) Answer(c *Client, made Span) Answer {
 // Read handles a read of the request, after change pos of its entry. remember: invalidate the key when it changes.
 func (a *Answer) Read(key string, pos int64, remember bool) {
 	a.UpTo(pos)
-	if remember {
+	if remember && !a.lost {
 		a.t.cached.read(a.c, key, place{a.index, pos})
 	}
 }

@@ -10,6 +10,7 @@ import (
 const (
 	recentChangesMax = 1 << 16  // their number
 	recentBytesMax   = 16 << 20 // bytes of their keys
+	answerChangesMax = 1 << 12  // their number that an answer looks at
 )
 
 // place is a place in the order of all changes: after pos changes of the entry index. The next entry's changes follow
@@ -45,6 +46,7 @@ type change struct {
 type recent struct {
 	requests int // on their way
 	first    uint64
+	flushed  uint64   // number of the last change of everything, which covers those before
 	list     []change // list[0] has the number first
 	bytes    int
 }
@@ -55,6 +57,9 @@ func (r *recent) next() uint64 { return r.first + uint64(len(r.list)) }
 func (r *recent) add(ch change) {
 	if r.requests == 0 {
 		return
+	}
+	if ch.Kind == resp.ChangeAll {
+		r.flushed = r.next()
 	}
 	r.list = append(r.list, ch)
 	if r.bytes += len(ch.Key); len(r.list) > recentChangesMax || r.bytes > recentBytesMax {
@@ -81,10 +86,12 @@ func (r *recent) end() {
 	}
 }
 
-// since lists the changes from number n on; ok is false if some of them are forgotten.
+// since lists the changes from number n on, without those that a flush after them covers. ok is false if some of them
+// are forgotten, or they are too many: any key may have changed then.
 func (r *recent) since(n uint64) (list []change, ok bool) {
-	if n < r.first {
-		return r.list, false
+	n = max(n, r.flushed)
+	if n < r.first || r.next()-n > answerChangesMax {
+		return nil, false
 	}
 	return r.list[n-r.first:], true
 }

@@ -438,10 +438,212 @@ func TestPrefixesAndEveryKey(t *testing.T) {
 	table.wantEmpty(t)
 }
 
+// flushes are changes of everything, followed by changes of keys.
+func flushes(index uint64, n int, keys ...string) *resp.Message {
+	m := entry(index, keys...)
+	m.Changes = append(slices.Repeat([]resp.Change{{Kind: resp.ChangeAll}}, n), m.Changes...)
+	return m
+}
+
+// An answer, and what is sent before it, look at a bounded number of changes; beyond it any key may have changed.
+func TestAnswerLooksAtABoundedNumber(t *testing.T) {
+	var keys []string
+	for i := range answerChangesMax + 1 {
+		keys = append(keys, fmt.Sprintf("%05d", i))
+	}
+	enough, flushed := keys[1:], []string{"*"}
+	for _, tt := range []struct {
+		name         string
+		changes      *resp.Message
+		reads, bcast []string // what is told to a client that has read two keys, and to one of BCAST
+	}{
+		{"enough", entry(2, enough...), enough[1:2], enough},
+		{"too many", entry(2, keys...), flushed, flushed},
+		{"enough after a flush", flushes(2, 1, enough[1:]...), flushed, append([]string{"*"}, enough[1:]...)},
+		{"too many before a flush", flushes(2, recentChangesMax-9), flushed, flushed},
+	} {
+		for _, early := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.name, ", early ", early), func(t *testing.T) {
+				table := NewTable(unlimited)
+				reads, lr := newClient(table, Mode{})
+				bcast, lb := newClient(table, Mode{Broadcast: true})
+				read(table, reads, 1, []string{keys[2], "other"})
+				table.Begin(reads)
+				table.Begin(bcast)
+				table.Publish(tt.changes)
+				if early {
+					for range 3 {
+						table.SendEarly(reads)
+						table.SendEarly(bcast)
+					}
+					lr.want(t, tt.reads...)
+					lb.want(t, tt.bcast...)
+				}
+				for _, c := range []*Client{reads, bcast} {
+					a := table.Answer(c, Span{Index: 1})
+					if n := len(a.rest); n > answerChangesMax {
+						t.Errorf("the answer looks at %d changes", n)
+					}
+					for pos := range 3 {
+						a.UpTo(int64(pos))
+					}
+					a.End(true)
+				}
+				lb.want(t, tt.bcast...)
+				if !early {
+					lr.want(t, tt.reads...)
+				}
+				table.Forget(reads)
+				table.Forget(bcast)
+				table.wantEmpty(t)
+			})
+		}
+	}
+}
+
+// Many flushes while a client waits are one for it, however many commands its request has.
+func TestFlushesMeanwhileAreOne(t *testing.T) {
+	table := NewTable(unlimited)
+	c, l := newClient(table, Mode{})
+	table.Begin(c)
+	table.Publish(flushes(2, 100, "k", "j"))
+	a := table.Answer(c, Span{Index: 2, From: 0, To: 100})
+	for pos := range 100 {
+		a.Read("k", int64(pos), true)
+	}
+	a.Read("j", 102, true)
+	a.End(true)
+	l.want(t, "*")
+	table.Publish(entry(3, "k", "j"))
+	l.want(t, "j")
+}
+
+// Whatever comes in whatever order, no client keeps an answer in its cache that a later change of another has made
+// stale.
+func TestNoCacheIsStale(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		table := NewTable(unlimited)
+		var all []*cache
+		for range 6 {
+			one := &cache{reads: map[string]place{}}
+			one.Client = &Client{Conn: one}
+			mode := Mode{NoLoop: random.IntN(2) == 0, Broadcast: random.IntN(2) == 0}
+			table.Start(one.Client, mode, nil)
+			all = append(all, one)
+		}
+		key := func() string { return strconv.Itoa(random.IntN(4)) }
+		var log []*resp.Message // of the leader, from index 1 on
+		published := 0
+		changed := map[string][]place{}
+		for range 400 {
+			one := all[random.IntN(len(all))]
+			switch random.IntN(6) {
+			case 0:
+				m := entry(uint64(len(log)+1), key(), key())
+				switch random.IntN(50) {
+				case 0:
+					m.Changes = slices.Insert(m.Changes, random.IntN(3), resp.Change{Kind: resp.ChangeAll})
+				case 1:
+					m.Changes = slices.Repeat(m.Changes, answerChangesMax/4)
+				}
+				for i, ch := range m.Changes {
+					at := place{m.Index, int64(i + 1)}
+					if ch.Kind != resp.ChangeAll {
+						changed[ch.Key] = append(changed[ch.Key], at)
+						continue
+					}
+					for i := range 4 {
+						changed[strconv.Itoa(i)] = append(changed[strconv.Itoa(i)], at)
+					}
+				}
+				log = append(log, m)
+			case 1, 2:
+				if published < len(log) {
+					table.Publish(log[published])
+					published++
+				}
+			case 3:
+				if one.waiting {
+					table.SendEarly(one.Client)
+				} else {
+					table.Begin(one.Client)
+					one.begun = len(log)
+				}
+			default:
+				if one.waiting {
+					one.answer(table, random, log, key)
+				}
+			}
+		}
+		for _, one := range all {
+			if one.waiting {
+				one.answer(table, random, log, key)
+			}
+		}
+		for _, m := range log[published:] {
+			table.Publish(m)
+		}
+		for i, one := range all {
+			for key, since := range one.reads {
+				for _, at := range changed[key] {
+					own := one.NoLoop && slices.ContainsFunc(one.made, func(s Span) bool { return s.has(at) })
+					if at.after(since) && !own {
+						t.Fatalf("seed %d: client %d keeps %s of %v, which changed at %v", seed, i, key, since, at)
+					}
+				}
+			}
+		}
+	}
+}
+
+// cache is a client that caches what it reads.
+type cache struct {
+	*Client
+	reads map[string]place
+	begun int    // length of the log when its request began
+	made  []Span // its own changes
+}
+
+func (c *cache) Invalidate(inv *Invalidation) {
+	if inv.keys == nil {
+		clear(c.reads)
+	}
+	for _, key := range inv.keys {
+		delete(c.reads, key)
+	}
+}
+
+// answer answers a request: it is the first of an entry's changes since it began, or reads some of the log.
+func (c *cache) answer(t *Table, random *rand.Rand, log []*resp.Message, key func() string) {
+	at := c.begun + random.IntN(len(log)-c.begun+1)
+	made := Span{Index: uint64(at)}
+	if at > c.begun && log[at-1].Changes[0].Kind == resp.ChangeKey && len(log[at-1].Changes) == 2 && c.first(log[at-1]) {
+		made.To = 1
+		c.made = append(c.made, made)
+	}
+	a := t.Answer(c.Client, made)
+	for range random.IntN(3) {
+		k := key()
+		if _, has := c.reads[k]; !has {
+			c.reads[k] = place{made.Index, 2 + answerChangesMax}
+		}
+		a.Read(k, 2+answerChangesMax, true)
+	}
+	a.End(random.IntN(30) > 0)
+}
+
+// first reports whether nobody has made an entry's first change before, and notes that somebody has.
+func (c *cache) first(m *resp.Message) bool {
+	free := m.Channel == ""
+	m.Channel = "made"
+	return free
+}
+
 // An entry tells the readers of its keys one by one, up to a bound; beyond it they are told that any key may have
 // changed. Its messages count together, and no client keeps a key that has changed, also one that waits for an answer.
 func TestEntryTellsABoundedNumber(t *testing.T) {
-	const clients = 64
+	const clients = 128
 	for name, beyond := range map[string][]int{"one message": {0, 1, 50}, "many messages": {50}} {
 		for _, more := range beyond { // keys
 			t.Run(fmt.Sprint(name, ", ", more), func(t *testing.T) {
