@@ -305,3 +305,46 @@ func TestWorstTracking(t *testing.T) {
 		eventually(t, "their keys are forgotten", func() bool { return tracked() < 3 })
 	})
 }
+
+// With clients of BCAST that have as many prefixes of one key as there may be, and some of NOLOOP, others never wait
+// long while all keys of an entry have these prefixes, also while clients wait for an answer.
+func TestWorstBroadcast(t *testing.T) {
+	prefixes, followers, calls := 16, 16, worstHubNow().calls
+	if strict.Times() {
+		prefixes, followers = 512, 64
+	}
+	follow := func(addr, options string) {
+		c := dialTracker(t, addr, options)
+		go func() { _, _ = io.Copy(io.Discard, c.conn) }()
+	}
+	write := func(t *testing.T, what, key string, before func(addr string)) {
+		t.Run(what, func(t *testing.T) {
+			srv, fake, addr := startServer(t, nil)
+			before(addr)
+			var keys []string
+			for i := range calls {
+				keys = append(keys, key+strconv.Itoa(i))
+			}
+			for _, options := range []string{"", "BCAST PREFIX other", "BCAST PREFIX " + key} {
+				waits := dialTracker(t, addr, options)
+				_ = waits.conn.SetDeadline(time.Now().Add(10 * time.Minute))
+				others := standBy(t, srv, addr)
+				fake.overtake(keys...)
+				waits.send("GET k\r\nECHO done\r\n")
+				waits.skipTo("done\r\n")
+				others.end("a client of mode '" + options[:min(len(options), 20)] + "' waits for an answer")
+			}
+		})
+	}
+	long := strings.Repeat("z", prefixes)
+	write(t, "prefixes", long, func(addr string) {
+		for n := range prefixes {
+			follow(addr, "BCAST PREFIX "+long[:n+1])
+		}
+	})
+	write(t, "NOLOOP", "key:", func(addr string) {
+		for range followers {
+			follow(addr, "BCAST NOLOOP")
+		}
+	})
+}

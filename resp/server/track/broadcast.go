@@ -3,6 +3,7 @@ package track
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"lockd/resp"
 )
@@ -28,18 +29,26 @@ func (c *Client) sendBroadcast(list []change) {
 			c.eachPrefix(ch.Key, func(prefix string) { b.add(ch, prefix) })
 		}
 	}
+	b.each(func(_ string, list []change) { c.sendKeys(names(list, c)) })
+}
+
+// each visits the prefixes, sorted, with their changes in the order of the keys.
+func (b broadcast) each(visit func(prefix string, list []change)) {
 	for _, prefix := range slices.Sorted(maps.Keys(b)) {
-		c.sendKeys(b[prefix])
+		list := b[prefix]
+		slices.SortFunc(list, func(x, y change) int { return strings.Compare(x.Key, y.Key) })
+		visit(prefix, list)
 	}
 }
 
-func (c *Client) sendKeys(list []change) {
-	if keys := names(list, c); len(keys) > 0 {
+func (c *Client) sendKeys(keys []string) {
+	if len(keys) > 0 {
 		c.Conn.Invalidate(&Invalidation{keys: keys})
 	}
 }
 
-// names lists the keys of changes, sorted, each once, without the changes that by made itself.
+// names lists the keys of changes, which are in the order of the keys, each once, without the changes that by made
+// itself.
 func names(list []change, by *Client) []string {
 	keys := make([]string, 0, len(list))
 	for _, ch := range list {
@@ -47,7 +56,6 @@ func names(list []change, by *Client) []string {
 			keys = append(keys, ch.Key)
 		}
 	}
-	slices.Sort(keys)
 	return slices.Compact(keys)
 }
 

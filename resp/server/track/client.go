@@ -145,6 +145,11 @@ func (c *Client) made(ch change) bool {
 	return slices.ContainsFunc(c.own, func(own Span) bool { return own.has(ch.at) })
 }
 
+// madeIn reports whether any changes of an entry are the client's own, and unwanted.
+func (c *Client) madeIn(index uint64) bool {
+	return c.NoLoop && slices.ContainsFunc(c.own, func(own Span) bool { return own.Index == index })
+}
+
 // Check returns why a mode cannot start: its options conflict with each other, or with the present mode. It checks in
 // Redis's order.
 func (c *Client) Check(next *Mode, prefixes []string) error {

@@ -1,7 +1,6 @@
 package track
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -43,20 +42,28 @@ func (p *prefixes) of(key string) (list []string) {
 	return list
 }
 
-// send sends the clients of each prefix one message for it, as in Redis. Clients that wait for an answer get theirs
-// with that.
-func (p *prefixes) send(b broadcast) {
-	for _, prefix := range slices.Sorted(maps.Keys(b)) {
-		inv := Invalidation{keys: names(b[prefix], nil)}
+// send sends the clients of each prefix one message for it, as in Redis. A client of NOLOOP with changes in the entry
+// gets one of its own, without these. Clients that wait for an answer get theirs with that.
+func (p *prefixes) send(b broadcast, n *entryCount) {
+	lost := map[*Client]struct{}{}
+	b.each(func(prefix string, list []change) {
+		inv := Invalidation{keys: names(list, nil)}
 		for c := range p.followers[prefix] {
 			switch {
 			case c.waiting:
-			case c.NoLoop:
-				c.sendKeys(b[prefix])
-			default:
+			case !c.madeIn(n.index):
 				c.Conn.Invalidate(&inv)
+			default:
+				if n.own += len(list); n.own <= ownMax {
+					c.sendKeys(names(list, c))
+				} else {
+					lost[c] = struct{}{}
+				}
 			}
 		}
+	})
+	for c := range lost {
+		c.Conn.Invalidate(&Invalidation{})
 	}
 }
 

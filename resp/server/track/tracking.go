@@ -10,6 +10,7 @@ import (
 // Limits of what one entry tells. Beyond them any key may have changed.
 const (
 	broadcastMax = 1 << 17 // pairs of its changes and their prefixes
+	ownMax       = 1 << 17 // those pairs, for each client that gets a list without its own changes
 	toldMax      = 1 << 18 // pairs of its changes and the readers of their keys
 )
 
@@ -33,6 +34,7 @@ type Table struct {
 type entryCount struct {
 	index uint64
 	pairs int // pairs of a change and a prefix
+	own   int // those pairs, for each client that made some of the changes
 	told  int // readers of their keys
 }
 
@@ -139,7 +141,7 @@ func (t *Table) Publish(m *resp.Message) {
 		c := change{Change: one, at: at}
 		if c.Kind == resp.ChangeAll {
 			if t.recent.add(c); i == last { // which covers those before
-				t.prefixes.send(b)
+				t.prefixes.send(b, n)
 				b, *n = broadcast{}, entryCount{index: m.Index}
 				t.flushAll(at)
 			}
@@ -161,7 +163,7 @@ func (t *Table) Publish(m *resp.Message) {
 	if n.pairs > broadcastMax {
 		t.flushBroadcast()
 	} else {
-		t.prefixes.send(b)
+		t.prefixes.send(b, n)
 	}
 }
 

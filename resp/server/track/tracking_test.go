@@ -640,6 +640,72 @@ func (c *cache) first(m *resp.Message) bool {
 	return free
 }
 
+// messages are the invalidations of a client.
+type messages []*Invalidation
+
+func (m *messages) Invalidate(inv *Invalidation) { *m = append(*m, inv) }
+
+// Clients of NOLOOP share one message, but for those with changes of their own in the entry. The messages of these are
+// bounded together; beyond the bound any key may have changed.
+func TestOwnMessagesAreBounded(t *testing.T) {
+	const clients, keys = 48, ownMax / 32 // so that a third of them get all of their own
+	table := NewTable(unlimited)
+	start := func(noLoop bool) (*Client, *messages) {
+		m := &messages{}
+		c := &Client{Conn: m}
+		table.Start(c, Mode{Broadcast: true, NoLoop: noLoop}, []string{"a", "b"})
+		return c, m
+	}
+	var names []string
+	for i := range keys {
+		names = append(names, string('a'+byte(i%2))+strconv.Itoa(i))
+	}
+	_, plain := start(false)
+	var makers, others []*messages
+	for i := range clients {
+		c, m := start(true)
+		table.Begin(c)
+		a := table.Answer(c, Span{Index: 2, From: int64(i), To: int64(i + 1)})
+		a.End(true)
+		makers = append(makers, m)
+		_, m = start(true)
+		others = append(others, m)
+	}
+	for _, index := range []uint64{1, 2} {
+		table.Publish(entry(index, names...))
+		shared := (*plain)[:2]
+		if n := len(shared[0].keys) + len(shared[1].keys); n != keys {
+			t.Fatalf("%d keys of %d", n, keys)
+		}
+		told, lost := 0, 0
+		for i, m := range append(others, makers...) {
+			if slices.Equal(*m, shared) {
+				if index == 2 && i >= clients {
+					t.Errorf("client %d gets its own change", i)
+				}
+			} else if i < clients || index == 1 {
+				t.Errorf("client %d has %d messages of its own", i, len(*m))
+			} else {
+				for _, inv := range *m {
+					if told += len(inv.keys); inv.keys == nil {
+						lost++
+					} else if slices.Contains(inv.keys, names[i-clients]) {
+						t.Errorf("client %d gets its own change", i)
+					}
+				}
+				if len(*m) != 2 || (*m)[0].keys == nil {
+					t.Errorf("client %d gets %d messages", i, len(*m))
+				}
+			}
+			*m = nil
+		}
+		if index == 2 && (told > ownMax || told < ownMax-clients || lost != clients*2/3) {
+			t.Errorf("told of %d keys, and of any key %d times", told, lost)
+		}
+		*plain = nil
+	}
+}
+
 // An entry tells the readers of its keys one by one, up to a bound; beyond it they are told that any key may have
 // changed. Its messages count together, and no client keeps a key that has changed, also one that waits for an answer.
 func TestEntryTellsABoundedNumber(t *testing.T) {
