@@ -10,16 +10,20 @@ import (
 // Leases returns the leases of locks; of one that is lost it says how, if the history knows.
 func Leases(keys *store.Store, events *history.Log, locks []resp.HeldLock) []resp.Lease {
 	leases := make([]resp.Lease, len(locks))
-	lost := map[uint32][]int{} // by the hash of the key
+	var lost losses
 	for i, l := range locks {
 		if leases[i] = LeaseOf(keys, l); !leases[i].Held {
-			leases[i].How = resp.LockUnknown
-			hash := history.Hash(l.Key)
-			lost[hash] = append(lost[hash], i)
+			lost.add(l, i)
 		}
 	}
-	if len(lost) > 0 {
-		findLosses(events, locks, leases, lost)
+	if lost.of == nil {
+		return leases
+	}
+	events.EachOf(func(hash uint32) bool { return hash == 0 || lost.hashes[hash] }, lost.follow)
+	for _, l := range lost.of {
+		for _, i := range l.asked {
+			leases[i] = l.lease
+		}
 	}
 	return leases
 }
@@ -46,32 +50,66 @@ func LeaseOf(keys *store.Store, l resp.HeldLock) (lease resp.Lease) {
 	return resp.Lease{Held: true, Until: h.Tick, LeaseMs: h.LeaseMs}
 }
 
-// findLosses looks in the history for how locks were lost: what ended the last that the token is
-// known to have had.
-func findLosses(events *history.Log, locks []resp.HeldLock, leases []resp.Lease, lost map[uint32][]int) {
-	ended := make([]bool, len(locks))
-	end := func(i int, e *history.Event) {
-		leases[i].How, leases[i].Script, leases[i].Client = e.Kind.String(), e.Script, e.Client
-		ended[i] = true
+// losses gathers how locks were lost: what ended the last hold that the token is known to have had. Each event costs
+// the same, whatever the number of locks, as the end of a database visits only what it ends.
+type losses struct {
+	of     map[claim]*loss
+	hashes map[uint32]bool        // of the keys
+	open   map[int]map[*loss]bool // by database: what may be held, as no event has ended it
+}
+
+// claim is a lock that a token had, by whatever fence.
+type claim struct {
+	db         int
+	key, token string
+}
+
+// loss is what is known of a lock that is lost.
+type loss struct {
+	lease resp.Lease
+	asked []int // the places at which it was asked for
+}
+
+// add adds a lock that is lost, and the place at which it was asked for.
+func (s *losses) add(l resp.HeldLock, place int) {
+	if s.of == nil {
+		*s = losses{map[claim]*loss{}, map[uint32]bool{}, map[int]map[*loss]bool{}}
 	}
-	wanted := func(hash uint32) bool { return hash == 0 || lost[hash] != nil }
-	events.EachOf(wanted, func(e *history.Event) {
-		if e.Key == "" {
-			for i, l := range locks {
-				if !leases[i].Held && !ended[i] && l.DB == e.DB {
-					end(i, e)
-				}
-			}
-			return
+	name := claim{l.DB, l.Key, l.Token}
+	of := s.of[name]
+	if of == nil {
+		of = &loss{lease: resp.Lease{How: resp.LockUnknown}}
+		s.of[name] = of
+		s.hashes[history.Hash(l.Key)] = true
+		s.begin(l.DB, of)
+	}
+	of.asked = append(of.asked, place)
+}
+
+// begin begins a hold of a lock.
+func (s *losses) begin(db int, of *loss) {
+	if s.open[db] == nil {
+		s.open[db] = map[*loss]bool{}
+	}
+	s.open[db][of] = true
+}
+
+// follow adds the next event.
+func (s *losses) follow(e *history.Event) {
+	ended := resp.Lease{How: e.Kind.String(), Script: e.Script, Client: e.Client}
+	if e.Key == "" {
+		for of := range s.open[e.DB] {
+			of.lease = ended
 		}
-		for _, i := range lost[history.Hash(e.Key)] {
-			switch l := locks[i]; {
-			case e.DB != l.DB || e.Key != l.Key || e.Token != l.Token:
-			case e.Kind == history.Granted:
-				ended[i] = false
-			case e.Kind.Ends():
-				end(i, e)
-			}
-		}
-	})
+		delete(s.open, e.DB)
+		return
+	}
+	switch of := s.of[claim{e.DB, e.Key, e.Token}]; {
+	case of == nil:
+	case e.Kind == history.Granted:
+		s.begin(e.DB, of)
+	case e.Kind.Ends():
+		of.lease = ended
+		delete(s.open[e.DB], of)
+	}
 }

@@ -433,3 +433,67 @@ func TestLeasesAfterFlush(t *testing.T) {
 		t.Error("it is held")
 	}
 }
+
+// The end of a database is the end of its locks alone, also of some of one key. SWAPDB is the end of those of two.
+func TestLeasesAfterEndsOfDatabases(t *testing.T) {
+	w, flush := newWorld(), Cause{By: "flushdb"}
+	var asked []resp.HeldLock
+	add := func(kind history.Kind, db int, key, token string) {
+		w.events.Add(&history.Event{Kind: kind, DB: db, Key: key, Token: token})
+	}
+	for db := range 3 {
+		for _, token := range []string{"a", "b"} {
+			add(history.Granted, db, "k", token)
+			asked = append(asked, resp.HeldLock{DB: db, Key: "k", Token: token, Fence: 1})
+		}
+	}
+	asked = append(asked, asked[0])
+	asked[6].Fence = 2
+	for _, c := range []struct {
+		what func()
+		want string
+	}{
+		{func() {}, "unknown unknown unknown unknown unknown unknown unknown"},
+		{func() { add(history.Released, 0, "k", "b") }, "unknown released unknown unknown unknown unknown unknown"},
+		{func() { w.recorder().RecordAll(&flush, history.Flushed, 0, 0) }, "flushed released unknown unknown unknown unknown flushed"},
+		{func() { add(history.Granted, 0, "k", "a") }, "flushed released unknown unknown unknown unknown flushed"},
+		{func() {
+			w.recorder().RecordAll(&flush, history.Swapped, 0, 1)
+			w.recorder().RecordAll(&flush, history.Swapped, 1, 0)
+		}, "swapped released swapped swapped unknown unknown swapped"},
+		{func() { w.recorder().RecordAll(&flush, history.Flushed, 1, 0) }, "swapped released swapped swapped unknown unknown swapped"},
+		{func() { add(history.Expired, 1, "k", "b") }, "swapped released swapped expired unknown unknown swapped"},
+	} {
+		c.what()
+		var got []string
+		for _, l := range Leases(w.keys, &w.events, asked) {
+			got = append(got, l.How)
+		}
+		if said := strings.Join(got, " "); said != c.want {
+			t.Errorf("%s, want %s", said, c.want)
+		}
+	}
+}
+
+// The end of a database visits only the locks that it ends, however many were asked for, and once.
+func TestLossesAreLinear(t *testing.T) {
+	const many, asked = 2000, 500
+	var lost losses
+	for i := range asked {
+		lost.add(resp.HeldLock{DB: i % 2, Key: "k", Token: fmt.Sprint("t", i)}, i)
+	}
+	steps := 0
+	for i := range many {
+		for db := range 3 {
+			steps += len(lost.open[db])
+			lost.follow(&history.Event{Kind: history.Flushed, DB: db})
+		}
+		lost.follow(&history.Event{Kind: history.Granted, DB: 1, Key: "k", Token: fmt.Sprint("t", i%asked)})
+	}
+	if most := asked + many; steps > most {
+		t.Errorf("%d steps, want at most %d", steps, most)
+	}
+	if len(lost.of) != asked || len(lost.hashes) != 1 {
+		t.Errorf("%d locks of %d keys", len(lost.of), len(lost.hashes))
+	}
+}
