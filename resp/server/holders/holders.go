@@ -42,13 +42,13 @@ type Table struct {
 	clients map[int64]*Client  // clients that have asked for a lock in RESP3
 	locks   map[lockID][]*held // by the lock and its token
 	kept    int                // number of locks
-	perDB   map[int]int        // number of locks of each database
+	perDB   map[int][]*held    // by the database, in any order
 	checks  checkQueue
 }
 
 // NewTable returns an empty table. lock guards it, with its clients.
 func NewTable(lock sync.Locker) *Table {
-	return &Table{lock: lock, clients: map[int64]*Client{}, locks: map[lockID][]*held{}, perDB: map[int]int{}}
+	return &Table{lock: lock, clients: map[int64]*Client{}, locks: map[lockID][]*held{}, perDB: map[int][]*held{}}
 }
 
 // InUse reports whether any client has asked for a lock. It needs no lock.
@@ -75,6 +75,7 @@ type held struct {
 	told   uint64    // the fence that the client was answered, or will be before it is sent pushes
 	check  time.Time // when to check how much of the lease is left
 	index  int       // in checks
+	place  int       // in the list of its database
 	warned int64     // the end of the lease for which the client was warned
 }
 
@@ -235,15 +236,11 @@ func (t *Table) Publish(msgs []resp.Message) {
 	}
 }
 
-// loseAll pushes the loss of all locks of a database. The lock is held.
+// loseAll pushes the loss of all locks of a database. It looks at no others: a client may flush an empty database
+// many thousand times in an entry. The lock is held.
 func (t *Table) loseAll(n *resp.LockNews) {
-	if t.perDB[n.DB] == 0 {
-		return
-	}
-	for _, l := range slices.Clone(t.checks) {
-		if l.db == n.DB {
-			t.lose(l, n.How, n.Script, n.Client)
-		}
+	for _, l := range slices.Clone(t.perDB[n.DB]) {
+		t.lose(l, n.How, n.Script, n.Client)
 	}
 }
 
@@ -364,7 +361,8 @@ func (t *Table) schedule(l *held, lease *resp.Lease) {
 
 func (t *Table) add(l *held) {
 	t.kept++
-	t.perDB[l.db]++
+	l.place = len(t.perDB[l.db])
+	t.perDB[l.db] = append(t.perDB[l.db], l)
 	t.locks[l.lockID] = append(t.locks[l.lockID], l)
 	if l.of.list == nil {
 		l.of.list = map[lockID]*held{}
@@ -375,13 +373,24 @@ func (t *Table) add(l *held) {
 
 func (t *Table) remove(l *held) {
 	t.kept--
-	t.perDB[l.db]--
+	t.leaveDB(l)
 	rest := slices.DeleteFunc(t.locks[l.lockID], func(o *held) bool { return o == l })
 	if t.locks[l.lockID] = rest; len(rest) == 0 {
 		delete(t.locks, l.lockID)
 	}
 	delete(l.of.list, l.lockID)
 	heap.Remove(&t.checks, l.index)
+}
+
+// leaveDB takes a lock out of the list of its database, whose last lock takes its place.
+func (t *Table) leaveDB(l *held) {
+	list := t.perDB[l.db]
+	last := len(list) - 1
+	list[l.place], list[last].place = list[last], l.place
+	list[last] = nil
+	if t.perDB[l.db] = list[:last]; last == 0 {
+		delete(t.perDB, l.db)
+	}
 }
 
 // checkIn schedules the check of a lease in ms milliseconds: not so soon that a clock which stands still causes much

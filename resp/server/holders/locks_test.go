@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -220,6 +221,62 @@ func TestCheckAll(t *testing.T) {
 	w.check()
 	slices.Sort(a.words)
 	a.want(t, "lock-lost k unknown", "lock-lost l unknown")
+}
+
+// tellOf publishes an event of lock key of a database with a token; with none, the loss of all its locks.
+func (w *world) tellOf(db int, key, token, how string, by resp.Sender) {
+	f := form{HeldLock: resp.HeldLock{DB: db, Key: key, Token: token, Fence: 3}, How: how, LeaseMs: 3000, Client: by}
+	w.Publish([]resp.Message{{Kind: resp.MessageLock, Index: 1, Form: &f}})
+}
+
+// A flush loses each lock of its database once, and none of another.
+func TestFlushLosesTheLocksOfItsDatabase(t *testing.T) {
+	w := newWorld()
+	a, b := w.client(1), w.client(2)
+	for _, key := range []string{"k", "l", "m"} {
+		w.tellOf(1, key, "t", resp.LockGranted, a.name)
+		w.tellOf(2, key, "t", resp.LockGranted, b.name)
+	}
+	w.tellOf(1, "k", "t", "expired", "")
+	a.want(t, "lock-lost k expired")
+	for range 2 {
+		w.tellOf(1, "", "", "flushed", "")
+	}
+	slices.Sort(a.words)
+	a.want(t, "lock-lost l flushed", "lock-lost m flushed")
+	b.want(t)
+	w.wantSizes(t, 3, 2)
+	w.tellOf(2, "", "", "swapped", "")
+	slices.Sort(b.words)
+	b.want(t, "lock-lost k swapped", "lock-lost l swapped", "lock-lost m swapped")
+	w.wantSizes(t, 0, 2)
+}
+
+// A flush copies none of the locks of other databases.
+func TestFlushCopiesNoLocksOfOtherDatabases(t *testing.T) {
+	const others, flushes = 8, 64
+	w := newWorld()
+	for id := range uint64(others) {
+		h := w.client(id + 1)
+		for i := range locksMax {
+			w.tellOf(0, strings.Repeat("k", i+1), "t", resp.LockGranted, h.name)
+		}
+	}
+	a := w.client(others + 1)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range flushes {
+		w.tellOf(1, "k", "t", resp.LockGranted, a.name)
+		w.tellOf(1, "", "", "flushed", "")
+	}
+	runtime.ReadMemStats(&after)
+	if per := (after.TotalAlloc - before.TotalAlloc) / flushes; per > others*locksMax {
+		t.Errorf("a flush of one lock allocates %d bytes beside %d locks of another", per, others*locksMax)
+	}
+	if len(a.words) != flushes {
+		t.Errorf("%d losses were pushed, want %d", len(a.words), flushes)
+	}
+	w.wantSizes(t, others*locksMax, others+1)
 }
 
 // Beyond its number of locks a client is told of none.
