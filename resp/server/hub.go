@@ -98,7 +98,7 @@ func (h *Hub) Answer(ctx context.Context, question resp.Args) resp.Reply {
 	case kind == askPing:
 		return resp.OK()
 	case kind != askKill && kind != askUnblock:
-		return h.broker.Answer(question)
+		return h.broker.Answer(ctx, question)
 	case clients == nil:
 		return resp.Int(0) // no client has connected yet
 	default:

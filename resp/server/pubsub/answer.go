@@ -1,6 +1,8 @@
 package pubsub
 
 import (
+	"context"
+
 	"lockd/resp"
 )
 
@@ -29,11 +31,18 @@ const errListed = "ERR the names of the channels take more than 16 MiB: ask with
 // errPatternWork answers a pattern that takes too long to match.
 const errPatternWork = "ERR the pattern takes too much work to match"
 
-// Answer answers a question about this node's subscribers. It takes the lock, and releases it now and then.
-func (b *Broker) Answer(question resp.Args) resp.Reply {
+// errLate answers a question whose asker waits no longer.
+const errLate = "ERR the question takes longer than the time to answer it"
+
+// Answer answers a question about this node's subscribers. It takes the lock, and releases it now and then. Once ctx
+// has ended it counts the receivers of no further message: nobody waits for them, and each may take a millisecond.
+func (b *Broker) Answer(ctx context.Context, question resp.Args) resp.Reply {
 	if question[0] == askReceivers {
 		counts := make([]resp.Reply, len(question)-1)
 		for i, message := range question[1:] {
+			if ctx.Err() != nil {
+				return resp.Err(errLate)
+			}
 			counts[i] = resp.Int(b.receiversOf(message))
 		}
 		return resp.Array(counts...)

@@ -54,7 +54,7 @@ func (c *Counter) Ask(ctx context.Context, question resp.Args) ([]resp.Reply, er
 			return nil, err
 		}
 	}
-	return firstError(append(answers, c.broker.Answer(question))...)
+	return firstError(append(answers, c.broker.Answer(ctx, question))...)
 }
 
 // AskLocked is Ask with the broker's lock held, so that only this node can be asked. It returns the steps of matching,
