@@ -69,7 +69,8 @@ func (p *probed) succession() *succession {
 	if p.offer.OK() {
 		w.given = p.offer
 	}
-	if strings.HasSuffix(p.offer.In[0], "-two") && w.first != nil && w.first.OK() {
+	all := strings.HasSuffix(p.offer.In[0], "-two") || len(p.elements()) == 1
+	if all && w.first != nil && w.first.OK() {
 		w.second = nil // no element is left for it
 	}
 	return w

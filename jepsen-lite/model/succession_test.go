@@ -98,6 +98,8 @@ func TestProbes(t *testing.T) {
 	expect(t, check, gone+"nil"+offer+"a,b", "left to one who hung up@2")
 	expect(t, check, "0-?1002 1@n1 seize k left,9000 gone"+offer+"b,a", "put back elsewhere@3")
 	expect(t, check, died+dead+offer+"a,b", "left to a ghost@2")
+	expect(t, check, died+dead+strings.Replace(offer, "a,b = 2", "a = 1", 1)+"a", "left to a ghost@2")
+	expect(t, check, "0-1002 1@n1 seize k left,9000 = a\n 600-9600 2@n2 seize k left,9000 = nil"+strings.Replace(offer, "a,b = 2", "a = 1", 1))
 	expect(t, check, strings.Replace(died, "9600", "1200", 1)+dead+strings.Replace(offer, "left,a,b", "left-two,a,b", 1)+"a", "lost@5", "left to a ghost@2")
 	expect(t, check, "0-?800 1@n1 seize k left,9000"+offer+"b")                 // it may have been answered, and gone then
 	expect(t, check, "0-?1002 1@n1 seize k left,9000"+dead+offer+"b", "lost@4") // its node had died before

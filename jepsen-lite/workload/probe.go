@@ -44,17 +44,19 @@ type probes struct {
 type probe struct {
 	taking
 	key string
+	few bool // one element is offered, and not three
 }
 
 // run offers elements to two waiting clients: when the first one hangs up, or after something has happened to its node.
 // Then it reads the key.
 func (p *probes) run(c *Client) {
 	n := c.env.Unique()
-	one := probe{takings[c.Rand.IntN(len(takings))], c.Key("probe" + itoa(n))}
+	one := probe{taking: takings[c.Rand.IntN(len(takings))], key: c.Key("probe" + itoa(n))}
 	w := newSuccession(c)
 	if c.Rand.IntN(hangUpOneIn) == 0 {
 		w.hangUpAt(func(_ int, c *Client, pause time.Duration) { one.take(c, pause) }, func() { one.offer(c, n) })
 	} else {
+		one.few = c.Rand.IntN(fewOneIn) == 0
 		w.standInLine(func(_ int, c *Client) { one.take(c, 0) })
 		one.offer(c, n)
 	}
@@ -65,17 +67,32 @@ func (p *probes) run(c *Client) {
 	p.all = append(p.all, one)
 }
 
+// fewOneIn is the mean number of probes without a client that hangs up among which one offers a single element: the second
+// waiter gets nothing then if the first one does.
+const fewOneIn = 2
+
 // offer adds three elements, whose names end with n. If each of the waiters gets one, there is a third one, beside
-// which an element may be put back.
+// which an element may be put back. Or it adds one.
 func (p probe) offer(c *Client, n int64) {
-	a, b, z := "a"+itoa(n), "b"+itoa(n), "z"+itoa(n)
-	call := Call{Op: "offer", Key: p.key, In: []string{p.name, a, b, z},
-		Cmds: [][]string{{"RPUSH", p.key, a, b, z}}, Out: number}
-	if p.kind == "zset" {
-		call.In = []string{p.name, a + "=1", b + "=2", z + "=3"}
-		call.Cmds = [][]string{{"ZADD", p.key, "1", a, "2", b, "3", z}}
+	names, in, cmd := []string{"a", "b", "z"}, []string{p.name}, []string{"RPUSH", p.key}
+	if p.few {
+		names = names[:1]
 	}
-	c.Do(call)
+	if p.kind == "zset" {
+		cmd[0] = "ZADD"
+	}
+	for i, name := range names {
+		element := name + itoa(n)
+		if p.kind == "zset" {
+			score := itoa(int64(i + 1))
+			cmd = append(cmd, score)
+			in = append(in, element+"="+score)
+		} else {
+			in = append(in, element)
+		}
+		cmd = append(cmd, element)
+	}
+	c.Do(Call{Op: "offer", Key: p.key, In: in, Cmds: [][]string{cmd}, Out: number})
 }
 
 // take waits for elements. If hangUp is not 0, the client hangs up after so long.

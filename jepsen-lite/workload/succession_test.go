@@ -107,7 +107,7 @@ func (h *waitingRoom) wait(key string, d time.Duration) (e string, ok bool) {
 // stands has two clients wait for elements that a third one offers, and does not read the key afterwards.
 func stands(c *Client) {
 	n := c.env.Unique()
-	one, w := probe{takings[0], "k" + itoa(n)}, newSuccession(c)
+	one, w := probe{taking: takings[0], key: "k" + itoa(n)}, newSuccession(c)
 	w.standInLine(func(_ int, c *Client) { one.take(c, 0) })
 	one.offer(c, n)
 	w.all.Wait()
