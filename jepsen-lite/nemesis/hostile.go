@@ -49,6 +49,8 @@ const (
 	deafPiece = 32        // commands at once: an answer of 8 MiB
 	deafEvery = 50 * time.Millisecond
 	deafMax   = 384 << 20 // of answers that are requested and not read
+	deafGrow  = 16 << 20  // bytes of memory by which a node grows in deafFull while it keeps more and more answers
+	deafFull  = 3 * time.Second
 
 	guessUserBytes = 8 << 10
 	guessPipeline  = 32
@@ -87,10 +89,27 @@ func hostile(f *field, fault Fault) (string, func()) {
 			})
 		}
 	}
+	if fault.Variant == "deaf" && len(f.kinds) == 1 {
+		fill(f, nodes[0])
+	}
 	return fmt.Sprintf("hostile %s: %d at %v", fault.Variant, count, nodes), func() {
 		weigh(f, fault.Variant)
 		cancel()
 		all.Wait()
+	}
+}
+
+// fill waits until a node takes no more memory for answers that nobody reads: on a busy machine it makes them slowly.
+func fill(f *field, node string) {
+	least, since := int64(0), time.Now()
+	for time.Since(since) < deafFull && f.wait(deafEvery) {
+		now, _, err := f.Target.Memory(node)
+		if err != nil {
+			return
+		}
+		if now >= least+deafGrow {
+			least, since = now, time.Now()
+		}
 	}
 }
 

@@ -132,3 +132,37 @@ func TestVillainComesAgain(t *testing.T) {
 		}
 	})
 }
+
+// swelling is a target whose nodes take more and more memory for a time.
+type swelling struct {
+	den
+	began time.Time
+}
+
+// Times and sizes of a target that swells.
+const (
+	swellsFor = 8 * time.Second
+	swellsBy  = 20 << 20 // bytes in a second
+)
+
+func (s *swelling) Memory(string) (now, most int64, err error) {
+	now = int64(swellsBy * min(time.Since(s.began), swellsFor).Seconds())
+	return now, now, nil
+}
+
+// Deaf clients stay for as long as they cost their node more and more memory, if there is no other fault.
+func TestDeafClientsFillANode(t *testing.T) {
+	for _, c := range []struct {
+		kinds []string
+		least time.Duration
+	}{{[]string{"hostile"}, swellsFor}, {[]string{"hostile", "load"}, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			_, end := hostile((&Runner{Target: &swelling{began: began}}).field(nil, c.kinds...), Fault{Kind: "hostile", Variant: "deaf"})
+			if took := time.Since(began); took < c.least || took > c.least+deafFull+time.Second {
+				t.Errorf("%v: they stay for %s", c.kinds, took)
+			}
+			end()
+		})
+	}
+}
