@@ -270,7 +270,7 @@ var plantedRuns = []plantedRun{
 	{"time-back", "the time of the cluster follows the median of the clocks back",
 		"--workload moments --nemesis clock:strobe-all --time 20s --seed 1", []string{"time went back"}},
 	{"any-term", "a leader takes the answers of nodes in a later term for those of its own",
-		"--workload fresh --nemesis late --time 30s --seed 1", []string{"stale read", "went back"}},
+		"--workload fresh --nemesis late:overtaken-hand-over --time 30s --seed 1", []string{"stale read", "went back"}},
 	{"late-moment", "a lease until a moment ends two seconds after it",
 		"--workload moments --nemesis none --time 10s --seed 1", []string{"gone late"}},
 	{"unread-replies", "replies to a client that does not read are kept without a limit",

@@ -38,6 +38,7 @@ const (
 	lateFirst  = 2 * time.Millisecond
 	lateReads  = 300 * time.Millisecond // for the old leader to answer reads
 	lateSettle = time.Second            // for all nodes to learn the new leader
+	lateOrder  = 30 * time.Millisecond  // for what is on its way to arrive
 	lateBy     = 200 * time.Millisecond // two of them and a heartbeat take less than a leader's lease
 )
 
@@ -46,8 +47,11 @@ const (
 func late(f *field, fault Fault) (string, func()) {
 	dice := fault.Dice
 	once := lateWhenStopped
-	if fault.Variant == "hand-over" {
+	switch fault.Variant {
+	case "hand-over":
 		once = lateInHandOver
+	case "overtaken hand-over":
+		once = overtakenInHandOver
 	}
 	return "late answers " + fault.Variant, repeat(lateSettle, func() {
 		dice = dice*6364136223846793005 + 1442695040888963407
@@ -61,10 +65,40 @@ func late(f *field, fault Fault) (string, func()) {
 func lateInHandOver(f *field, leader string, dice uint64) {
 	others := f.others(leader)
 	f.links.into(leader, others, target.Shape{Delay: lateBy})
-	to := others[dice%uint64(len(others))]
-	// It may be refused: the leader may have changed since pick.
-	_, _ = f.Target.Do(leader, 2*time.Second, "LOCKD", "TRANSFER", f.Target.ID(to))
+	handOn(f, leader, others[dice%uint64(len(others))])
 	f.links.into(leader, others, target.Shape{})
+}
+
+// overtakenInHandOver has a leader hand over while it hears late of the next term from Raft, and at once from the answers
+// to its own questions: these are of nodes that follow the other one. What the leader says before the other one is told to
+// lead arrives before that.
+func overtakenInHandOver(f *field, leader string, dice uint64) {
+	others := f.others(leader)
+	f.links.markHarmed(leader, others)
+	defer f.links.Clear()
+	order := f.Target.Net().Catch(target.Catch{Node: leader, Kind: target.MsgTimeoutNow, Act: target.Hold, Hold: lateOrder})
+	defer order.Cancel()
+	handed := make(chan struct{})
+	go func() {
+		defer close(handed)
+		handOn(f, leader, others[dice%uint64(len(others))])
+	}()
+	defer func() { <-handed }()
+	for until := time.Now().Add(time.Second); !order.Struck(); time.Sleep(lateFirst) {
+		if time.Now().After(until) {
+			return // it leads no more, or a node is away
+		}
+	}
+	for _, kind := range []string{target.MsgVote, target.MsgAppend, target.MsgHeartbeat} {
+		held := f.Target.Net().Catch(target.Catch{Node: leader, Kind: kind, Each: true, Act: target.Hold, Hold: lateBy})
+		defer held.Cancel()
+	}
+	time.Sleep(lateOrder + lateBy)
+}
+
+// handOn has a leader hand over to a node. It may be refused: the leader may be another one by now.
+func handOn(f *field, leader, to string) {
+	_, _ = f.Target.Do(leader, 2*time.Second, "LOCKD", "TRANSFER", f.Target.ID(to))
 }
 
 // lateWhenStopped holds back the answers to the leader, and pauses it until another one is elected. Just before the

@@ -72,8 +72,9 @@ var Table = []Kind{
 	{
 		Name: "late",
 		Summary: "the leader is paused until another one is elected, or hands over; then the last answers to it " +
-			"arrive",
-		Variants: []string{"leader", "hand-over"},
+			"arrive, or those to its questions before all others",
+		Variants: []string{"leader", "hand-over", "overtaken hand-over"},
+		reads:    some{"overtaken hand-over"},
 		StopTurn: links, Start: late,
 	},
 	{

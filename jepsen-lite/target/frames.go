@@ -82,6 +82,13 @@ func (n *Net) Catch(c Catch) *Caught {
 	return caught
 }
 
+// Struck reports whether the catch has struck.
+func (c *Caught) Struck() bool {
+	c.net.catching.Lock()
+	defer c.net.catching.Unlock()
+	return c.struck
+}
+
 // Cancel removes the catch and reports whether it has struck.
 func (c *Caught) Cancel() (struck bool) {
 	c.net.catching.Lock()
