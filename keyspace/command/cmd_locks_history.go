@@ -97,11 +97,11 @@ func historyOf(c *Ctx, key string, visit func(e *history.Event) bool) error {
 	c.s.Meter.Spend(value.HashWork * int64(len(key)))
 	return eachEvent(c, history.Hash(key), func(e *history.Event) bool {
 		switch {
-		case e.DB != c.db || e.Key != key && e.Key != "":
+		case e.DB != c.db || e.Key != key && !e.Kind.EndsAll():
 			return true
 		case e.Kind == history.Granted:
 			held[e.Grant()] = true
-		case e.Kind == history.Flushed || e.Kind == history.Swapped:
+		case e.Kind.EndsAll():
 			if len(held) == 0 {
 				return true
 			}
@@ -210,7 +210,7 @@ func openCase(c *Ctx, match *arg.Glob) (*doctor.Case, error) {
 	}
 	d, skip := doctor.New(report, c.WallMs()), c.s.Events.Count()-count
 	err = eachEvent(c, 0, func(e *history.Event) bool {
-		if skip--; skip < 0 && (e.Key == "" || c.s.Meter.Matches(match, e.Key)) {
+		if skip--; skip < 0 && (e.Kind.EndsAll() || c.s.Meter.Matches(match, e.Key)) {
 			d.Add(forDoctor(e))
 		}
 		return !c.s.Meter.Exceeded()
@@ -232,7 +232,7 @@ func forDoctor(e *history.Event) *doctor.Event {
 		Several: e.Permits != 0, Client: e.Client.Known(), WaitedMs: e.WaitedMs, HeldMs: e.HeldMs, LeaseMs: e.LeaseMs,
 	}
 	switch {
-	case e.Key == "":
+	case e.Kind.EndsAll():
 		d.Kind = doctor.AllEnded
 	case e.Kind == history.Granted:
 		d.Kind = doctor.Granted

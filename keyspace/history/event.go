@@ -42,6 +42,10 @@ func (k Kind) String() string { return kindNames[k] }
 // Ends reports whether an event of this kind ends the hold of a token.
 func (k Kind) Ends() bool { return k >= Released && k <= Swapped }
 
+// EndsAll reports whether an event of this kind is about a whole database, and ends the holds of all its locks. It has no
+// key; but a lock's key may be empty, too.
+func (k Kind) EndsAll() bool { return k == Flushed || k == Swapped }
+
 // Event is one event. Fields that its kind does not have are zero.
 type Event struct {
 	Number       uint64 // in the log; not in the record
@@ -136,7 +140,7 @@ func Hash(key string) uint32 { return max(uint32(xxh3.HashString(key)), 1) }
 
 // hash returns the hash of the event's key; 0: the event is about a whole database.
 func (e *Event) hash() uint32 {
-	if e.Kind == Flushed || e.Kind == Swapped {
+	if e.Kind.EndsAll() {
 		return 0
 	}
 	return Hash(e.Key)

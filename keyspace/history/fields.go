@@ -86,7 +86,7 @@ func ModeOf(permits int64) string {
 // Describe returns the fields of an event; whole shows its whole token.
 func (e *Event) Describe(whole bool) Fields {
 	f := NewFields().Time("time", e.WallMs).Add("tick", resp.Int(e.Tick)).Add("event", resp.Bulk(e.Kind.String()))
-	if e.Key == "" {
+	if e.Kind.EndsAll() {
 		f = f.Command(e.Command(), e.Client)
 		if e.Kind == Swapped {
 			f = f.Add("db", resp.Int(int64(e.OtherDB)))

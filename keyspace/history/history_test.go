@@ -22,7 +22,7 @@ func anyEvent(rng *rand.Rand) Event {
 		By: text(), Script: rng.IntN(2) == 0, Reason: text(), WaitedMs: rng.Int64(), HeldMs: rng.Int64(), LeaseMs: rng.Int64() - 1,
 		Renewals: rng.Uint64(), RenewedMs: rng.Int64(), OtherDB: rng.IntN(databases),
 	}
-	if e.Kind == Flushed || e.Kind == Swapped {
+	if e.Kind.EndsAll() {
 		e.Key = ""
 	}
 	if rng.IntN(2) == 0 {

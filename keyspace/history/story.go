@@ -16,7 +16,7 @@ type Story struct {
 // Follow adds the next event of the key.
 func (s *Story) Follow(e *Event, token string) {
 	switch fits := FitsToken(e.Token, token); {
-	case e.Key == "":
+	case e.Kind.EndsAll():
 		if s.grant != nil && s.end == nil {
 			s.end = e.Copy()
 		}

@@ -97,7 +97,7 @@ func (s *losses) begin(db int, of *loss) {
 // follow adds the next event.
 func (s *losses) follow(e *history.Event) {
 	ended := resp.Lease{How: e.Kind.String(), Script: e.Script, Client: e.Client}
-	if e.Key == "" {
+	if e.Kind.EndsAll() {
 		for of := range s.open[e.DB] {
 			of.lease = ended
 		}

@@ -434,7 +434,8 @@ func TestLeasesAfterFlush(t *testing.T) {
 	}
 }
 
-// The end of a database is the end of its locks alone, also of some of one key. SWAPDB is the end of those of two.
+// The end of a database is the end of its locks alone, also of some of one key; the end of a lock whose key is empty is
+// that lock's. SWAPDB is the end of those of two.
 func TestLeasesAfterEndsOfDatabases(t *testing.T) {
 	w, flush := newWorld(), Cause{By: "flushdb"}
 	var asked []resp.HeldLock
@@ -449,20 +450,22 @@ func TestLeasesAfterEndsOfDatabases(t *testing.T) {
 	}
 	asked = append(asked, asked[0])
 	asked[6].Fence = 2
+	asked = append(asked, resp.HeldLock{Key: "", Token: "a", Fence: 1})
 	for _, c := range []struct {
 		what func()
 		want string
 	}{
-		{func() {}, "unknown unknown unknown unknown unknown unknown unknown"},
-		{func() { add(history.Released, 0, "k", "b") }, "unknown released unknown unknown unknown unknown unknown"},
-		{func() { w.recorder().RecordAll(&flush, history.Flushed, 0, 0) }, "flushed released unknown unknown unknown unknown flushed"},
-		{func() { add(history.Granted, 0, "k", "a") }, "flushed released unknown unknown unknown unknown flushed"},
+		{func() {}, "unknown unknown unknown unknown unknown unknown unknown unknown"},
+		{func() { add(history.Released, 0, "k", "b") }, "unknown released unknown unknown unknown unknown unknown unknown"},
+		{func() { add(history.Released, 0, "", "a") }, "unknown released unknown unknown unknown unknown unknown released"},
+		{func() { w.recorder().RecordAll(&flush, history.Flushed, 0, 0) }, "flushed released unknown unknown unknown unknown flushed released"},
+		{func() { add(history.Granted, 0, "k", "a") }, "flushed released unknown unknown unknown unknown flushed released"},
 		{func() {
 			w.recorder().RecordAll(&flush, history.Swapped, 0, 1)
 			w.recorder().RecordAll(&flush, history.Swapped, 1, 0)
-		}, "swapped released swapped swapped unknown unknown swapped"},
-		{func() { w.recorder().RecordAll(&flush, history.Flushed, 1, 0) }, "swapped released swapped swapped unknown unknown swapped"},
-		{func() { add(history.Expired, 1, "k", "b") }, "swapped released swapped expired unknown unknown swapped"},
+		}, "swapped released swapped swapped unknown unknown swapped released"},
+		{func() { w.recorder().RecordAll(&flush, history.Flushed, 1, 0) }, "swapped released swapped swapped unknown unknown swapped released"},
+		{func() { add(history.Expired, 1, "k", "b") }, "swapped released swapped expired unknown unknown swapped released"},
 	} {
 		c.what()
 		var got []string
