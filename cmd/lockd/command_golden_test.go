@@ -43,7 +43,8 @@ func TestGoldenCommandInfo(t *testing.T) {
 	}
 }
 
-// COMMAND GETKEYSANDFLAGS tells the keys of a call, and what is done with each.
+// COMMAND GETKEYS tells the keys of a call, COMMAND GETKEYSANDFLAGS also what is done with each. A number of keys may be
+// 0 where a command can do without, and is an error where it cannot.
 func TestGoldenKeysAndFlags(t *testing.T) {
 	referee := redis.NewClient(&redis.Options{Addr: startRedis(t), MaxRetries: -1, ReadTimeout: startTimeout})
 	defer referee.Close()
@@ -52,15 +53,20 @@ func TestGoldenKeysAndFlags(t *testing.T) {
 		"SET k v", "SET k v GET", "GET k", "MSET a 1 b 2", "DEL a b c", "LMOVE a b LEFT RIGHT", "COPY a b", "RENAME a b",
 		"SUNIONSTORE d a b", "SINTERSTORE d a", "ZUNIONSTORE d 2 a b", "ZUNION 2 a b",
 		"ZRANGESTORE d s 0 -1", "LMPOP 2 a b LEFT", "EVAL return 2 a b c", "OBJECT ENCODING k", "MEMORY USAGE k", "HSET h f v", "PING",
+		"ZINTERCARD 0 k", "ZINTERCARD -1 k", "ZINTERCARD x k", "ZINTERCARD 9 k", "ZINTERCARD 2 k", "SINTERCARD 0 k", "ZUNION 0 a",
+		"ZUNIONSTORE d 0 a", "LMPOP 0 a LEFT", "BLMPOP 0 0 a LEFT", "ZMPOP 0 a MIN", "EVAL return 0", "EVAL return 0 a",
+		"EVAL return -1 a", "EVALSHA x 0", "FCALL f 0", "FCALL f 0 a", "FCALL_RO f 3 a",
 	} {
-		words := []any{"COMMAND", "GETKEYSANDFLAGS"}
-		for _, word := range strings.Fields(call) {
-			words = append(words, word)
-		}
-		got, err1 := mine.Do(context.Background(), words...).Result()
-		want, err2 := referee.Do(context.Background(), words...).Result()
-		if fmt.Sprint(got, err1) != fmt.Sprint(want, err2) {
-			t.Errorf("%s\nlockd  %v %v\nredis  %v %v", call, got, err1, want, err2)
+		for _, asks := range []string{"GETKEYS", "GETKEYSANDFLAGS"} {
+			words := []any{"COMMAND", asks}
+			for _, word := range strings.Fields(call) {
+				words = append(words, word)
+			}
+			got, err1 := mine.Do(context.Background(), words...).Result()
+			want, err2 := referee.Do(context.Background(), words...).Result()
+			if fmt.Sprint(got, err1) != fmt.Sprint(want, err2) {
+				t.Errorf("%s %s\nlockd  %v %v\nredis  %v %v", asks, call, got, err1, want, err2)
+			}
 		}
 	}
 }
