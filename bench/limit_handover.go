@@ -125,9 +125,10 @@ type pulse struct {
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 
-	mu     sync.Mutex
-	acks   []time.Time
-	others []string // other answers
+	mu      sync.Mutex
+	acks    []time.Time
+	others  []string      // other answers
+	longest time.Duration // that a writer waited for an answer
 }
 
 func startPulse(ctx context.Context, nodes []*proc) *pulse {
@@ -145,9 +146,13 @@ func startPulse(ctx context.Context, nodes []*proc) *pulse {
 }
 
 func (p *pulse) write(ctx context.Context, addr string) {
+	began := time.Now()
 	_, err := load.Ask(ctx, addr, "SET", "bench:pulse", "1")
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if ctx.Err() == nil {
+		p.longest = max(p.longest, time.Since(began))
+	}
 	if err == nil {
 		p.acks = append(p.acks, time.Now())
 	} else if ctx.Err() == nil {

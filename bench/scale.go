@@ -25,6 +25,7 @@ type scaleCmd struct {
 	Clients  []int         `default:"1,50,300,1000,5000" help:"Clients of the limit clients; the last is held against 300 (default: ${default})." placeholder:"N,..."`
 	Soak     time.Duration `default:"10m" help:"Length of the full load."`
 	Handover int           `default:"7" help:"How often each of kill, term, transfer and stop takes the leadership from the leader (default: ${default})." placeholder:"N"`
+	Costly   int           `default:"60000" help:"How often a script of the limit costly does what it does (default: ${default})." placeholder:"N"`
 	Time     time.Duration `default:"3s" help:"Length of one measurement."`
 	Rounds   int           `default:"3" help:"How often what is compared is measured, in turn (default: ${default})." placeholder:"N"`
 	Rest     time.Duration `default:"10s" help:"How long a server rests before its memory is read."`
@@ -132,7 +133,7 @@ func (c *scaleCmd) check() error {
 		value int
 	}{
 		{"--keys", c.Keys}, {"--most-keys", c.MostKeys}, {"--expiring", c.Expiring}, {"--idle", c.Idle},
-		{"--handover", c.Handover}, {"--rounds", c.Rounds}, {"--time", int(c.Time)}, {"--soak", int(c.Soak)},
+		{"--handover", c.Handover}, {"--costly", c.Costly}, {"--rounds", c.Rounds}, {"--time", int(c.Time)}, {"--soak", int(c.Soak)},
 	} {
 		if b.value < 1 {
 			return fmt.Errorf("%s must be more than nothing", b.flag)

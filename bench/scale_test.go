@@ -179,7 +179,7 @@ var built = sync.OnceValues(func() (string, error) {
 
 // smallScale is a try of each limit, as small as it can be.
 func smallScale() *scaleCmd {
-	return &scaleCmd{Keys: 600, MostKeys: 600, Expiring: 600, Idle: 20, Clients: []int{1, fullClients}, Soak: time.Second, Handover: 1, Time: time.Second, Rounds: 1}
+	return &scaleCmd{Keys: 600, MostKeys: 600, Expiring: 600, Idle: 20, Clients: []int{1, fullClients}, Soak: time.Second, Handover: 1, Costly: 10, Time: time.Second, Rounds: 1}
 }
 
 // Sizes that leave nothing to measure are refused.
@@ -207,7 +207,7 @@ func TestScaleSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := smallScale()
-	c.Only, c.Binary, c.JSON = []string{"restart", "idle", "kill", "transfer", "stop"}, binary, filepath.Join(t.TempDir(), "figures.json")
+	c.Only, c.Binary, c.JSON = []string{"restart", "idle", "kill", "transfer", "stop", "costly"}, binary, filepath.Join(t.TempDir(), "figures.json")
 	var out strings.Builder
 	if err := c.run(t.Context(), &out, io.Discard); err != nil {
 		t.Fatal(err)
