@@ -19,42 +19,10 @@ var limits = []limit{
 		{"most memory of a node, second half : first half", soakGrowthMax, "x", most},
 		{"most disk of a node", soakDiskMax, "MiB", most},
 	}, measureSoak},
-	{
-		"kill",
-		[]promise{
-			{"longest time without a write after SIGKILL of the leader", 0.3, "s", most},
-			{"the same, in the median", 0.08, "s", most},
-			{"writes at the other nodes that are answered otherwise than done", 0, "", most},
-		},
-		measureHandover(byKill),
-	},
-	{
-		"term",
-		[]promise{
-			{"longest time without a write after SIGTERM of the leader", 0.2, "s", most},
-			{"the same, in the median", 0.02, "s", most},
-			{"writes at the other nodes that are answered otherwise than done", 0, "", most},
-		},
-		measureHandover(byTerm),
-	},
-	{
-		"transfer",
-		[]promise{
-			{"longest time without a write after LOCKD TRANSFER, as lockd drain asks for", 0.2, "s", most},
-			{"the same, in the median", 0.02, "s", most},
-			{"writes at the other nodes that are answered otherwise than done", 0, "", most},
-		},
-		measureHandover(byTransfer),
-	},
-	{
-		"stop",
-		[]promise{
-			{"longest time without a write after SIGSTOP of the leader", 2, "s", most},
-			{"the same, in the median", 1.2, "s", most},
-			{"writes at the other nodes that are answered otherwise than done", 0, "", most},
-		},
-		measureHandover(byStop),
-	},
+	handover("kill", "SIGKILL of the leader", 0.3, 0.08, byKill),
+	handover("term", "SIGTERM of the leader", 0.2, 0.02, byTerm),
+	handover("transfer", "LOCKD TRANSFER, as lockd drain asks for", 0.2, 0.02, byTransfer),
+	handover("stop", "SIGSTOP of the leader", 2, 1.2, byStop),
 	{"costly", []promise{
 		{"longest wait of others while a client sends what costs most", 1, "s", most},
 		// They are answered when their own node has executed it, too, which begins when the leader has.
@@ -62,6 +30,15 @@ var limits = []limit{
 	}, measureCostly},
 	{"clients", []promise{{"SETs with the most clients, against 300", 0.8, "x", least}}, measureClients},
 	{"nodes", []promise{{"SETs of five nodes, against three", 0.7, "x", least}}, measureNodes},
+}
+
+// handover is the limit of what takes the leadership from the leader: bounds of the time without a write, in seconds.
+func handover(name, after string, worst, median float64, by deposition) limit {
+	return limit{name, []promise{
+		{"longest time without a write after " + after, worst, "s", most},
+		{"the same, in the median", median, "s", most},
+		{"writes at the other nodes that are answered otherwise than done", 0, "", most},
+	}, measureHandover(by)}
 }
 
 // soakGrowthMax bounds the growth in the second half of a soak. Bounded resources reach their bound in the first

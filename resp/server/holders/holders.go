@@ -42,13 +42,13 @@ type Table struct {
 	clients map[int64]*Client  // clients that have asked for a lock in RESP3
 	locks   map[lockID][]*held // by the lock and its token
 	kept    int                // number of locks
-	perDB   map[int][]*held    // by the database, in any order
+	byDB    map[int][]*held    // by the database, in any order
 	checks  checkQueue
 }
 
 // NewTable returns an empty table. lock guards it, with its clients.
 func NewTable(lock sync.Locker) *Table {
-	return &Table{lock: lock, clients: map[int64]*Client{}, locks: map[lockID][]*held{}, perDB: map[int][]*held{}}
+	return &Table{lock: lock, clients: map[int64]*Client{}, locks: map[lockID][]*held{}, byDB: map[int][]*held{}}
 }
 
 // InUse reports whether any client has asked for a lock. It needs no lock.
@@ -239,7 +239,7 @@ func (t *Table) Publish(msgs []resp.Message) {
 // loseAll pushes the loss of all locks of a database. It looks at no others: a client may flush an empty database
 // many thousand times in an entry. The lock is held.
 func (t *Table) loseAll(n *resp.LockNews) {
-	for _, l := range slices.Clone(t.perDB[n.DB]) {
+	for _, l := range slices.Clone(t.byDB[n.DB]) {
 		t.lose(l, n.How, n.Script, n.Client)
 	}
 }
@@ -361,8 +361,8 @@ func (t *Table) schedule(l *held, lease *resp.Lease) {
 
 func (t *Table) add(l *held) {
 	t.kept++
-	l.place = len(t.perDB[l.db])
-	t.perDB[l.db] = append(t.perDB[l.db], l)
+	l.place = len(t.byDB[l.db])
+	t.byDB[l.db] = append(t.byDB[l.db], l)
 	t.locks[l.lockID] = append(t.locks[l.lockID], l)
 	if l.of.list == nil {
 		l.of.list = map[lockID]*held{}
@@ -384,12 +384,12 @@ func (t *Table) remove(l *held) {
 
 // leaveDB takes a lock out of the list of its database, whose last lock takes its place.
 func (t *Table) leaveDB(l *held) {
-	list := t.perDB[l.db]
+	list := t.byDB[l.db]
 	last := len(list) - 1
 	list[l.place], list[last].place = list[last], l.place
 	list[last] = nil
-	if t.perDB[l.db] = list[:last]; last == 0 {
-		delete(t.perDB, l.db)
+	if t.byDB[l.db] = list[:last]; last == 0 {
+		delete(t.byDB, l.db)
 	}
 }
 
