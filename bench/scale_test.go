@@ -51,7 +51,7 @@ func TestChosenLimits(t *testing.T) {
 		only []string
 		want string
 	}{
-		{nil, "memory, keys, snapshot, restart, expiry, idle, soak, kill, term, transfer, stop, clients, nodes"},
+		{nil, "memory, keys, snapshot, restart, expiry, idle, soak, kill, term, transfer, stop, costly, clients, nodes"},
 		{[]string{"kill", "idle"}, "kill, idle"},
 	} {
 		got, err := (&scaleCmd{Only: tt.only}).chosen(limits)
