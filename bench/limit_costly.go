@@ -180,7 +180,7 @@ func follow(ctx context.Context, addr, command string) (net.Conn, error) {
 		return nil, fmt.Errorf("%s: %s: %w", addr, words[0], err)
 	}
 	c.SetDeadline(time.Time{})
-	go io.Copy(io.Discard, c) // until it is closed
+	go func() { _, _ = io.Copy(io.Discard, c) }() // until it is closed
 	return c, nil
 }
 
