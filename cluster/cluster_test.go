@@ -41,6 +41,7 @@ type testNode struct {
 	disk     *testDisk
 	clock    *testClock
 	config   func(*Config)
+	ctx      context.Context // of its clients: it ends with the test
 
 	mu     sync.Mutex
 	fatals []string
@@ -221,7 +222,7 @@ func countingStarts() func(*Config) {
 }
 
 func (c *testCluster) add(id string, config ...func(*Config)) *testNode {
-	n := &testNode{id: id, addr: id + ":1", disk: newTestDisk(id + "-first"), config: func(cfg *Config) {
+	n := &testNode{id: id, addr: id + ":1", ctx: c.t.Context(), disk: newTestDisk(id + "-first"), config: func(cfg *Config) {
 		for _, f := range config {
 			f(cfg)
 		}
@@ -331,7 +332,7 @@ func (c *testCluster) cut(n *testNode) {
 
 // do runs a command line at a node and returns the reply as text.
 func (n *testNode) do(line string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(n.ctx, time.Minute)
 	defer cancel()
 	return n.doCtx(ctx, line)
 }

@@ -395,7 +395,7 @@ func TestStopWhileSnapshotWaitsForTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 1)
 		defer c.close()
-		n := c.leader()
+		n := c.settle()
 		n.disk.gate.close()
 		go n.do("SET a 1")
 		synctest.Wait()

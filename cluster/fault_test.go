@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -70,7 +71,7 @@ func startCounter(dir string) (*Node, error) {
 
 // count adds one to a counter of the node and returns it.
 func count(n *Node) (c uint64, err error) {
-	reply := (&testNode{Node: n}).do("INCR c")
+	reply := (&testNode{Node: n, ctx: context.Background()}).do("INCR c")
 	if _, err := fmt.Sscanf(reply, ":%d", &c); err != nil {
 		return 0, errors.New(reply)
 	}
