@@ -150,6 +150,7 @@ class Library:
     open: Callable[[str, int, str, float], Lock]
     wake_max: float  # after a release
     expiry_max: float = 1.5  # after a lease has ended that nobody has released
+    pause_max: float = 0.0  # of its clients of a cluster, when the leader dies: its leases must outlast it
 
 
 # Bounds of the time from a release until a polling waiter, and a woken one, gets the lock: without
@@ -159,7 +160,9 @@ IS_WOKEN = 1.0
 
 LIBRARIES = {
     "redis-py.Lock": Library(RedisPyLock, POLLS),
-    "redis-py.asyncio.Lock": Library(RedisPyAsyncLock, POLLS),
+    # Each client reads the whole reply of COMMAND anew, and the event loop, which all of them share, stands
+    # still meanwhile: the answer that gives it the lock may lie unread for seconds.
+    "redis-py.asyncio.Lock": Library(RedisPyAsyncLock, POLLS, pause_max=7.0),
     # It waits in BLPOP for as long as a lease, and looks again only then, unless lockd wakes it.
     "python-redis-lock": Library(PythonRedisLock, IS_WOKEN, expiry_max=1.5 if where.TARGET == "lockd" else 3.5),
     "pottery.Redlock": Library(Pottery, POLLS),

@@ -123,6 +123,7 @@ class LockFailover:
 
     def __init__(self, scenes: LockScenes):
         self.scenes = scenes
+        self.lease = self.LEASE + (scenes.library.pause_max if scenes.mode.startswith("cluster") else 0)
         self.inside, self.name = Inside(), fresh("failover")
         self.end = threading.Event()
         self.errors = {}
@@ -157,7 +158,7 @@ class LockFailover:
         while not self.end.is_set():
             lock = None
             try:
-                lock = self.scenes.open(index, self.name, self.LEASE)
+                lock = self.scenes.open(index, self.name, self.lease)
                 while not self.end.is_set():
                     lock.acquire(self.PATIENCE)
                     self.inside.stay(0.005)
