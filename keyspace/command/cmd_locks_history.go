@@ -154,7 +154,7 @@ func (r *locksWhyCall) Run(c *Ctx) resp.Reply {
 	if err := historyOf(c, key, follow); err != nil {
 		return resp.Fail(err)
 	}
-	return resp.Bulk(s.Say(key, token, c.s.Settings.ShowTokens, c.s.Events.KnownSinceMs()))
+	return resp.Bulk(s.Say(history.ShownKey(key), token, c.s.Settings.ShowTokens, c.s.Events.KnownSinceMs()))
 }
 
 // sayNow says whether a token holds a lock, or stands in its line; "" if neither.
@@ -162,7 +162,7 @@ func sayNow(c *Ctx, key, token string) (string, error) {
 	if e := c.Lookup(key); e != nil {
 		for _, h := range holdersOf(c, e) {
 			if history.FitsToken(h.Token, token) && h.LeaseMs != 0 {
-				return sayHeld(c, key, h), nil
+				return sayHeld(c, history.ShownKey(key), h), nil
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func sayNow(c *Ctx, key, token string) (string, error) {
 	for at := line.First(name); at != nil; at = line.Next(at) {
 		if history.FitsToken(at.Token, token) {
 			w := c.s.Waits.InLine(at)
-			return c.shownToken(at.Token) + " has waited for " + key + " for " + itoa(w.WaitedMs(c.now())) +
+			return c.shownToken(at.Token) + " has waited for " + history.ShownKey(key) + " for " + itoa(w.WaitedMs(c.now())) +
 				" ms, behind " + itoa(before) + " others in line, and waits " + itoa(w.LeftMs(c.now())) + " ms more.", nil
 		}
 		before++

@@ -67,6 +67,14 @@ func ShownToken(token string, whole bool) string {
 	return token[:tokenShown] + "..."
 }
 
+// ShownKey returns a key as sentences show it: the empty one in quotes.
+func ShownKey(key string) string {
+	if key == "" {
+		return `""`
+	}
+	return key
+}
+
 // FitsToken reports whether a token is the one that was asked for, by the whole token or by the part that is shown.
 func FitsToken(token, asked string) bool {
 	return token == asked || len(asked) >= tokenShown && strings.HasPrefix(token, strings.TrimSuffix(asked, "..."))
