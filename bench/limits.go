@@ -26,7 +26,7 @@ var limits = []limit{
 	{"costly", []promise{
 		{"longest wait of others while a client sends what costs most", 1, "s", most},
 		// They are answered when their own node has executed it, too, which begins when the leader has.
-		{"the same, of others at nodes whose clients subscribe or track", 2, "s", most},
+		{"the same, of others at nodes whose clients subscribe or track", 1, "s", most},
 	}, measureCostly},
 	{"clients", []promise{{"SETs with the most clients, against 300", 0.8, "x", least}}, measureClients},
 	{"nodes", []promise{{"SETs of five nodes, against three", 0.7, "x", least}}, measureNodes},

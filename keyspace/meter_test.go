@@ -52,7 +52,7 @@ func TestMeter(t *testing.T) {
 	}{
 		"replies":       {repeat(30, []string{"SETRANGE", "k", large, "x"}, []string{"GETDEL", "k"}), meter.ErrReplies, 8},
 		"growth":        {grow, meter.ErrGrowth, 16},
-		"work":          {append([][]string{{"SETRANGE", "k", large, "x"}}, repeat(300, []string{"SETRANGE", "k", "0", "y"})...), meter.ErrWork, 128},
+		"work":          {append([][]string{{"SETRANGE", "k", large, "x"}}, repeat(300, []string{"SETRANGE", "k", "0", "y"})...), meter.ErrWork, 96},
 		"reply of one":  {[][]string{{"SETRANGE", "k", large, "x"}, append([]string{"MGET"}, strings.Fields(strings.Repeat("k ", 10))...)}, meter.ErrReplyTooLarge, 1},
 		"script growth": {[][]string{{"EVAL", "for i=1,1e6 do redis.pcall('SETRANGE', 'k'..i, " + large + ", 'x') end", "0"}}, meter.ErrGrowth, 0},
 		"script work":   {[][]string{{"EVAL", "redis.call('SETRANGE', 'k', " + large + ", 'x') for i=1,1e6 do redis.pcall('SETRANGE', 'k', 0, 'x') end", "0"}}, meter.ErrWork, 0},
@@ -349,7 +349,7 @@ func TestOthersDoNotPay(t *testing.T) {
 		return results[0], messages
 	}
 	m.Apply(at, []resp.Request{resp.BlockOpening("", 0), asking(1, 1, 0, resp.Args{"BLPOP", "list", "0"})})
-	const spin = " for i = 1, 4100000 do local a = i end " // nearly all that one request may do
+	const spin = " for i = 1, 3000000 do local a = i end " // nearly all that one request may do
 	res, messages := do(
 		resp.Args{"EVAL", spin + "return 'done'", "0"},
 		resp.Args{"EVAL", "for i = 1, 8 do redis.call('SETRANGE', 'large' .. i, 9999999, 'x') end redis.call('LPUSH', 'list', 'v')" + spin + "return 'done'", "0"})

@@ -301,7 +301,7 @@ func TestSetCommandsAreBounded(t *testing.T) {
 		{"SINTER huge huge", 0, meter.ErrReplyTooLarge},
 		{"SDIFF huge a", 0, meter.ErrReplyTooLarge},
 		{"SINTERCARD 2 huge huge", 0, "64"},
-		{"SUNIONSTORE c giant a", 0, meter.ErrGrowth},
+		{"SUNIONSTORE c giant a", 0, meter.ErrWork},
 		{"SUNION a b", meter.WorkMax, meter.ErrWork},
 		{"SINTER a b", meter.WorkMax, meter.ErrWork},
 		{"SDIFF a b", meter.WorkMax, meter.ErrWork},

@@ -21,14 +21,14 @@ import (
 const (
 	ReplyBytesMax  = 64 << 20  // of its replies
 	GrowthBytesMax = 256 << 20 // by which it lets the data grow
-	WorkMax        = 4 << 30   // its work: less than a second
+	WorkMax        = 3 << 30   // its work: about half a second, since a follower begins when the leader has done it
 )
 
 // Limits of all requests of an entry together.
 const (
 	entryReplyBytesMax  = 256 << 20
 	entryGrowthBytesMax = 512 << 20
-	entryWorkMax        = 8 << 30
+	entryWorkMax        = 6 << 30
 )
 
 // The work of operations that are not on a value, in the same unit; see value.VisitWork.
