@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lockd/bench/load"
+	"lockd/resp"
 )
 
 // costly is a request that costs much, because of a state that its client has made before.
@@ -31,6 +32,7 @@ const (
 	costlyPatterns = 2000    // of a subscriber
 	costlyPrefixes = 512     // of a client that tracks
 	costlyMembers  = 300_000 // of a set
+	costlyPart     = 5000    // commands of a script that makes a state: it is not refused
 	costlyName     = 250     // bytes of a channel that all patterns are compared with
 )
 
@@ -47,9 +49,11 @@ func costlyRequests(times int) []costly {
 	for i := range costlyPrefixes {
 		fmt.Fprintf(&prefixes, " PREFIX %sa", strings.Repeat("z", i))
 	}
-	members := make([][]string, 0, costlyMembers/1000)
-	for i := range costlyMembers / 1000 {
-		members = append(members, do(fmt.Sprintf("for i = 1, 1000 do redis.call('SADD', 'many', %d + i) end", i*1000)))
+	inParts := func(n int, body string) (scripts [][]string) {
+		for from := 0; from < n; from += costlyPart {
+			scripts = append(scripts, do(fmt.Sprintf("for i = %d, %d do %s end", from+1, min(n, from+costlyPart), body)))
+		}
+		return scripts
 	}
 	return []costly{
 		{"leases of a lock of 64", "", [][]string{do(fmt.Sprintf("for i = 1, %d do redis.call('HSET', 'hash', "+
@@ -59,9 +63,10 @@ func costlyRequests(times int) []costly {
 			"'SHARED') end", costlySharers))}, again("redis.call('LOCK', 'shared', 't'..(i % 1000), 'PX', 600000, 'SHARED')")},
 		{"patterns", "PSUBSCRIBE" + patterns.String(), nil, again("redis.call('PUBLISH', string.rep('a', " + fmt.Sprint(costlyName) + "), 'x')")},
 		{"prefixes", "CLIENT TRACKING ON BCAST" + prefixes.String(), nil, again("redis.call('SET', string.rep('z', 512), 'x')")},
-		{"a history", "", [][]string{again("redis.call('SET', 'door'..i, 't', 'PX', 600000) redis.call('DEL', 'door'..i)"),
-			again("redis.call('SET', 'door', 't'..i, 'PX', 600000)")}, []string{"LOCKS", "DOCTOR"}},
-		{"sets", "", members, []string{"SUNIONSTORE", "sum", "many", "many", "many", "many"}},
+		{"a history", "", slices.Concat(
+			inParts(times, "redis.call('SET', 'door'..i, 't', 'PX', 600000) redis.call('DEL', 'door'..i)"),
+			inParts(times, "redis.call('SET', 'door', 't'..i, 'PX', 600000)")), []string{"LOCKS", "DOCTOR"}},
+		{"sets", "", inParts(costlyMembers, "redis.call('SADD', 'many', i)"), []string{"SUNIONSTORE", "sum", "many", "many", "many", "many"}},
 		{"many keys", "", nil, again("redis.call('SET', 'key'..i, string.rep('x', 100))")},
 		{"a pattern of keys", "", nil, []string{"KEYS", "*k*e*y*1*2*3*"}},
 		{"a script without end", "", nil, do("while true do end")},
@@ -70,8 +75,8 @@ func costlyRequests(times int) []costly {
 }
 
 // measureCostly lets a client send costly requests to the leader, and measures how long clients of the other nodes wait.
-// All nodes execute the request at the same time. So there are no more of them than cores: two that share one would need
-// twice as long.
+// The followers execute a request, all at the same time, when the leader has. So there are no more nodes than cores: two
+// that share one would need longer.
 func measureCostly(ctx context.Context, s *stage) ([]finding, error) {
 	all, err := s.lockd(ctx, "lockd", max(2, min(runtime.NumCPU(), 3)))
 	if err != nil {
@@ -127,8 +132,8 @@ func (c costly) once(ctx context.Context, s *stage, all []*proc, lead *proc) (ti
 		}
 	}
 	for _, command := range c.state {
-		if _, err := load.Ask(ctx, lead.addr, command...); err != nil && !isRefusal(err) {
-			return 0, "", err
+		if _, err := load.Ask(ctx, lead.addr, command...); err != nil {
+			return 0, "", fmt.Errorf("its state: %w", err)
 		}
 	}
 	others := slices.DeleteFunc(slices.Clone(all), func(p *proc) bool { return p == lead })
@@ -157,29 +162,21 @@ func (c costly) ask(ctx context.Context, s *stage, node *proc) (answer string, e
 }
 
 // isRefusal reports whether a server has answered that a request costs too much.
-func isRefusal(err error) bool { return err != nil && strings.Contains(err.Error(), "ERR ") }
+func isRefusal(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), resp.ErrWork) || strings.Contains(err.Error(), "ERR Script stopped: it needs more than its limit"))
+}
 
 // follow opens a connection that follows what happens at a node. It reads, and forgets, what it is sent.
 func follow(ctx context.Context, addr, command string) (net.Conn, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return nil, err
-	}
 	words := strings.Fields(command)
 	text := fmt.Sprintf("HELLO 3\r\n*%d\r\n", len(words))
 	for _, word := range words {
 		text += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
 	}
-	c.SetDeadline(time.Now().Add(readyMax))
-	if _, err = io.WriteString(c, text+"PING\r\n"); err == nil {
-		err = awaitPong(bufio.NewScanner(c))
-	}
+	c, err := converse(ctx, addr, text+"PING\r\n", func(r io.Reader) error { return awaitPong(bufio.NewScanner(r)) })
 	if err != nil {
-		c.Close()
 		return nil, fmt.Errorf("%s: %s: %w", addr, words[0], err)
 	}
-	c.SetDeadline(time.Time{})
 	go func() { _, _ = io.Copy(io.Discard, c) }() // until it is closed
 	return c, nil
 }

@@ -55,24 +55,35 @@ func measureIdle(ctx context.Context, s *stage) ([]finding, error) {
 
 // askOnce returns a connection that was used: its buffers are there.
 func askOnce(ctx context.Context, addr string) (net.Conn, error) {
+	const nothing = "$-1\r\n"
+	return converse(ctx, addr, "GET none\r\n", func(r io.Reader) error {
+		answer := make([]byte, len(nothing))
+		if _, err := io.ReadFull(r, answer); err != nil {
+			return err
+		}
+		if string(answer) != nothing {
+			return fmt.Errorf("%s answered GET with %q", addr, answer)
+		}
+		return nil
+	})
+}
+
+// converse opens a connection, sends something, and reads the answer. The connection stays open.
+func converse(ctx context.Context, addr, text string, read func(io.Reader) error) (net.Conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	const nothing = "$-1\r\n"
-	answer := make([]byte, len(nothing))
 	c.SetDeadline(time.Now().Add(readyMax))
-	if _, err = io.WriteString(c, "GET none\r\n"); err == nil {
-		_, err = io.ReadFull(c, answer)
-	}
-	if err == nil && string(answer) != nothing {
-		err = fmt.Errorf("%s answered GET with %q", addr, answer)
+	if _, err = io.WriteString(c, text); err == nil {
+		err = read(c)
 	}
 	if err != nil {
 		c.Close()
 		return nil, err
 	}
+	c.SetDeadline(time.Time{})
 	return c, nil
 }
 
