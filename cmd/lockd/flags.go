@@ -245,6 +245,9 @@ func status(err error) int {
 // parse reads the command line. done is true when it was only asked for help. The error is a join of all that
 // is wrong.
 func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, err error) {
+	if len(args) == 1 && (args[0] == "--version" || args[0] == "-v") { // as of redis-server
+		args = []string{"version"}
+	}
 	given := newSettings(args, environ)
 	for {
 		c, kctx, err := read(given, stdout)

@@ -186,6 +186,8 @@ func TestHelpAndVersion(t *testing.T) {
 		{[]string{"locks", "force", "--help"}, "--reason"},
 		{[]string{"top", "--help"}, "--interval"},
 		{[]string{"version"}, "lockd " + version},
+		{[]string{"--version"}, "lockd " + version},
+		{[]string{"-v"}, "lockd " + version},
 	} {
 		var stdout, stderr bytes.Buffer
 		if status := run(tt.args, nil, &stdout, &stderr); status != exitOK || !strings.Contains(stdout.String(), tt.want) || stderr.Len() != 0 {
