@@ -28,7 +28,7 @@ const (
 const (
 	entryReplyBytesMax  = 256 << 20
 	entryGrowthBytesMax = 512 << 20
-	entryWorkMax        = 6 << 30
+	entryWorkMax        = WorkMax // of two requests that cost the most, the second is left to the next entry
 )
 
 // The work of operations that are not on a value, in the same unit; see value.VisitWork.
