@@ -147,10 +147,12 @@ func TestLeaderLosesWhatItSent(t *testing.T) {
 		if got := <-reply; got != "-"+resp.ErrUnknown {
 			t.Errorf("SET k v: %q, want %q", got, resp.ErrUnknown)
 		}
-		c.net.Heal()
+		c.cut(has) // before it is heard: with what it holds it could lead
+		c.net.Partition([]string{has.addr}, []string{lead.addr})
+		c.net.SetCut(false, []string{hasNot.addr}, []string{lead.addr})
+		c.net.SetCut(false, []string{lead.addr}, []string{hasNot.addr})
 		lead.disk.gate = gate{}
 		c.start(lead.id)
-		c.cut(has)
 		next := c.leader(lead.id, hasNot.id)
 		c.expect(next, "GET k", "_")
 		c.expect(next, "SET after v", "+OK")
