@@ -134,7 +134,7 @@ var rulesSince = []resp.Rule{
 	{Level: 1, Name: "loops-in-scripts", Version: 1}, // with what a loop begins (luavm/compiler: jumpsFirst)
 	{Level: 1, Name: "numbers", Version: 1},          // in scripts -0 stays what it is, and levels of errors count as Lua's
 	{Level: 1, Name: "swaps", Version: 1},            // SWAPDB answers a waiter that holds what it brings
-	{Level: 1, Name: "work", Version: 2},             // what requests are charged (package meter)
+	{Level: 1, Name: "work", Version: 3},             // what requests are charged (package meter)
 }
 
 func commandSetOf(level int) *commandSet {
