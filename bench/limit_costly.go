@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"lockd/bench/load"
-	"lockd/resp"
 )
 
 // costly is a request that costs much, because of a state that its client has made before.
@@ -161,9 +160,12 @@ func (c costly) ask(ctx context.Context, s *stage, node *proc) (answer string, e
 	return fmt.Sprintf("%s after %.3f s", said, time.Since(began).Seconds()), pause(ctx, s.Time)
 }
 
+// refusals are what a server answers to a request that costs too much.
+var refusals = []string{"ERR this request has done as much as one may", "ERR Script stopped: it needs more than its limit"}
+
 // isRefusal reports whether a server has answered that a request costs too much.
 func isRefusal(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), resp.ErrWork) || strings.Contains(err.Error(), "ERR Script stopped: it needs more than its limit"))
+	return err != nil && slices.ContainsFunc(refusals, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 // follow opens a connection that follows what happens at a node. It reads, and forgets, what it is sent.
