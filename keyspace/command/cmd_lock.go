@@ -26,14 +26,14 @@ var lockRows = []row{
 		Keys: resp.FirstKey, Access: "RW access insert", Waits: "WAIT", Refuses: "*", NilBulk: true,
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Take a lock for a token, or wait in line for it; the answer is its fence",
-		Syntax: "key token PX milliseconds [WAIT milliseconds] [SHARED | LIMIT permits] [OWNER name] " +
+		Syntax: "key token PX milliseconds | EX seconds [WAIT milliseconds] [SHARED | LIMIT permits] [OWNER name] " +
 			"[NOTE text]",
 	}, Parse: parseLock},
 	{Spec: resp.Spec{
 		Name: "renew", Arity: 5, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Begin the lease of a lock anew, if the token holds it; the answer is its fence",
-		Syntax:  "key token PX milliseconds",
+		Syntax:  "key token PX milliseconds | EX seconds",
 	}, Parse: parseRenew},
 	{Spec: resp.Spec{
 		Name: "unlock", Arity: 3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RM delete",
@@ -63,6 +63,7 @@ const (
 	errNotIntegerFmt  = "ERR %s is not an integer or out of range"
 	errWaitNegative   = "ERR WAIT is negative"
 	errSharedAndLimit = "ERR SHARED and LIMIT exclude each other"
+	errPXAndEX        = "ERR PX and EX exclude each other"
 	errOtherLimitFmt  = "ERR this lock is held with LIMIT %d now"
 )
 
@@ -77,6 +78,7 @@ type lockRequest struct {
 // The options of LOCK.
 const (
 	optionPX = iota
+	optionEX
 	optionWait
 	optionLimit
 	optionOwner
@@ -84,7 +86,7 @@ const (
 	optionShared // has no argument
 )
 
-var lockOptions = [...]string{"PX", "WAIT", "LIMIT", "OWNER", "NOTE", "SHARED"}
+var lockOptions = [...]string{"PX", "EX", "WAIT", "LIMIT", "OWNER", "NOTE", "SHARED"}
 
 // parseLock reads key, token and options, in any order.
 func parseLock(args resp.Args) (call, error) {
@@ -113,7 +115,9 @@ func parseLock(args resp.Args) (call, error) {
 		}
 	}
 	switch {
-	case !seen[optionPX]:
+	case seen[optionPX] && seen[optionEX]:
+		return nil, resp.Error(errPXAndEX)
+	case !seen[optionPX] && !seen[optionEX]:
 		return nil, resp.Errorf(errNoPXFmt, "LOCK")
 	case seen[optionShared] && seen[optionLimit]:
 		return nil, resp.Error(errSharedAndLimit)
@@ -139,17 +143,15 @@ func (l *lockRequest) option(option int, text string) error {
 	return l.number(option, n, isInt)
 }
 
-// number sets an option that is a number: milliseconds, or how many may hold the lock.
-func (l *lockRequest) number(option int, n int64, isInt bool) error {
+// number sets an option that is a number: a time, or how many may hold the lock.
+func (l *lockRequest) number(option int, n int64, isInt bool) (err error) {
 	switch option {
-	case optionPX:
-		l.leaseMs = n
-		switch {
-		case !isInt:
-			return resp.Errorf(errNotIntegerFmt, "PX")
-		case n <= 0:
-			return resp.Error(invalidExpire(resp.LockCommand).Str)
+	case optionPX, optionEX:
+		if !isInt {
+			return resp.Errorf(errNotIntegerFmt, lockOptions[option])
 		}
+		l.leaseMs, err = leaseUnits[lockOptions[option]].ms(n, resp.LockCommand)
+		return err
 	case optionWait:
 		l.waitMs = n
 		switch {
@@ -166,6 +168,9 @@ func (l *lockRequest) number(option int, n int64, isInt bool) error {
 	}
 	return nil
 }
+
+// leaseUnits are the two ways to write a lease.
+var leaseUnits = map[string]expiry{"PX": expiryPX, "EX": expiryEX}
 
 func checkToken(token string) error {
 	if token == "" {
@@ -372,7 +377,7 @@ func emitHeld(c *Ctx, l *lockRequest, again bool, fence resp.Reply) resp.Reply {
 	return fence
 }
 
-// renewCall is RENEW key token PX milliseconds.
+// renewCall is RENEW key token PX milliseconds, or EX seconds.
 type renewCall struct {
 	key, token string
 	leaseMs    int64
@@ -382,10 +387,11 @@ func parseRenew(args resp.Args) (call, error) {
 	if err := checkToken(args[2]); err != nil {
 		return nil, err
 	}
-	if !resp.Is(args[3], "PX") {
+	unit, ok := leaseUnits[strings.ToUpper(args[3])]
+	if !ok {
 		return nil, resp.Errorf(errNoPXFmt, "RENEW")
 	}
-	ms, err := expiryPX.read(args[4], "renew")
+	ms, err := unit.read(args[4], "renew")
 	if err != nil {
 		return nil, err
 	}

@@ -312,10 +312,15 @@ func (x expiry) deadlineFrom(c *Ctx, ms int64, command string) (d store.Deadline
 // read reads the number of an expiry option, with those checks of deadlineOf that need no clock.
 func (x expiry) read(number, command string) (ms int64, err error) {
 	n, ok := resp.ParseInt(number)
-	switch {
-	case !ok:
+	if !ok {
 		return 0, resp.Error(resp.ErrNotInteger)
-	case n <= 0 || n > maxInt/x.unitMs:
+	}
+	return x.ms(n, command)
+}
+
+// ms returns a number of units in milliseconds.
+func (x expiry) ms(n int64, command string) (ms int64, err error) {
+	if n <= 0 || n > maxInt/x.unitMs {
 		return 0, resp.Error(invalidExpire(command).Str)
 	}
 	return n * x.unitMs, nil
