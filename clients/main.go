@@ -18,7 +18,7 @@ type cli struct {
 	Scene  string        `help:"The only scene to show: of the suites go, node, java and python." placeholder:"NAME"`
 	Target []string      `default:"redis,lockd" help:"Servers to run them against, one after the other: redis, lockd." placeholder:"NAME,..."`
 	Time   time.Duration `default:"20m" help:"Most time that one suite may take against one target."`
-	Write  bool          `help:"Write the matrix into clients/README.md."`
+	Write  bool          `help:"Write the sections of the suites that run into clients/README.md."`
 	Serve  bool          `help:"Start the last target, print the environment of a suite, and wait: to run one by hand."`
 	List   bool          `help:"List the suites, and do nothing."`
 }

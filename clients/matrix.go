@@ -145,41 +145,53 @@ const (
 	matrixEnd   = "<!-- end of matrix -->"
 )
 
-// writeReadme replaces the matrix in the README.
+// legend explains the cells of all tables.
+const legend = "`ok`: on lockd and on redis-server. `ok on lockd`: a single redis-server has nothing to show. `–`: the\n" +
+	"client has nothing to show, for the reason below the table. Empty: no scene of this client.\n"
+
+// writeReadme writes the sections of the suites that have run into the README, and keeps those of the others.
 func (m *matrix) writeReadme(ctx context.Context) error {
 	text, err := os.ReadFile(readme)
 	if err != nil {
 		return err
 	}
-	before, rest, found := bytes.Cut(text, []byte(matrixBegin))
-	_, after, closed := bytes.Cut(rest, []byte(matrixEnd))
+	before, rest, found := strings.Cut(string(text), matrixBegin)
+	were, after, closed := strings.Cut(rest, matrixEnd)
 	if !found || !closed {
 		return fmt.Errorf("%s has no place for the matrix", readme)
 	}
 	var b bytes.Buffer
-	b.Write(before)
-	b.WriteString(matrixBegin + "\n\n")
-	m.head(ctx, &b)
+	b.WriteString(before + matrixBegin + "\n\n" + legend)
 	for _, s := range suites {
-		m.markdown(&b, s)
+		if results := m.of(s); len(results) > 0 {
+			markdown(ctx, &b, s, results)
+		} else {
+			b.WriteString(sectionOf(were, s))
+		}
 	}
-	b.WriteString(matrixEnd)
-	b.Write(after)
+	b.WriteString(matrixEnd + after)
 	return os.WriteFile(readme, b.Bytes(), 0o644)
 }
 
-// head writes the date, the machine and the versions of a run.
-func (m *matrix) head(ctx context.Context, b *bytes.Buffer) {
-	var on []string
-	for _, s := range suites {
-		on = append(on, firstLine(ctx, s.runtime))
+// sectionOf returns the section of a suite, as the README has it; "" if it has none.
+func sectionOf(sections string, s *suite) string {
+	const title = "\n### "
+	_, section, found := strings.Cut(sections, title+s.name+"\n")
+	if !found {
+		return ""
 	}
-	fmt.Fprintf(b, "`go run ./clients %s` on %s, %d CPUs, lockd %s: %d results, %d failed. It ran on %s.\n\n",
-		strings.Join(os.Args[1:], " "), time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(),
-		firstLine(ctx, []string{"git", "describe", "--always", "--dirty"}), len(m.results), len(m.failed()),
-		strings.Join(on, "; "))
-	b.WriteString("`ok`: on lockd and on redis-server. `ok on lockd`: a single redis-server has nothing to show. " +
-		"`–`: the client has nothing to show, for the reason below the table. Empty: no scene of this client.\n")
+	section, _, _ = strings.Cut(section, title)
+	return title + s.name + "\n" + section
+}
+
+// of returns the results of a suite.
+func (m *matrix) of(s *suite) (results []result) {
+	for _, r := range m.results {
+		if r.suite == s.name {
+			results = append(results, r)
+		}
+	}
+	return results
 }
 
 // firstLine returns the first line of a program's output.
@@ -192,20 +204,14 @@ func firstLine(ctx context.Context, command []string) string {
 	return first
 }
 
-// markdown writes the table of a suite.
-func (m *matrix) markdown(b *bytes.Buffer, s *suite) {
-	var results []result
-	for _, r := range m.results {
-		if r.suite == s.name {
-			results = append(results, r)
-		}
-	}
-	if len(results) == 0 {
-		return
-	}
+// markdown writes the section of a suite: the run, and a table.
+func markdown(ctx context.Context, b *bytes.Buffer, s *suite, results []result) {
+	failed := len((&matrix{results}).failed())
+	fmt.Fprintf(b, "\n### %s\n\n%s, lockd %s, %d CPUs, %s: %d results, %d failed.\n", s.name,
+		time.Now().UTC().Format(time.DateOnly), firstLine(ctx, []string{"git", "describe", "--always", "--dirty"}),
+		runtime.NumCPU(), firstLine(ctx, s.runtime), len(results), failed)
 	all, scenes := lines(results)
-	fmt.Fprintf(b, "\n### %s\n\n| client | version | mode | %s |\n|%s\n",
-		s.name, strings.Join(scenes, " | "), strings.Repeat("---|", 3+len(scenes)))
+	fmt.Fprintf(b, "\n| client | version | mode | %s |\n|%s\n", strings.Join(scenes, " | "), strings.Repeat("---|", 3+len(scenes)))
 	for _, l := range all {
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n",
 			l.client, strings.Join(l.versions, ", "), strings.Join(l.modes, ", "), strings.Join(l.cells, " | "))
