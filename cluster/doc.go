@@ -28,7 +28,7 @@
 //	fsm.go            an entry of the log arrives
 //	disk.go           room on disks, and what the log says of it
 //	do.go             what a session asks: Do, Block, Await
-//	member.go         the members in order while this node leads, LOCKD ADD and REMOVE
+//	keeper.go         the members in order while this node leads, LOCKD ADD and REMOVE
 //	lead.go           elections, and changes of the leader
 //	death.go          detecting that the process of a member has ended
 //	transport.go      Raft's messages
