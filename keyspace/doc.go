@@ -6,14 +6,14 @@
 // reach a reply, the state, a message or an image. The time is an argument (the
 // log clock, in milliseconds); what tunes the machine is a replicated setting.
 //
-//	image.go     the image: Snapshot, Restore
-//	machine.go   Apply, View, DryRun: the clock, requests in their order
-//	level.go     rows and levels, as the cluster asks for them
-//	questions.go what the cluster asks about the state
-//	figures.go   INFO, and figures for Prometheus
-//	steps.go     what nodes log about blocking commands of their clients
-//	serve.go     the sweep; serving the waiters of what has become ready
-//	wake.go      waking programs that wait by a library
+//	image.go       the image: Snapshot, Restore
+//	machine.go     Apply, View, DryRun: the clock, requests in their order
+//	level.go       rows and levels, as the cluster asks for them
+//	questions.go   what the cluster asks about the state
+//	figures.go     INFO, and figures for Prometheus
+//	steps.go       what nodes log about blocking commands of their clients
+//	serve.go       the sweep; serving the waiters of what has become ready
+//	clientlibs.go  waking programs that wait by a client library
 //
 // Each calls those below it.
 //
