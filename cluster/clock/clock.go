@@ -1,12 +1,12 @@
 // Package clock tells a node's time. It is the one place in cluster that reads a clock.
 //
-//	clock.go    the clocks of the machine, behind an interface
-//	term.go     the log clock of a leader, by which leases end, and the leadership that it belongs to
-//	led.go      the time for which a leader was heard since the last entry
-//	last.go     which leader was heard last
-//	wall.go     the wall clock of the cluster, as a leader computes it
-//	members.go  the wall clocks of the members, whose median it is
-//	error_*.go  the possible error of this machine's wall clock
+//	clock.go         the clocks of the machine, behind an interface
+//	term.go          the log clock of a leader, by which leases end, and the leadership that it belongs to
+//	led.go           the time for which a leader was heard since the last entry
+//	last.go          which leader was heard last
+//	wall.go          the wall clock of the cluster, as a leader computes it
+//	memberclocks.go  the wall clocks of the members, whose median it is
+//	error_*.go       the possible error of this machine's wall clock
 //
 // A lease is measured on the log clock, which only entries of the log advance: a leader continues from the last applied
 // tick, and adds its own monotonic time. Wall clocks only determine the time that clients see, and the end of a lease
