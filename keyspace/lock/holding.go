@@ -86,15 +86,15 @@ func (h *Holding) Admit(w *Want) (Answer, error) {
 }
 
 func (l *Many) admit(w *Want) (Answer, error) {
-	alike, holds := w.Mode == l.mode, l.Holder(w.Token) != nil
+	sameMode, holds := w.Mode == l.mode, l.Holder(w.Token) != nil
 	switch {
-	case w.Mode > 0 && l.mode > 0 && !alike:
+	case w.Mode > 0 && l.mode > 0 && !sameMode:
 		return Taken, LimitError{int(l.mode)}
-	case holds && !alike:
+	case holds && !sameMode:
 		return Taken, ErrHeldOtherwise
 	case holds:
 		return Yes, nil
-	case alike && l.HasRoom():
+	case sameMode && l.HasRoom():
 		return Join, nil
 	}
 	return Taken, nil
