@@ -190,7 +190,7 @@ func (k *keeper) promote() {
 // raise has the next level in force once every member can do it. Most of the time there is none, and nobody is asked.
 func (k *keeper) raise() {
 	next := k.members.level() + 1
-	if k.members.behind(next) != "" {
+	if k.members.notReadyFor(next) != "" {
 		return
 	}
 	if o, err := k.raiseTo(context.Background(), next); err != nil || o != peer.Done {

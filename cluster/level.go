@@ -21,15 +21,15 @@ import (
 
 // whyNot names the members that keep a level from being in force, in words that follow a colon.
 func (m *members) whyNot(level int) string {
-	if why := m.behind(level); why != "" {
+	if why := m.notReadyFor(level); why != "" {
 		return why
 	}
 	return "a member is away, or it is about to rise"
 }
 
-// behind names a member of which it is not known that it can do a level, and would do the same with the log as this
-// node; "": there is none.
-func (m *members) behind(level int) string {
+// notReadyFor names a member that is not known to support a level with the same rules as this node, and says why; "":
+// every member is ready.
+func (m *members) notReadyFor(level int) string {
 	if level > m.highest {
 		return fmt.Sprintf("node %s can do %s", m.cfg.ID, membership.SayLevels(m.lowest, m.highest))
 	}
@@ -62,7 +62,7 @@ func (m *members) levelsOf(id string) (who peer.Identity, common int) {
 // mayRaise reports why a level cannot be in force yet: every member must say now that it can. One that is away may come
 // back as it was.
 func (m *members) mayRaise(ctx context.Context, level int) error {
-	if why := cmp.Or(absent(m.survey(ctx)), m.behind(level)); why != "" {
+	if why := cmp.Or(absent(m.survey(ctx)), m.notReadyFor(level)); why != "" {
 		return errors.New(why)
 	}
 	return nil
@@ -83,7 +83,7 @@ func absent(list []surveyed) string {
 func levelsReply(ctx context.Context, m *members) resp.Reply {
 	level, waits, list := m.level(), "", m.survey(ctx)
 	if level < m.highest {
-		waits = cmp.Or(absent(list), m.behind(level+1))
+		waits = cmp.Or(absent(list), m.notReadyFor(level+1))
 	}
 	var members []resp.Reply
 	for _, s := range list {
