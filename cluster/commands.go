@@ -108,9 +108,9 @@ func (k *commands) check(c *resp.Cmd) (fail resp.Reply, wrong bool) {
 	return k.data.Check(*c)
 }
 
-// Fits returns the error of the first command that the machine does not know, does not take
-// with so many arguments, or has only from a later level on. The log must not hold such a command: a node that
-// finds one there can only stop. The commands have their Spec afterwards.
+// Fits returns the error of the first command that the machine does not know, that has a wrong number of arguments, or
+// that belongs to a later level. The log must not hold such a command: a node that finds one there can only stop. Fits
+// sets the Spec of each command.
 func (k *commands) Fits(req resp.Request) error {
 	for i := range req.Cmds {
 		c := &req.Cmds[i]

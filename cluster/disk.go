@@ -22,8 +22,8 @@ const diskEvery = time.Second
 // disk is not.
 const yieldEvery = 30 * time.Second
 
-// diskWatch follows the room on this node's disk, and has the cluster refuse what lets the state grow before so many
-// disks are full that no majority is left. A single full disk stops its own node only.
+// diskWatch follows the room on this node's disk. Before full disks cost the cluster its majority, it has the cluster
+// refuse commands that let the state grow. A single full disk stops its own node only.
 type diskWatch struct {
 	*core
 	room      *figures.Room

@@ -75,8 +75,8 @@ func (k *keeper) run() {
 // awaitedEvery is the time after which a node without a majority logs again which members it waits for.
 const awaitedEvery = 10 * time.Second
 
-// logAwaited notes which voters did not answer a question that was asked at a monotonic time, and logs it, if so many
-// are silent that nobody can lead. Only run calls it.
+// logAwaited notes the voters that did not answer a question asked at a monotonic time. It logs them if the others are
+// no majority, so that nobody can lead. Only run calls it.
 func (k *keeper) logAwaited(members []surveyed, now time.Duration) {
 	voters, away := k.missed.note(members, now, k.trouble)
 	if voters == 0 { // this node has not joined yet, and Join logs its progress

@@ -42,7 +42,7 @@ type members struct {
 
 	metMu           sync.Mutex
 	met             map[string]peer.Identity // peers that introduced themselves, by id
-	compatibleLevel map[string]int           // of each of them the level up to which its rules are those of this node
+	compatibleLevel map[string]int           // by id, the level up to which a peer has the rules of this node
 	due             chan struct{}            // capacity 1: there is something for the keeper to do
 	startLog        *membership.StartLog
 

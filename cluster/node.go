@@ -351,7 +351,7 @@ func (n *Node) startRaft() (err error) {
 	}
 	n.fsm.replayTo = found.replayTo
 	if found.scanned {
-		// Until the log is committed again, this is what keeps out a member that has lost its data.
+		// Until the log is committed again, these hints keep out a member that has lost its data.
 		n.members.hints.Store(found.hints)
 		if err := n.entrance.check(found.servers); err != nil {
 			return err

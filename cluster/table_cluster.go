@@ -13,7 +13,7 @@ import (
 
 // clusterRows lists CLUSTER's rows. lockd is a cluster of one shard that holds all slots;
 // its leader is the master. run has the last word on what a row does: outside this
-// protocol every row says that it is off, which is how clients find out.
+// protocol every row answers that it is off, so clients know.
 func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
 	const admin = resp.Admin | resp.Stale
 	var subs []resp.Row[nodeCommand]
@@ -264,9 +264,9 @@ func cmdGetKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 	return resp.Bulks(keys...)
 }
 
-// keysInSlot calls visit with the keys of a slot, some at a time, until it returns false. They are those of a state in
-// which all is done that was acknowledged before, anywhere, or of a later one. lockd keeps no index of slots, so this
-// goes through all keys, in steps between which the node goes on.
+// keysInSlot calls visit with the keys of a slot, some at a time, until it returns false. Their state has every change
+// that any node acknowledged before the call. lockd keeps no index of slots, so keysInSlot goes through all keys, in
+// steps between which the node goes on.
 func keysInSlot(ctx context.Context, n *Node, slot int, visit func(keys []string) bool) error {
 	if err := n.catchUp(ctx); err != nil {
 		return err

@@ -20,7 +20,7 @@ type Clock struct {
 // differ by 200 ppm then.
 const DriftPromised = 100e-6
 
-// offset is how far a clock is ahead of virtual time.
+// offset computes the lead of a clock over virtual time.
 type offset struct {
 	by    time.Duration // at the time since
 	drift float64       // by how much it runs fast from then on, as a part

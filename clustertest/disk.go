@@ -18,7 +18,7 @@ import (
 // Disk is the disk of a machine, in memory; it outlives the processes that use it. It has three stores: the log, with
 // its mark, the votes and the snapshots. A write changes a store at once, as it reaches the page cache of a real
 // machine, and returns after the latency, when it is synced. Until then a power failure may undo it. What lockd does
-// with damage is the real thing: checksums, guard and the checks at a start are those of a data folder.
+// with damage is the real thing: checksums, guard and the checks at a start work as in a data folder.
 //
 // All methods may be called concurrently.
 type Disk struct {
@@ -69,7 +69,8 @@ type unsynced[T any] struct {
 	before T
 }
 
-// writebackMax is how long a write stays unsynced on a disk that lies about it: a kernel writes by itself then.
+// writebackMax bounds the time for which a write stays unsynced on a disk that lies about it; then the kernel writes it
+// back by itself.
 const writebackMax = 5 * time.Second
 
 // begin changes the content, and returns the number of the write.
@@ -226,7 +227,7 @@ func (d *Disk) held() *Disk {
 	return held
 }
 
-// leave ends a process on this disk, by a death. how and why are what Exit returns.
+// leave ends a process on this disk, by a death. Exit returns how and why.
 func (d *Disk) leave(p *Process, by death, how End, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -333,7 +334,7 @@ func (m mount) SaveLastSeen(seen []store.LastSeen) error {
 	return nil
 }
 
-// bare is what is on the disk.
+// bare returns the stores on the disk.
 func (m mount) bare() store.Bare {
 	return store.Bare{Log: memoryLog{m}, Votes: memoryVotes{m}, Snaps: memorySnapshots{m}, Mark: memoryMark{m}}
 }

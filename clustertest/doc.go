@@ -1,7 +1,7 @@
 // Package clustertest runs whole clusters of lockd inside a test, in virtual time. Each node has the real machine, with
-// scripts, and real sessions, which parse, park and answer commands exactly as clients see them. Network, disks and
-// clocks are simulated, so a test can cut, slow, kill and step them. Nothing waits for real time: a minute of a
-// cluster's time takes about a second.
+// scripts, and real sessions, which parse commands, block and answer exactly as for clients. Network, disks and clocks
+// are simulated, so a test can cut, slow, kill and step them. Nothing waits for real time: a minute of a cluster's time
+// takes about a second.
 //
 // A transcript describes a cluster: the commands of clients with their replies, and the faults of nodes between them.
 //

@@ -66,9 +66,9 @@ type Machine struct {
 	// it and them. They may be listeners of the Network.
 	Ways map[string]string
 	Log  *slog.Logger // nil: to stderr if LOCKD_TEST_LOG is set, and nowhere otherwise
-	// Tune may change what the node is given, at each start. nil changes nothing.
+	// Tune may change the configuration of the node, at each start. nil changes nothing.
 	Tune func(*cluster.Config)
-	// Front may change what its server is given, likewise.
+	// Front may change the configuration of the node's server, at each start. nil changes nothing.
 	Front func(*server.Config)
 }
 

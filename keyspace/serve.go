@@ -94,9 +94,9 @@ func (s service) remember(id resp.BlockID, db int, u *wait.Reversal, waited bool
 	return given
 }
 
-// sweepMax bounds what one entry ends before it runs its requests: as many leases, each of which counts for what it
-// tells of, as a lock may have a thousand holders; and as many keys of waits. One more than that is still ended. The
-// rest stay due: NextDeadline reports them, and the leader proposes another tick at once.
+// sweepMax bounds the leases, and the keys of waits, that one entry ends before it runs its requests. A lease counts
+// for each event of its end, at least once, since a lock may have a thousand holders. The lease or wait that reaches
+// the bound still ends. The rest stay due: NextDeadline reports them, and the leader proposes another tick at once.
 const sweepMax = 1000
 
 // sweep ends what the clock has ended: leases and waits, the earliest first, up to sweepMax of each,

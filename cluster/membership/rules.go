@@ -30,8 +30,8 @@ type ruled interface {
 	Specs() []*resp.Spec
 }
 
-// Rules returns the rules of this lockd with a machine, at all levels that it supports. formats are those that package
-// cluster writes.
+// Rules returns the rules of this lockd with a machine, at all levels that it supports. formats lists the formats that
+// package cluster writes.
 func Rules(m ruled, formats []resp.Rule) string {
 	lowest, highest := m.Levels()
 	var words []string

@@ -75,8 +75,8 @@ func (q *opQueue) takeAll() []*op {
 }
 
 // JoinMax bounds the time for which a LOCK that finds its lock taken waits for another op, whose entry it joins. Mostly
-// the other op is the UNLOCK of the present holder. The entry that granted the holder the lock is the one whose answer
-// the client of this LOCK has just read, so an entry for the LOCK alone would delay that UNLOCK.
+// the other op is the UNLOCK of the present holder. The client of this LOCK has just read the answer of the entry that
+// granted the holder the lock, so an entry for the LOCK alone would delay that UNLOCK.
 const JoinMax = time.Millisecond
 
 // joinChecksMax bounds the joining ops that are tried again after an entry. Ops beyond it are logged at once.

@@ -137,8 +137,8 @@ func Open(d *Folder, opts Options) (s *Stores, err error) {
 	return s, d.recordStores(opts.LogStore)
 }
 
-// Bare is what a disk holds, below checksums and guard: the stores, and the file of the log's mark, which
-// is empty on a new disk.
+// Bare groups the stores of a disk, below checksums and guard, with the file of the log's mark, which is empty on a new
+// disk.
 type Bare struct {
 	Log   raft.LogStore
 	Votes raft.StableStore

@@ -155,7 +155,7 @@ func (run *scriptRun) runCalled(c *Ctx, args resp.Args) resp.Reply {
 	run.inner.Why = lifecycle.Cause{By: row.Name, Script: true, Condition: true, Client: c.Why.Client}
 	reply := perform(&run.inner, req, wrong)
 	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.s.Settings.NoRoom != "" && c.s.Keys.Bytes() > run.base {
-		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.
+		// Scripts that release a lock call such commands, too, as HINCRBY: only growth counts.
 		run.exhausted = c.s.Settings.NoRoom
 	}
 	c.s.Reads.Record(&row.Spec, args, c.s.Out.Position())

@@ -178,7 +178,7 @@ func SetLevel(s *state.State, level int) {
 	users := acl.NewUsers(known)
 	for _, was := range s.Users.All() {
 		user, err := acl.Read(known, was.Name, was.Text())
-		if err != nil { // a level took away what the rules name: nobody is given more than he had
+		if err != nil { // the level has removed what the rules name: rather no rights than more
 			user = acl.New(known, was.Name)
 		}
 		users = users.With(user)

@@ -64,7 +64,7 @@ type claim struct {
 	key, token string
 }
 
-// loss is what is known of a lock that is lost.
+// loss describes a lost lock.
 type loss struct {
 	lease resp.Lease
 	asked []int // the places at which it was asked for

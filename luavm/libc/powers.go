@@ -9,7 +9,7 @@ import (
 // exp, log and what follows from them, for math and the operator ^. Go's math.Exp
 // differs in its last bit from one amd64 processor to the next, as some have a fused
 // multiply-add and some have not; replicas must not. Here everything is computed to
-// about 96 bits (wide) and rounded once. So the results are those of exact
+// about 96 bits (wide) and rounded once. So the results equal those of exact
 // arithmetic, but for about one in 10^9 that lies too near the middle of two numbers.
 //
 // The method is the usual one (Tang 1989, 1990): a table takes the argument near 0,

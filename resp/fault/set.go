@@ -116,7 +116,7 @@ func (s *Set) due(point string) *armed {
 }
 
 // Arm arms a fault at a point, instead of the one that is armed there. struck is closed when it strikes; a slow point
-// never closes it. skip is how often the point lets pass before.
+// never closes it. The fault strikes after skip passes of the point.
 func (s *Set) Arm(point, act string, stall time.Duration, skip int) (struck <-chan struct{}, err error) {
 	if !slices.Contains(Points, point) || !slices.Contains(acts, act) {
 		return nil, errors.New("no such point or action")

@@ -170,7 +170,7 @@ func (h *holder) renew(ctx context.Context) error {
 	return nil
 }
 
-// checkReply checks that a reply is the one that the lock's holder gets.
+// checkReply checks that a reply confirms that the client holds the lock.
 func (h *holder) checkReply(r resp.Reply) error {
 	switch {
 	case r.IsNil():
