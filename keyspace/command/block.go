@@ -16,10 +16,10 @@ import (
 // also serves the key's waiters, in the order in which they came. So the queue is the same on every node and survives
 // every change of leader. DESIGN.md explains how a command is executed once although its node may have to ask twice.
 
-// pending is a command that may wait: what it takes, from which keys. It follows from the arguments alone, so that a
-// command which waits is the same after an image. It is the whole call of a command that takes from the first key that
-// has something.
-type pending struct {
+// blocking describes a blocking command: what it takes, from which keys. It follows from the arguments alone, so that a
+// waiting command is the same after an image. It is the whole call of a command that takes from the first key that has
+// something.
+type blocking struct {
 	kind      *value.Kind // of the values that it takes from
 	keys      []string    // checked in this order
 	timeoutMs int64       // 0: it waits for ever
@@ -35,33 +35,33 @@ type pending struct {
 // waiting is a call that may wait.
 type waiting interface {
 	call
-	waits() *pending // nil: it can not, as its arguments mean something else with time
+	waits() *blocking // nil: it can not, as its arguments mean something else with time
 }
 
-func (p *pending) Run(c *Ctx) resp.Reply { return await(c, p) }
-func (p *pending) waits() *pending       { return p }
+func (b *blocking) Run(c *Ctx) resp.Reply { return await(c, b) }
+func (b *blocking) waits() *blocking      { return b }
 
 // The methods of wait.Command.
 
-func (p *pending) Kind() wait.Kind {
-	if p.lock != nil {
+func (b *blocking) Kind() wait.Kind {
+	if b.lock != nil {
 		return wait.LockLine
 	}
-	return state.KindOf(p.kind)
+	return state.KindOf(b.kind)
 }
 
-func (p *pending) Keys() []string   { return p.keys }
-func (p *pending) TimeoutMs() int64 { return p.timeoutMs }
+func (b *blocking) Keys() []string   { return b.keys }
+func (b *blocking) TimeoutMs() int64 { return b.timeoutMs }
 
-func (p *pending) Lock() *lock.Want {
-	if p.lock == nil {
+func (b *blocking) Lock() *lock.Want {
+	if b.lock == nil {
 		return nil
 	}
-	return &p.lock.Want
+	return &b.lock.Want
 }
 
-// pendingOf returns the command of a waiter.
-func pendingOf(w *wait.Waiter) *pending { return w.Command.(*pending) }
+// blockingOf returns the command of a waiter.
+func blockingOf(w *wait.Waiter) *blocking { return w.Command.(*blocking) }
 
 // taker executes a blocking command on a key that holds what it waits for. The reversal is nil where the client is
 // given nothing that could be taken back; of a LOCK it follows from the reply (reverseLock).
@@ -69,7 +69,7 @@ type taker func(c *Ctx, key string) (resp.Reply, *wait.Reversal)
 
 // BlockCall is the run of a blocking command that a step has asked for.
 type BlockCall struct {
-	pending
+	blocking
 	Waits    bool           // the command has found nothing
 	Args     resp.Args      // the arguments to wait with, if they differ from those asked for
 	reversal *wait.Reversal // of what it has done
@@ -98,23 +98,23 @@ func Ask(s *state.State, at resp.Stamp, cmd resp.Cmd, client resp.Sender) (asked
 // last one before it.
 func (b *BlockCall) Reverse(s *state.State, db int, reply resp.Reply, lastFence uint64) *wait.Reversal {
 	if b.lock != nil {
-		return reverseLock(s, db, &b.pending, reply, lastFence)
+		return reverseLock(s, db, &b.blocking, reply, lastFence)
 	}
 	return b.reversal
 }
 
 // Ready reports whether a key that holds the kind that a waiter waits for has something for it.
 func Ready(c *Ctx, w *wait.Waiter, key string) bool {
-	ready := pendingOf(w).ready
+	ready := blockingOf(w).ready
 	return ready == nil || ready(c, key)
 }
 
 // Serve executes the command of a waiter on a key that has something for it.
 func Serve(c *Ctx, w *wait.Waiter, key string) (resp.Reply, *wait.Reversal) {
-	lastFence, p := c.s.Keys.LastFence, pendingOf(w)
-	reply, u := p.take(c, key)
-	if p.lock != nil {
-		u = reverseLock(c.s, w.DB, p, reply, lastFence)
+	lastFence, b := c.s.Keys.LastFence, blockingOf(w)
+	reply, u := b.take(c, key)
+	if b.lock != nil {
+		u = reverseLock(c.s, w.DB, b, reply, lastFence)
 	}
 	return reply, u
 }
@@ -130,20 +130,20 @@ func Redo(c *Ctx, args resp.Args) bool {
 }
 
 // await executes a blocking command, or lets it wait if it may.
-func await(c *Ctx, p *pending) resp.Reply {
-	if err := c.begin(p.timeoutMs, p.waits); err != nil {
+func await(c *Ctx, b *blocking) resp.Reply {
+	if err := c.begin(b.timeoutMs, b.waits); err != nil {
 		return resp.Fail(err)
 	}
-	for _, key := range p.keys {
+	for _, key := range b.keys {
 		switch e := c.Lookup(key); {
 		case e == nil:
-		case e.Aggregate() == nil || e.Aggregate().Kind() != p.kind:
+		case e.Aggregate() == nil || e.Aggregate().Kind() != b.kind:
 			return resp.Err(resp.ErrWrongType)
 		default:
-			return c.served(p.take(c, key))
+			return c.served(b.take(c, key))
 		}
 	}
-	return c.wait(p.absent())
+	return c.wait(b.absent())
 }
 
 // served keeps the reversal of a blocking command that need not wait.
@@ -155,12 +155,12 @@ func (c *Ctx) served(reply resp.Reply, u *wait.Reversal) resp.Reply {
 }
 
 // begin is told of a command before it is executed. It judges the timeout as far as that needs a clock.
-func (c *Ctx) begin(timeoutMs int64, waits func() *pending) error {
+func (c *Ctx) begin(timeoutMs int64, waits func() *blocking) error {
 	if _, ok := c.After(timeoutMs); !ok {
 		return resp.Error(errTimeoutRange)
 	}
 	if c.block != nil {
-		c.block.pending = *waits()
+		c.block.blocking = *waits()
 	}
 	return nil
 }
@@ -190,8 +190,8 @@ func (t waitable) Waiting(args resp.Args) wait.Command {
 	}
 	req, err := row.Run(args)
 	if r, ok := req.(waiting); ok && err == nil {
-		if p := r.waits(); p != nil {
-			return p
+		if b := r.waits(); b != nil {
+			return b
 		}
 	}
 	return nil
@@ -212,16 +212,16 @@ func (t waitable) Reverses(args resp.Args) bool {
 // granted returns the version of a lock that a command has granted, by which the lock can be taken back; nil where the
 // command was no LOCK or has got nothing. A token that held the lock before (its fence is no later than the last one
 // before the command) may have been told so: a request of its program that comes late takes nothing away.
-func granted(s *state.State, db int, p *pending, reply resp.Reply, lastFence uint64) *resp.Watch {
-	if p.lock == nil || reply.Kind != resp.KindInt || uint64(reply.Int) <= lastFence {
+func granted(s *state.State, db int, b *blocking, reply resp.Reply, lastFence uint64) *resp.Watch {
+	if b.lock == nil || reply.Kind != resp.KindInt || uint64(reply.Int) <= lastFence {
 		return nil
 	}
-	w := &resp.Watch{DB: db, Key: p.keys[0], Version: s.Version(db, p.keys[0])}
+	w := &resp.Watch{DB: db, Key: b.keys[0], Version: s.Version(db, b.keys[0])}
 	e, _ := s.Keys.DBs[db].Keys.Get(w.Key)
 	if e.Lock() == nil {
 		return w
 	}
-	if h := e.Lock().Holder(p.lock.Token); h != nil {
+	if h := e.Lock().Holder(b.lock.Token); h != nil {
 		w.Version, w.Holder = h.Version, true // the key's own changes with every holder
 	}
 	return w
@@ -229,10 +229,10 @@ func granted(s *state.State, db int, p *pending, reply resp.Reply, lastFence uin
 
 // reverseLock returns the reversal of a LOCK that was granted to a token; nil where the command has granted nothing
 // new.
-func reverseLock(s *state.State, db int, p *pending, reply resp.Reply, lastFence uint64) *wait.Reversal {
-	lock := granted(s, db, p, reply, lastFence)
+func reverseLock(s *state.State, db int, b *blocking, reply resp.Reply, lastFence uint64) *wait.Reversal {
+	lock := granted(s, db, b, reply, lastFence)
 	if lock == nil {
 		return nil
 	}
-	return &wait.Reversal{Lock: lock, Cmds: []resp.Args{{"unlock", lock.Key, p.lock.Token}}}
+	return &wait.Reversal{Lock: lock, Cmds: []resp.Args{{"unlock", lock.Key, b.lock.Token}}}
 }

@@ -94,19 +94,19 @@ func parseTimeout(word string) (ms int64, err error) {
 }
 
 // withTimeout completes a parsed command with a timeout in seconds.
-func withTimeout(word string, p *pending) (call, error) {
+func withTimeout(word string, b *blocking) (call, error) {
 	var err error
-	if p.timeoutMs, err = parseTimeout(word); err != nil {
+	if b.timeoutMs, err = parseTimeout(word); err != nil {
 		return nil, err
 	}
-	return p, nil
+	return b, nil
 }
 
 func parseBLPop(args resp.Args) (call, error) { return parseBlockPop(args, value.LeftEnd) }
 func parseBRPop(args resp.Args) (call, error) { return parseBlockPop(args, value.RightEnd) }
 
 func parseBlockPop(args resp.Args, end value.ListEnd) (call, error) {
-	return withTimeout(args[len(args)-1], &pending{
+	return withTimeout(args[len(args)-1], &blocking{
 		kind: value.ListKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
 			u := reversePop(c, key, end)
@@ -140,7 +140,7 @@ func parseBRPopLPush(args resp.Args) (call, error) {
 
 func parseBlockMove(args resp.Args, from, to value.ListEnd) (call, error) {
 	target := args[2]
-	return withTimeout(args[len(args)-1], &pending{
+	return withTimeout(args[len(args)-1], &blocking{
 		kind: value.ListKind, keys: args[1:2], absent: resp.Nil,
 		take: func(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
 			u := reverseMove(c, key, target, from, to)
@@ -158,7 +158,7 @@ func parseBLMPop(args resp.Args) (call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withTimeout(args[1], &pending{
+	return withTimeout(args[1], &blocking{
 		kind: value.ListKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
 			u := reversePop(c, key, value.ListEnd(o.End))
@@ -175,7 +175,7 @@ func parseBZPopMin(args resp.Args) (call, error) { return parseBlockPopScored(ar
 func parseBZPopMax(args resp.Args) (call, error) { return parseBlockPopScored(args, popMax) }
 
 func parseBlockPopScored(args resp.Args, from popFrom) (call, error) {
-	return withTimeout(args[len(args)-1], &pending{
+	return withTimeout(args[len(args)-1], &blocking{
 		kind: value.ZsetKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
 			z, _ := LookupZset(c, key)
@@ -194,7 +194,7 @@ func parseBZMPop(args resp.Args) (call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withTimeout(args[1], &pending{
+	return withTimeout(args[1], &blocking{
 		kind: value.ZsetKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *Ctx, key string) (resp.Reply, *wait.Reversal) {
 			z, _ := LookupZset(c, key)

@@ -188,8 +188,8 @@ func checkLength(name, text string, bytesMax int) error {
 }
 
 // waits returns the LOCK as a command that may wait.
-func (l *lockRequest) waits() *pending {
-	return &pending{
+func (l *lockRequest) waits() *blocking {
+	return &blocking{
 		keys: []string{l.key}, lock: l, timeoutMs: l.waitMs, absent: resp.Nil, take: l.take,
 	}
 }

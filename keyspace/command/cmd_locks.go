@@ -300,7 +300,7 @@ func describeLine(c *Ctx, key string) (line []resp.Reply, err error) {
 			Text("owner", c.shownOwner(at.Owner, at.Token)).Command("", w.Client).
 			Add("mode", resp.Bulk(history.ModeOf(int64(at.Mode)))).
 			Add("waited-ms", resp.Int(w.WaitedMs(c.now()))).Add("left-ms", resp.Int(w.LeftMs(c.now()))).
-			Text("note", pendingOf(w).lock.note).Reply())
+			Text("note", blockingOf(w).lock.note).Reply())
 	}
 	return line, nil
 }

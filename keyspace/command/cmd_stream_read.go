@@ -46,15 +46,15 @@ type streamRead struct {
 }
 
 // waits is nil for a call that does not know its ids.
-func (q *streamRead) waits() *pending {
+func (q *streamRead) waits() *blocking {
 	if q.wrong != nil || len(q.last) > 0 {
 		return nil
 	}
-	return q.pending()
+	return q.blocking()
 }
 
-func (q *streamRead) pending() *pending {
-	return &pending{
+func (q *streamRead) blocking() *blocking {
+	return &blocking{
 		kind: value.StreamKind, keys: q.keys, timeoutMs: q.timeoutMs, absent: resp.NilArray,
 		ready: func(c *Ctx, key string) bool {
 			s, _ := lookupStream(c, key)
@@ -75,7 +75,7 @@ func (q *streamRead) Run(c *Ctx) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if err := c.begin(q.timeoutMs, q.pending); err != nil {
+	if err := c.begin(q.timeoutMs, q.blocking); err != nil {
 		return resp.Fail(err)
 	}
 	reply, found := readStreams(c, q.keys, q.after, q.count)
