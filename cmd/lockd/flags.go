@@ -166,7 +166,7 @@ type serveCmd struct {
 
 	Aclfile string `help:"File of users, as Redis writes it: ACL LOAD has them take the place of all users of the cluster, ACL SAVE writes it. It is not read at start: the users are in the replicated state." placeholder:"FILE"`
 
-	PeerSecretFile string `help:"File with the cluster's secret, the same on every node: peers then speak TLS, and only with who proves that he knows it. LOCKD_PEER_SECRET may hold the secret itself. Without one peers are on loopback. A second line is another secret that is believed as well, while it is changed." placeholder:"FILE"`
+	PeerSecretFile string `help:"File with the cluster's secret, the same on every node: peers then speak TLS, and accept only nodes that prove that they know it. LOCKD_PEER_SECRET may hold the secret itself. Without a secret peers are on loopback. A second line holds another secret that is accepted too, while you change the secret." placeholder:"FILE"`
 
 	PeerTLSCertFile   string `name:"peer-tls-cert-file" help:"Certificate of this node for its peers, beside the secret or instead of it, for its id or the host of its peer address." placeholder:"FILE"`
 	PeerTLSKeyFile    string `name:"peer-tls-key-file" help:"Its private key." placeholder:"FILE"`

@@ -16,12 +16,12 @@ import (
 // runCmd runs a program while it holds a lock.
 type runCmd struct {
 	Lock  string        `required:"" help:"Key of the lock." placeholder:"KEY"`
-	Px    time.Duration `default:"30s" help:"Lease of the lock, which is begun anew three times within it (default: ${default})."`
+	Px    time.Duration `default:"30s" help:"Lease of the lock; a third of it passes between renewals (default: ${default})."`
 	Wait  time.Duration `default:"1m" help:"How long to wait in line for the lock (default: ${default})."`
-	Grace time.Duration `default:"10s" help:"When the lock is lost the command gets SIGTERM, and after this time SIGKILL; if the servers do not answer, so early that its lease lasts for a second more, or a tenth of it (default: ${default})."`
+	Grace time.Duration `default:"10s" help:"Time from SIGTERM to SIGKILL for the command when the lock is lost. If no server answers, the lease outlasts SIGKILL by a tenth of itself, a second at most (default: ${default})."`
 
-	Shared bool `help:"Hold the lock beside others that run with --shared; who runs without waits for all of them."`
-	Limit  int  `help:"Hold the lock beside others, of whom there are so many at most; all say the same number (default: alone)." placeholder:"N"`
+	Shared bool `help:"Share the lock with others that run with --shared; a run without it waits for all of them."`
+	Limit  int  `help:"Share the lock among at most N holders, all with the same N (default: hold it alone)." placeholder:"N"`
 
 	clusterFlags `embed:""`
 
