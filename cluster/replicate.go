@@ -185,8 +185,8 @@ func (o *ownLog) last() (term, index uint64) {
 // errRestart stops a node whose log differs from the leader's and goes past the leader's snapshot:
 // Raft would remove the log and still take its last entry for its own. At the next start the log is
 // removed before Raft reads it (store: checkEnds).
-var errRestart = errors.New("this node's log is not the leader's, and longer than his snapshot: start the node again " +
-	"to finish")
+var errRestart = errors.New("this node's log differs from the leader's, and goes past the leader's snapshot: start the " +
+	"node again to finish")
 
 // checkInstall checks the snapshot that Raft is about to install. A refusal leaves Raft's state,
 // and the machine's, as they were.

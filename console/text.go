@@ -145,7 +145,7 @@ var chineseOf = map[string]string{
 	"replaced":                        "被另一连接接替",
 	"refused":                         "被拒绝",
 	"End this lock by force":          "强制结束这把锁",
-	"Whoever holds it goes on working as if he had it: only the fence keeps his writes out.": "持有者并不知道，会继续工作：只有 fence 能挡住他之后的写入。",
+	"The holder goes on working as if it had the lock: only the fence keeps its writes out.": "持有者并不知道，会继续工作：只有 fence 能挡住其之后的写入。",
 	"Whose":                                "谁的",
 	"everybody's":                          "所有持有者的",
 	"Reason":                               "原因",

@@ -80,7 +80,7 @@ func (b *Backups) drop(id string) {
 	}
 }
 
-var errNoBackup = errors.New("no such backup: it was not read for 30 s, or this node was started anew")
+var errNoBackup = errors.New("no such backup: it was not read for 30 s, or this node was restarted")
 
 // Read returns the next chunk of a backup; none at the end.
 func (b *Backups) Read(ctx context.Context, id string, offset int64) ([]byte, error) {

@@ -145,7 +145,7 @@ func (x *Exam) readMeta() error {
 // readStores checks the stores as Open does.
 func (x *Exam) readStores() error {
 	if x.Meta.LogStore == "" {
-		x.Notes = append(x.Notes, "its making was cut short: nothing was stored yet, and the next start begins anew")
+		x.Notes = append(x.Notes, "its creation was cut short: nothing was stored yet, and the next start creates it again")
 		return nil
 	}
 	d := &Folder{path: x.path, meta: x.Meta}
@@ -404,7 +404,7 @@ type readOnlyVotes struct {
 
 // Set implements raft.StableStore.
 func (v readOnlyVotes) Set([]byte, []byte) error {
-	v.exam.Notes = append(v.exam.Notes, "founding a cluster was cut short: the next start begins it anew")
+	v.exam.Notes = append(v.exam.Notes, "founding a cluster was cut short: the next start repeats it")
 	return nil
 }
 

@@ -64,7 +64,7 @@ func (u *Users) change(do func()) {
 	u.unread = nil
 	u.lock.Unlock()
 	for _, user := range unread {
-		of.Log.Error("the rules of a user cannot be read: he may do nothing", "user", user.name, "err", user.err)
+		of.Log.Error("the rules of a user cannot be read: the user may do nothing", "user", user.name, "err", user.err)
 	}
 }
 
