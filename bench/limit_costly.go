@@ -160,7 +160,7 @@ func (c costly) ask(ctx context.Context, s *stage, node *proc) (answer string, e
 	return fmt.Sprintf("%s after %.3f s", said, time.Since(began).Seconds()), pause(ctx, s.Time)
 }
 
-// refusals are what a server answers to a request that costs too much.
+// refusals begin the answers of servers to a request that costs too much.
 var refusals = []string{"ERR this request has done as much as one may", "ERR Script stopped: it needs more than its limit"}
 
 // isRefusal reports whether a server has answered that a request costs too much.

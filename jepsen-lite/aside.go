@@ -32,7 +32,7 @@ func itself() (*simulator, error) {
 	return &simulator{path, os.Getenv(plantedVar)}, err
 }
 
-// ownKind is how this program is built.
+// ownKind builds this program.
 var ownKind = target.Kind{Package: "lockd/jepsen-lite"}
 
 // buildSimulator builds this program with a bug planted in the nodes that it simulates.
@@ -41,7 +41,7 @@ func (c *runCmd) buildSimulator() (*simulator, error) {
 	return &simulator{path, c.Plant}, ownKind.Build(path, c.bug(), c.buildFlags()...)
 }
 
-// endMax is how long a process has to end its run in order.
+// endMax bounds the time in which a process ends its run in order.
 const endMax = 30 * time.Second
 
 // run makes one run, in a folder that is there, and returns when it has ended.

@@ -13,7 +13,7 @@ import (
 // figuresFile is the name of the file with the figures of a simulated run.
 const figuresFile = "figures.json"
 
-// figures is what is left of a simulated run whose histories were not written.
+// figures sums up a simulated run whose histories were not written.
 type figures struct {
 	Verdict  string         `json:"verdict,omitempty"` // what is wrong first; "": nothing
 	Problems int            `json:"problems"`

@@ -297,7 +297,7 @@ func (c *runCmd) endless(ctx context.Context, said io.Writer) (results []report.
 	return results, err
 }
 
-// judge returns in a word how a run ended, and whether that is how it must.
+// judge returns in a word how a run ended, and whether it ended as it must.
 func (c *plantedCmd) judge(p plantedRun, results []report.Result) (word string, ok bool) {
 	switch {
 	case !c.Sound:

@@ -8,8 +8,8 @@ import (
 	"lockd/jepsen-lite/nemesis"
 )
 
-// swarm is what the seed of a run decides besides its faults: runs that differ in these meet more than runs that all do
-// a little of everything.
+// swarm has the choices of a run's seed besides its faults: runs that differ in them find more than runs that all do a
+// little of everything.
 type swarm struct {
 	mixed bool
 	after float64 // factor of the times without faults

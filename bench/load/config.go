@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Config configures a measurement; its tags are those of the command line.
+// Config configures a measurement; its tags define the command line.
 type Config struct {
 	Target    []string      `required:"" sep:"none" help:"A server, or the servers of a cluster, over which clients are spread; may be given more than once, and the first is what the others are compared with. Options after a question mark: wait=N as --wait, to=master for all clients to the one that leads. rediss:// is TLS, by the flags for it. etcd://HOST:PORT,... is an etcd, measured through its own client." placeholder:"[NAME=]redis://HOST:PORT,..."`
 	Workload  []string      `default:"set,get,lock" help:"What clients do: set, get, lock, reentrant, contend, line, stock, pubsub, mixed (default: ${default})." placeholder:"NAME,..."`

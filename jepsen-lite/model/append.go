@@ -79,8 +79,8 @@ type version struct {
 	by    *txn
 }
 
-// Append judges transactions over lists and registers: txn and look, which only reads. The key is how it was sent:
-// multi, eval, or pipe.
+// Append judges transactions over lists and registers: txn and look, which only reads. The key of an operation tells
+// how it was sent: multi, eval, or pipe.
 func Append(h *history.History) *Verdict {
 	v, s := &Verdict{}, newStakes()
 	defer s.count(v)
@@ -102,7 +102,7 @@ func Append(h *history.History) *Verdict {
 	return v
 }
 
-// transactions is what a history tells about transactions.
+// transactions collects the transactions of a history.
 type transactions struct {
 	v         *Verdict
 	s         stakes
@@ -113,7 +113,7 @@ type transactions struct {
 	pipelines int
 }
 
-// seenBy is what a transaction saw of a key before its own writes: its first values, or how many they were.
+// seenBy notes the values of a key that a transaction saw before its own writes, or only their number.
 type seenBy struct {
 	t      *txn
 	values []string // of a read; of a register the last one alone

@@ -452,8 +452,8 @@ func (l *listener) isTrue(v *Verdict, p *lockPast, o *history.Op, fence int64, b
 	return false
 }
 
-// announced judges what a client was told of the ends of its leases before they came. lost is what it was told of the
-// loss; nil: nothing.
+// announced judges the announcements to a client that its leases are about to end. lost is the report of the loss to
+// the client; nil: there was none.
 func (l *listener) announced(v *Verdict, h *history.History, end *pastEvent, lost *history.Op, leases int, longest int64) {
 	n := 0
 	for _, o := range l.expiring {

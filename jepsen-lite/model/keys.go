@@ -83,7 +83,7 @@ var typeNames = []string{"none", "string", "lock", "hash", "list"}
 // foreign is the answer to a client that asks for a lock where there is something else.
 const foreign = "wrongtype"
 
-// placed is what a place holds.
+// placed describes the value in a place.
 type placed struct {
 	kind   int
 	tokens string // of the holders, each in spaces

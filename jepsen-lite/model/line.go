@@ -28,10 +28,10 @@ var lineLock = &lockKind{
 var LineMachine = Machine{func(h *history.History) machine { return lineLock.picture(untold(h)) }}
 
 // untold adds to a history the grants that waiting clients perhaps never heard of. During a fault a lock may be granted
-// and taken back before the leader agrees that the client is told; the request then waits in line again, or is told that
-// nothing was done. UNLOCK by its token frees such a grant, too, and the request is told that nothing came. So each such
-// request may have held the lock once before its answer, like an unanswered one. (More than once is possible and so rare that it is left out: each case doubles the
-// orders to search.)
+// and taken back before the leader lets the node tell the client; the request then waits in line again, or its answer
+// is that nothing was done. UNLOCK by its token frees such a grant, too, and the answer is that nothing came. So each
+// such request may have held the lock once before its answer, like an unanswered one. (It may have held it more than
+// once, but this is so rare that it is left out: each case doubles the orders to search.)
 func untold(h *history.History) *history.History {
 	more := *h
 	more.Ops = slices.Clone(h.Ops)

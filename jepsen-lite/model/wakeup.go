@@ -229,7 +229,7 @@ func holes(v *Verdict, rule *Rule, subs []*subscription, cause func(text string)
 // and tells how long the lock may still be held, and by which token. release token = 1 | 0 publishes. wait left owner =
 // woken | timeout | cut | left is a wait of a process that subscribed before the try. The promises of Lock hold, too.
 //
-// No waiter sleeps longer than the lease that it was told, nor through a release; and the told lease is what is left of
+// No waiter sleeps longer than the lease that it was told, nor through a release; and the told lease is the rest of
 // the owner's.
 //
 // Locks of libraries have keys of their own, each with one holder and one waiter: seek token ms = taken, or the time

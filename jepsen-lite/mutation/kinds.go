@@ -12,7 +12,7 @@ const (
 	drop    kind = "drop"     // a statement that is a call, or assigns what a call returned, does nothing
 )
 
-// operator is what becomes of a token.
+// operator replaces a token by another.
 type operator struct {
 	kind kind
 	to   token.Token

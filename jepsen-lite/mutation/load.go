@@ -37,7 +37,7 @@ type source struct {
 	ast  *ast.File
 }
 
-// listed is what go list says of a package.
+// listed has the fields of a package that go list prints.
 type listed struct {
 	Dir, ImportPath, Name, Export string
 	GoFiles                       []string

@@ -43,7 +43,7 @@ var Packages = []Package{
 	}},
 }
 
-// Fate is what became of a mutant.
+// Fate tells how a mutant ended.
 type Fate int
 
 // The fates.

@@ -15,7 +15,7 @@ const (
 	reachedVar = "JEPSEN_LITE_REACHED" // a file to which the numbers of those are added that are reached
 )
 
-// insertion is what is inserted before and behind a part of a file.
+// insertion has the texts to insert before and behind a part of a file.
 type insertion struct {
 	from, to       int
 	before, behind string

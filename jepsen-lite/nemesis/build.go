@@ -289,7 +289,7 @@ func (r rollout) judgeAsked(level int, behind string) {
 // olderStops bounds the time in which a node ends that cannot do the level in force.
 const olderStops = 10 * time.Second
 
-// tooOld is what such a node says.
+// tooOld begins the log line of a node that cannot do the level in force.
 const tooOld = "level %d is in force in this cluster, and this lockd can do "
 
 // judgeOlder has a node take a snapshot, and starts it from the release before. That must end, and leave the data as they

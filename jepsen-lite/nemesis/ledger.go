@@ -13,9 +13,9 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// ledger is what witnesses write while an operator works: one at each node, which it reaches without the proxies. Each
-// entry is a script that appends to one list, and notes the same in one of a few other keys. So the list tells what the
-// other keys hold at that moment.
+// ledger has the entries that witnesses write while an operator works. There is a witness at each node, and it reaches
+// the node without the proxies. Each entry is a script that appends to one list, and notes the same in one of a few
+// other keys. So the list tells what the other keys hold at that moment.
 type ledger struct {
 	*field
 	key  string

@@ -27,7 +27,7 @@ const (
 	heirVote   = time.Second // for a node of the old cluster to get a vote, which it must not
 )
 
-// estate is what a new cluster is made of: a backup, or the folder of one node.
+// estate is the source of a new cluster: a backup, or the folder of one node.
 type estate struct {
 	what  string         // it is
 	rule  string         // that it has what it must have

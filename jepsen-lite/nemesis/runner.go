@@ -26,11 +26,11 @@ type Runner struct {
 	// NextLevel is the highest level that NextBuild can do if it is a real build, which has neither NextCommand nor
 	// NextSetting. It is 0 if NextBuild is the stand-in.
 	NextLevel int
-	// Pace is how long a client of a load waits between two steps. Simulated nodes take no time, so that clients who do
-	// not wait would send without end.
+	// Pace is the pause of a load's client between two steps. Simulated nodes take no time, so clients without a pause
+	// would send without end.
 	Pace time.Duration
-	// Idle is how many idle clients a load connects; 0: thousands, or as many as this process may have files for. The
-	// connections of simulated nodes take memory of this program at both ends.
+	// Idle is the number of idle clients that a load connects; 0: thousands, or the most that this process may have files
+	// for. The connections of simulated nodes take memory of this program at both ends.
 	Idle int
 	Race bool // the nodes have Go's race detector, which takes memory
 

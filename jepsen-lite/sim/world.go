@@ -232,7 +232,7 @@ func (w *world) close() {
 	w.serving.Wait()
 }
 
-// log is what the processes of a node have written.
+// log keeps the output of the processes of a node.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -26,7 +26,7 @@ import (
 //	+ func never(*suspender) bool { return false }
 //
 // A change names a declaration: the folder of its package, and the func, or one name of a type, const or var. The lines
-// below it are those of a diff: - and space begin the lines of the old text, + and space those of the new text. An
+// below it form a diff: - and space begin the lines of the old text, + and space those of the new text. An
 // empty line ends a change; lines after it without a name are another change of the same declaration.
 type bug struct {
 	file    string

@@ -16,7 +16,7 @@ const bugDir = "jepsen-lite/planted"
 const (
 	// OwnBuild is the build that a target starts with.
 	OwnBuild = ""
-	// FormerBuild is what OwnBuild was before Adopt.
+	// FormerBuild is the build that OwnBuild named before Adopt.
 	FormerBuild = "former-build"
 	// OtherBuild has the additional command OtherCommand at the same level, so other nodes must refuse it.
 	OtherBuild   = "other-build"

@@ -425,7 +425,7 @@ func tokens(text string) (words []word) {
 	}
 }
 
-// replaceTokens replaces the one place of a text whose tokens are those of old.
+// replaceTokens replaces the one place of a text that has the tokens of old.
 func replaceTokens(text, old, other string) (string, error) {
 	have, want := tokens(text), tokens(old)
 	same := func(a, b word) bool { return a.is == b.is }

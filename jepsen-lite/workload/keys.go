@@ -172,8 +172,8 @@ func (s *scene) change(key, place, what string, in []string, cmds ...[]string) b
 	return ok
 }
 
-// happening is what happens to the key of a lock. Its function does it, and returns the token that then has the lock,
-// if it is still a lock; "": none has. h has the lock.
+// happening changes the key of a lock that h holds. Its function makes the change, and returns the token that then
+// holds the lock; "": none does, or the key is no lock any more.
 type happening struct {
 	name string
 	do   func(s *scene, h string) (held string)
@@ -239,7 +239,7 @@ func (s *scene) swap() {
 
 func (s *scene) pairKey() string { return model.PairKey + itoa(int64(s.pair)) }
 
-// happenings are what happens to keys of locks in scenes with waiters, in groups that come equally often.
+// happenings lists the changes of keys of locks in scenes with waiters, in groups that come equally often.
 var happenings = [][]happening{{
 	{"del", func(s *scene, _ string) string {
 		_, key := s.at("a1")

@@ -127,8 +127,8 @@ func aside(c *Client) time.Duration {
 }
 
 // passOn takes a lock that no other client asks for, has two clients wait for it, and releases it: after the node of
-// the first waiter has died or was paused, at another time, or as the first waiter hangs up. modes are those of the
-// three clients. If the first mode is a number, all permits are taken first, and one is released.
+// the first waiter has died or was paused, at another time, or as the first waiter hangs up. modes has the modes of
+// the three clients. If the first mode is a number, all permits are taken first, and one is released.
 func passOn(c *Client, modes [3]string) {
 	key := c.Key(model.SuccessionKey + itoa(c.env.Unique()))
 	permits, _ := strconv.Atoi(modes[0])
