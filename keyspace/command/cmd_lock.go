@@ -43,11 +43,10 @@ var lockRows = []row{
 	}, Parse: parseUnlock},
 }
 
-// Limits of a lock.
+// Limits of a lock, in bytes. That of a token is lifecycle.TokenBytesMax.
 const (
-	lockTokenBytesMax = 512  // the bytes of a token
-	lockOwnerBytesMax = 512  // of the name of an owner
-	lockNoteBytesMax  = 1024 // of a note
+	lockOwnerBytesMax = 512
+	lockNoteBytesMax  = 1024
 )
 
 // The error texts that only these commands use.
