@@ -152,7 +152,7 @@ type Spec struct {
 	// Redis's group: string, hash, generic, connection, server, scripting, pubsub, transactions; lockd
 	// for our own
 	Group   string
-	Since   string // version of Redis that introduced it
+	Since   string // version of Redis that introduced it; "1.0.0" for our own: clients take it for one of Redis
 	Level   int    // the cluster's level from which the machine has it; 0: from the first. See package keyspace
 	Summary string // one line, as COMMAND DOCS has it
 	Syntax  string // the arguments as the documentation writes them: "key value [NX | XX] [GET]"
