@@ -246,6 +246,8 @@ var plantedRuns = []plantedRun{
 		"--workload queue --nemesis none --time 20s --seed 1", []string{"lost"}},
 	{"back-at-the-end", "an element that its client was not told of goes back to the other end of its list",
 		"--workload queue --nemesis none --time 30s --seed 1", []string{"put back elsewhere"}},
+	{"moved-for-good", "what was moved for a client that was not told of it stays where it was moved to",
+		"--workload queue --nemesis none --time 30s --seed 1", []string{"moved for nobody"}},
 	{"ghost-served", "clients of a silent node are served as if it were there",
 		"--workload limit --nemesis absent:kill-follower --time 60s --seed 1", []string{"left to a ghost"}},
 	{"former-served", "clients of the node that led before are served as if it were there",
