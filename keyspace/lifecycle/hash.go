@@ -168,8 +168,14 @@ func (r Recorder) hashHolders(why *Cause, held []store.HashHolder, h *value.Hash
 	return append(holds, fresh[:min(len(fresh), store.HashHoldersMax-len(holds))]...)
 }
 
-// sameHolders reports whether a small hash counts the holders that it had, and no other.
-func sameHolders(held []store.HashHolder, h *value.Hash) bool {
+// fields are those of a hash, in their order. To look for one by its name is not offered: a small hash looks at all.
+type fields interface {
+	Len() int
+	At(i int) (name, val string)
+}
+
+// sameHolders reports whether a small hash counts the holders that it had, and no other. It looks at each field once.
+func sameHolders(held []store.HashHolder, h fields) bool {
 	n := h.Len()
 	if n > len(held)+1 {
 		return false

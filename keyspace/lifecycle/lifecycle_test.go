@@ -331,6 +331,80 @@ func TestLockThatIsAHash(t *testing.T) {
 	}
 }
 
+// looks counts how often a hash is asked for a field.
+type looks struct {
+	*value.Hash
+	at int
+}
+
+func (l *looks) At(i int) (name, val string) {
+	l.at++
+	return l.Hash.At(i)
+}
+
+// holding makes a hash that counts some holders, as a lock has them.
+func holding(n int) (*value.Hash, []store.HashHolder) {
+	pairs := []string{hashMode, "read"}
+	var held []store.HashHolder
+	for i := range n {
+		pairs = append(pairs, uuid(i), "1")
+		held = append(held, store.HashHolder{Token: uuid(i), Shared: true})
+	}
+	return hashOf(pairs...), held
+}
+
+// A lock that is a hash is compared with its holders at each change: each field is looked at once, as long as they are
+// the same, and a hash that has grown to something else not at all.
+func TestSameHoldersIsLinear(t *testing.T) {
+	h, held := holding(store.HashHoldersMax)
+	last := len(held) - 1
+	others := slices.Clone(held)
+	others[last].Token = uuid(last + 1)
+	for _, c := range []struct {
+		what string
+		held []store.HashHolder
+		same bool
+		most int
+	}{
+		{"the same", held, true, h.Len()},
+		{"another is last", others, false, h.Len()},
+		{"another is first", slices.Concat(others[last:], held[1:]), false, 2},
+		{"one has left", append(slices.Clone(held), others[last]), false, h.Len()},
+		{"one has come", held[:last], false, h.Len()},
+		{"two have come", held[:last-1], false, 0},
+	} {
+		l := looks{Hash: h}
+		if same := sameHolders(c.held, &l); same != c.same || l.at > c.most {
+			t.Errorf("%s: %t after %d looks at %d fields, want %t after %d at most", c.what, same, l.at, h.Len(), c.same, c.most)
+		}
+	}
+}
+
+// A change of a lock that is a hash counts for each holder, and for no more than that: for one visit if the holders
+// stay, and otherwise for finding each of them and each field in memory of its own.
+func TestHoldersOfAHashAreCounted(t *testing.T) {
+	for _, c := range []struct {
+		what        string
+		change      func(h *value.Hash)
+		least, most int64 // visits for each holder
+	}{
+		{"nobody comes or leaves", func(*value.Hash) {}, 1, 2},
+		{"one leaves", func(h *value.Hash) { h.Delete(uuid(0)) }, 4, 6},
+		{"one comes in place of another", func(h *value.Hash) { h.Delete(uuid(0)); h.Set(uuid(999), "1") }, 4, 6},
+	} {
+		for _, n := range []int{8, store.HashHoldersMax} {
+			w := newWorld()
+			h, held := holding(n)
+			c.change(h)
+			w.recorder().hashHolders(&Cause{By: "hset", Script: true}, held, h)
+			work, each := w.meter.Work(), value.FarWork*int64(n)
+			if work < c.least*each || work > c.most*each {
+				t.Errorf("%s of %d: work %d, want %d to %d", c.what, n, work, c.least*each, c.most*each)
+			}
+		}
+	}
+}
+
 // The history says which locks may be: by the pattern, and up to some length of the name.
 func TestNamesLock(t *testing.T) {
 	for _, c := range []struct {
