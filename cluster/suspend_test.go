@@ -279,6 +279,82 @@ func TestLateGrantBeginsAnew(t *testing.T) {
 	})
 }
 
+// A LOCK that finds the lock free, at a node that has not applied the log for longer than its lease, is not told of a
+// lock that somebody else holds by now: it stands in line.
+func TestLateGrantWithoutAWaitIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace, patientNodes)
+		defer c.close()
+		leader := c.settle()
+		behind := c.others(leader)[0]
+		stall, resume := c.mayStall(behind)
+		stall()
+		alice := c.block(behind, "LOCK door alice PX 3000 WAIT 600000")
+		c.taken(leader, "alice")
+		time.Sleep(4 * time.Second)
+		c.expect(leader, "SET door bob NX PX 600000", "+OK")
+		resume()
+		time.Sleep(10 * time.Second)
+		if got := alice.answer(); got != "" {
+			t.Fatalf("alice is answered %q while bob holds the lock", got)
+		}
+		c.expect(leader, "UNLOCK door bob", ":1")
+		c.granted(alice, "alice")
+		c.settled(behind)
+	})
+}
+
+// A LOCK that finds the lock free, at a node that has not applied the log for a while, is told of a lease that begins
+// anew: it is the same grant.
+func TestLateGrantWithoutAWaitBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace, patientNodes)
+		defer c.close()
+		leader := c.settle()
+		behind := c.others(leader)[0]
+		stall, resume := c.mayStall(behind)
+		stall()
+		alice := c.block(behind, "LOCK door alice PX 10000 WAIT 600000")
+		c.taken(leader, "alice")
+		fence := c.fence(leader, "door")
+		time.Sleep(8 * time.Second)
+		resume()
+		c.granted(alice, "alice")
+		if got := c.fence(leader, "door"); got != fence {
+			t.Errorf("the fence was %s, and is %s: it is the same grant", fence, got)
+		}
+		var left int
+		if _, err := fmt.Sscanf(leader.do("PTTL door"), ":%d", &left); err != nil || left < 10_000-int(wait.AnswerAgeMax.Milliseconds()) {
+			t.Errorf("alice is told of a lease of 10 s with %d ms left", left)
+		}
+		c.settled(behind)
+	})
+}
+
+// patientNodes has nodes wait so long for the log to say how a command has ended that the answer may come late.
+func patientNodes(cfg *Config) { cfg.LeaderWait = 20 * time.Second }
+
+// taken waits until a token holds the lock, and does not renew it.
+func (c *testCluster) taken(n *testNode, token string) {
+	c.t.Helper()
+	for range 3000 {
+		if strings.HasSuffix(n.do("GET door"), " "+token) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("%s does not hold the lock", token)
+}
+
+// settled checks, a minute later, that a node remembers no gift.
+func (c *testCluster) settled(n *testNode) {
+	c.t.Helper()
+	time.Sleep(time.Minute)
+	if sessions := n.blocker.Sessions(); len(sessions) > 0 {
+		c.t.Errorf("not settled: %v", sessions)
+	}
+}
+
 // A client that hangs up while its late lock is asked for again does not keep it.
 func TestLateGrantOfClientThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
