@@ -55,7 +55,9 @@ func TestGoldenKeysAndFlags(t *testing.T) {
 		"ZRANGESTORE d s 0 -1", "LMPOP 2 a b LEFT", "EVAL return 2 a b c", "OBJECT ENCODING k", "MEMORY USAGE k", "HSET h f v", "PING",
 		"ZINTERCARD 0 k", "ZINTERCARD -1 k", "ZINTERCARD x k", "ZINTERCARD 9 k", "ZINTERCARD 2 k", "SINTERCARD 0 k", "ZUNION 0 a",
 		"ZUNIONSTORE d 0 a", "LMPOP 0 a LEFT", "BLMPOP 0 0 a LEFT", "ZMPOP 0 a MIN", "EVAL return 0", "EVAL return 0 a",
-		"EVAL return -1 a", "EVALSHA x 0", "FCALL f 0", "FCALL f 0 a", "FCALL_RO f 3 a",
+		"EVAL return -1 a", "EVALSHA x 0", "FCALL f 0", "FCALL f 0 a", "FCALL_RO f 3 a", "ZINTERCARD 1 k LIMIT 1",
+		"EVALSHA x 2 a", "EVALSHA x -1 a", "EVALSHA x many a", "EVALSHA x 1 a b", "EVALSHA_RO x 2 a",
+		"FCALL f 2 a", "FCALL f -1 a", "FCALL f many a", "FCALL f 1 a b", "FCALL_RO f 1 a b",
 	} {
 		for _, asks := range []string{"GETKEYS", "GETKEYSANDFLAGS"} {
 			words := []any{"COMMAND", asks}

@@ -99,6 +99,8 @@ func newFake() *fakeBackend {
 		fakeRow("zunionstore", -4, resp.Write|resp.DenyOOM|resp.MovableKeys, resp.Keys{First: 1, Last: 1, Step: 1, NumAt: 2}, "sorted-set", "2.0.0",
 			"Add multiple sorted sets and store the resulting sorted set in a new key",
 			"destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]", nil),
+		fakeRow("zintercard", -3, resp.ReadOnly|resp.MovableKeys, resp.Keys{NumAt: 1}, "sorted-set", "7.0.0",
+			"Intersect multiple sorted sets and return the cardinality of the result", "numkeys key [key ...] [LIMIT limit]", nil),
 		{Spec: resp.Spec{Name: "lock", Arity: -5, Flags: resp.Write | resp.Blocking, Keys: resp.FirstKey, Waits: "WAIT", Group: "lockd"}, Run: fakeLock},
 		fakeRow("unlock", 3, resp.Write, resp.FirstKey, "lockd", "1.0.0", "Release a lock", "key token", fakeUnlock),
 		fakeRow("wait", 3, resp.NoScript, resp.NoKeys, "generic", "3.0.0", "Wait", "numreplicas timeout", nil),
