@@ -210,9 +210,9 @@ func TestLockSurvivesLeader(t *testing.T) {
 	}
 }
 
-// kill -9 of the leader under 50 writing clients: writes go on within 2 s, every
-// acknowledged write is there, and no client sees an error other than -UNKNOWN or
-// a closed connection to the dead node.
+// kill -9 of the leader under 50 writing clients: writes go on within 0.3 s, every
+// acknowledged write is there, and no client of a living node sees any error: such a node
+// finds in the log what became of the writes that the dead leader was sent.
 func TestKillLeaderUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, 3, patient()...)
@@ -221,16 +221,17 @@ func TestKillLeaderUnderLoad(t *testing.T) {
 	load.awaitWrites(t, 500)
 	killed := time.Now()
 	leader.Kill()
-	load.awaitWriteSentAfter(t, killed, 2*time.Second)
+	load.awaitWriteSentAfter(t, killed)
 	load.awaitWrites(t, load.writes.Load()+500)
 	load.stop()
+	load.atMost(t, killed, 300*time.Millisecond)
 	load.check(t, cluster.others(leader), func(node *proc, err error) bool {
-		return strings.HasPrefix(err.Error(), "UNKNOWN ") || node == leader && isConnError(err)
+		return node == leader && (isConnError(err) || strings.HasPrefix(err.Error(), "UNKNOWN "))
 	})
 }
 
-// SIGTERM of the leader: no client of another node sees any error at all, unless the others
-// took too long to take over from it, and the leader exits 0.
+// SIGTERM of the leader: no client of another node sees any error at all, or waits for longer
+// than 0.2 s, and the leader exits 0.
 func TestTerminateLeaderUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
@@ -242,13 +243,11 @@ func TestTerminateLeaderUnderLoad(t *testing.T) {
 	if status := leader.wait(startTimeout); status != 0 {
 		t.Errorf("the leader exited with status %d:\n%s", status, leader.log.tail(20))
 	}
-	load.awaitWriteSentAfter(t, asked, 2*time.Second)
+	load.awaitWriteSentAfter(t, asked)
 	load.awaitWrites(t, load.writes.Load()+500)
 	load.stop()
-	handedOver := !strings.Contains(leader.log.String(), "could not be handed over")
-	load.check(t, cluster.others(leader), func(_ *proc, err error) bool {
-		return !handedOver && !strict.Times() && strings.HasPrefix(err.Error(), "UNKNOWN ")
-	})
+	load.atMost(t, asked, 200*time.Millisecond)
+	load.check(t, cluster.others(leader), func(*proc, error) bool { return false })
 }
 
 // Every acknowledged write survives kill -9 of all nodes at once.
@@ -285,6 +284,16 @@ type load struct {
 	acked  map[string]string
 	errs   []nodeError
 	latest time.Time // when the newest acknowledged write was sent
+	slow   []acked   // the acknowledged writes that took slowMin or longer
+}
+
+// slowMin is how long a write takes at least whose time is kept.
+const slowMin = 20 * time.Millisecond
+
+// acked is an acknowledged write.
+type acked struct {
+	done time.Time
+	took time.Duration
 }
 
 type nodeError struct {
@@ -316,6 +325,9 @@ func (l *load) write(ctx context.Context, client int, node *proc, c *redis.Clien
 		if err == nil {
 			l.acked[key] = value
 			l.latest = sent
+			if took := time.Since(sent); took >= slowMin {
+				l.slow = append(l.slow, acked{time.Now(), took})
+			}
 		} else {
 			l.errs = append(l.errs, nodeError{node, err})
 			l.acked[key] = "" // may hold either value now: not checked
@@ -345,8 +357,8 @@ func (l *load) awaitWrites(t *testing.T, n int64) {
 }
 
 // awaitWriteSentAfter waits for the acknowledgement of a write that was sent after
-// the given time; it may take within.
-func (l *load) awaitWriteSentAfter(t *testing.T, since time.Time, within time.Duration) {
+// the given time.
+func (l *load) awaitWriteSentAfter(t *testing.T, since time.Time) {
 	t.Helper()
 	eventually(t, startTimeout, "a write goes through", func() error {
 		l.mu.Lock()
@@ -356,9 +368,19 @@ func (l *load) awaitWriteSentAfter(t *testing.T, since time.Time, within time.Du
 		}
 		return nil
 	})
-	took := time.Since(since)
-	t.Logf("writes went on after %v", took)
-	strict.AtMost(t, "the time until writes go on", took, within)
+}
+
+// atMost verifies that no write that ended after the given time took longer than most.
+func (l *load) atMost(t *testing.T, since time.Time, most time.Duration) {
+	t.Helper()
+	var longest time.Duration
+	for _, w := range l.slow {
+		if w.done.After(since) {
+			longest = max(longest, w.took)
+		}
+	}
+	t.Logf("the slowest write took %v", longest)
+	strict.AtMost(t, "the slowest write", longest, most)
 }
 
 // check verifies that all acknowledged writes are there, on every node, and that
