@@ -88,7 +88,11 @@ func TestWatchHangUpInMemory(t *testing.T) {
 	gone := make(chan struct{})
 	stop := WatchHangUp(c, func() { close(gone) })
 	close(c.end)
-	<-gone
+	select {
+	case <-gone:
+	case <-time.After(hangWait):
+		t.Error("a hang-up is not told of")
+	}
 	stop()
 	if !HungUp(c) {
 		t.Error("a client that is gone is not seen")
